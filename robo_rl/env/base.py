@@ -1,0 +1,151 @@
+"""The one environment interface: simulators, Gymnasium, learnt worlds and twins.
+
+Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are torch tensors on ``device``;
+actions and observations are in physical units (SI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.spec import ActSpec, ObsSpec
+
+
+class Step(NamedTuple):
+    """What one env step gives back.
+
+    Args:
+        obs: Name → (B, …): the observation to act on next; of the new episode where the env was reset.
+        next_obs: Name → (B, …): the true successor of the action, also where the env was reset.
+        rew: (B,) float32.
+        terminated: (B,) bool, the task ended: no bootstrap.
+        truncated: (B,) bool, a time limit or a cut: bootstrap from ``next_obs``.
+        valid: (B,) bool, False where no transition took place: a world that went NaN and was reset, or an env
+            whose episode ended earlier in the open-loop sequence.
+        metrics: Name → (B,) float32, ``success`` among them where the task defines it.
+    """
+
+    obs: dict[str, Tensor]
+    next_obs: dict[str, Tensor]
+    rew: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    valid: Tensor
+    metrics: dict[str, Tensor]
+
+
+class VecEnv(Protocol):
+    """A vectorised world that runs a task, with same-step reset.
+
+    ``reset(seed)`` starts every env anew; with None the random streams go on. Actions outside ``act_spec``'s
+    limits are clipped here and nowhere else.
+    """
+
+    num_envs: int
+    obs_spec: ObsSpec
+    act_spec: ActSpec
+    dt_s: float
+    max_episode_steps: int
+    device: torch.device
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        """Start a new episode in every env; returns name → (B, …)."""
+        ...
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one control step."""
+        ...
+
+    def close(self) -> None:
+        """Free what the env holds; calling it twice is harmless."""
+        ...
+
+
+@runtime_checkable
+class OpenLoop(Protocol):
+    """An env that can run a sequence of actions at once and lets an env wait whose episode ended in it."""
+
+    def rollout(self, act: Tensor) -> list[Step]:
+        """Apply act (B, T, A) open loop; T steps, ``valid`` False behind an episode's end."""
+        ...
+
+
+@runtime_checkable
+class Branchable(Protocol):
+    """An env whose whole state can be kept and put back, exactly: physics, clocks, random streams."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as nested dicts of tensors and JSON values."""
+        ...
+
+    def restore(self, snapshot: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Put a state back; returns the observation that it stands at."""
+        ...
+
+
+@dataclass(frozen=True)
+class SimView:
+    """The backend-neutral batched state that a task reads.
+
+    Sensor values lag ``qpos`` by one physics step on every backend, because physics computes them before it
+    integrates; do not mix the two in one observation. ``goal`` holds what the task drew at reset and what a
+    real robot would be told.
+
+    Args:
+        qpos: (B, nq); qvel: (B, nv); ctrl: (B, nu), the last control applied; time_s: (B,).
+        sensordata: (B, nsensordata).
+        goal: Name → (B, …).
+        slices: Sensor name → its slice of ``sensordata``.
+    """
+
+    qpos: Tensor
+    qvel: Tensor
+    ctrl: Tensor
+    time_s: Tensor
+    sensordata: Tensor
+    goal: Mapping[str, Tensor]
+    slices: Mapping[str, slice]
+
+    def sensor(self, *names: str) -> Tensor:
+        """The named sensors side by side: (B, sum of their sizes); KeyError where one is unknown."""
+        import torch
+
+        parts = [self.sensordata[:, self.slices[name]] for name in names]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+class Backend(Protocol):
+    """What computes the physics. Everything else about simulation is in ``SimEnv``."""
+
+    device: torch.device
+
+    def load(self, scene: Any, num_envs: int) -> None:
+        """Compile a ``MjSpec`` and make num_envs worlds of it, at the model's default state."""
+        ...
+
+    def write(
+        self, ids: Tensor, qpos: Tensor, qvel: Tensor, fields: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """Put the worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, with nothing left of their past.
+
+        ``fields`` are per-world model fields, name → (n, …) in the model's own shape.
+        """
+        ...
+
+    def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
+        """Advance by T control steps, ctrl (B, T, nu), each of ``substeps`` physics steps; T views."""
+        ...
+
+    def view(self) -> SimView:
+        """The worlds as they stand, sensors up to date (a forward pass after ``write``)."""
+        ...
+
+    def close(self) -> None:
+        """Free threads and memory."""
+        ...

@@ -1,0 +1,1 @@
+"""The built-in tasks; each is reached through the entry points of group ``robo_rl.tasks``."""
