@@ -1,0 +1,266 @@
+"""What a robot is: joints, limits, gains, frames, cameras, rates and topics, out of ``robot.yaml``.
+
+A folder with a ``robot.yaml`` and the MJCF that it names is a robot; no Python is needed. The MJCF
+holds bodies, inertias, shapes and joint ranges; what a controller or a sensor adds is built from
+the YAML. Sizes: nq joints of one coordinate, nu actuators, one a joint that mimics no other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from robo_rl.errors import ConfigError
+
+FILE_NAME = "robot.yaml"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Joint(_Model):
+    """One joint; lengths in m and forces in N where ``unit`` is ``"m"``, else rad and N m.
+
+    Args:
+        name: Its name in the MJCF, on ROS topics and in specs.
+        low: Lower limit.
+        high: Upper limit.
+        max_velocity: Largest speed, per second. The simulator does not enforce it; tasks and the
+            safety filter do.
+        max_torque: Largest torque or force of its actuator; joints that mimic it share it.
+        home: Position at home.
+        unit: ``"rad"`` or ``"m"``.
+        actuator: Name of its actuator; the joint's own name where empty.
+        mimic: Name of the joint that it follows one to one; it then has no actuator.
+    """
+
+    name: str
+    low: float
+    high: float
+    max_velocity: float = Field(gt=0)
+    max_torque: float = Field(gt=0)
+    home: float
+    unit: Literal["rad", "m"] = "rad"
+    actuator: str = ""
+    mimic: str = ""
+
+    @model_validator(mode="after")
+    def _home_within_limits(self) -> Joint:
+        if not self.low <= self.home <= self.high or self.low == self.high:
+            raise ValueError(f"joint {self.name}: expected low <= home <= high and low < high")
+        return self
+
+
+class Control(_Model):
+    """Joint position control: torque = kp (target − q) − kd q̇, clipped to ``max_torque``.
+
+    Args:
+        mode: What a control value means.
+        kp: (nu,) stiffness, N m/rad or N/m.
+        kd: (nu,) damping, N m s/rad or N s/m.
+        gravity_compensation: Whether the robot carries its own weight without a position error.
+    """
+
+    mode: Literal["joint_position"] = "joint_position"
+    kp: tuple[float, ...]
+    kd: tuple[float, ...]
+    gravity_compensation: bool = True
+
+
+class Frames(_Model):
+    """Names in the MJCF: body of the base, site of the end effector, bodies of the fingers."""
+
+    base: str
+    ee_site: str
+    fingers: tuple[str, ...] = ()
+
+
+class Gripper(_Model):
+    """The actuator that grasps, its targets when open and closed, and the widest object, in m."""
+
+    actuator: str
+    open: float
+    closed: float
+    max_width: float
+
+
+class Camera(_Model):
+    """A camera on a body of the robot.
+
+    Args:
+        name: Its name in observations and in the MJCF.
+        body: Body that carries it.
+        pos: Position in the body's frame, m.
+        xyaxes: Right and up axes of the image in the body's frame.
+        fovy: Vertical field of view in degrees.
+        width: Image width in pixels.
+        height: Image height in pixels.
+    """
+
+    name: str
+    body: str
+    pos: tuple[float, float, float]
+    xyaxes: tuple[float, float, float, float, float, float]
+    fovy: float
+    width: int = 128
+    height: int = 128
+
+
+class Rates(_Model):
+    """Rates of the policy and of the physics, in Hz; the second a multiple of the first."""
+
+    control_hz: float = Field(gt=0)
+    physics_hz: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _whole_substeps(self) -> Rates:
+        if self.physics_hz % self.control_hz:
+            raise ValueError("physics_hz must be a multiple of control_hz")
+        return self
+
+
+class Topics(_Model):
+    """ROS 2 topics: measured joints, commands as arrays and as trajectories, images by camera."""
+
+    joint_states: str = "/joint_states"
+    command: str
+    trajectory: str
+    images: dict[str, str] = {}
+
+
+class Robot(_Model):
+    """The description of one machine. Read it with ``from_dir``.
+
+    Args:
+        name: Its name.
+        mjcf: File of bodies and shapes, relative to the folder of ``robot.yaml``.
+        source: Where the numbers were published.
+        joints: All joints in the order of the MJCF (qpos).
+        control: Control mode and gains, in the order of ``actuator_names``.
+        frames: Named frames.
+        gripper: The grasping actuator, None for a robot without.
+        cameras: Cameras.
+        rates: Control and physics rates.
+        topics: ROS 2 topic names.
+    """
+
+    name: str
+    mjcf: str
+    source: str
+    joints: tuple[Joint, ...]
+    control: Control
+    frames: Frames
+    gripper: Gripper | None = None
+    cameras: tuple[Camera, ...] = ()
+    rates: Rates
+    topics: Topics
+    _folder: Path = PrivateAttr(default=Path())
+
+    @classmethod
+    def from_dir(cls, path: str | Path) -> Robot:
+        """Read ``path/robot.yaml``.
+
+        Raises:
+            ConfigError: The file is missing, is no YAML, or describes no robot; lists all problems.
+        """
+        file = Path(path) / FILE_NAME
+        values = _read_yaml(file)
+        try:
+            robot = cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(_problems(error), where=file, hint="mend the robot's file") from error
+        robot._folder = file.parent.resolve()
+        return robot
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the nq joints in qpos order."""
+        return tuple(joint.name for joint in self.joints)
+
+    @property
+    def actuated(self) -> tuple[Joint, ...]:
+        """The nu joints that have an actuator, in control order."""
+        return tuple(joint for joint in self.joints if not joint.mimic)
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the nu actuators in control order."""
+        return tuple(joint.actuator or joint.name for joint in self.actuated)
+
+    @property
+    def home(self) -> NDArray[np.float64]:
+        """(nq,) joint positions at home."""
+        return np.array([joint.home for joint in self.joints])
+
+    @property
+    def home_ctrl(self) -> NDArray[np.float64]:
+        """(nu,) targets that hold home."""
+        return np.array([joint.home for joint in self.actuated])
+
+    @property
+    def ctrl_low(self) -> NDArray[np.float64]:
+        """(nu,) lower limits of the targets."""
+        return np.array([joint.low for joint in self.actuated])
+
+    @property
+    def ctrl_high(self) -> NDArray[np.float64]:
+        """(nu,) upper limits of the targets."""
+        return np.array([joint.high for joint in self.actuated])
+
+    def spec(self) -> Any:
+        """The robot alone as a fresh ``mujoco.MjSpec`` with actuators, sensors and cameras.
+
+        Raises:
+            ConfigError: The MJCF is missing or cannot be read.
+            SpecError: MJCF and YAML disagree on a name or on the order of the joints.
+        """
+        from robo_rl.robot_mjcf import build
+
+        return build(self, self._folder / self.mjcf)
+
+    @model_validator(mode="after")
+    def _names_and_sizes_agree(self) -> Robot:
+        actuators = self.actuator_names
+        _unique("joint", self.joint_names)
+        _unique("actuator", actuators)
+        for field in ("kp", "kd"):
+            if len(getattr(self.control, field)) != len(actuators):
+                raise ValueError(f"control.{field}: expected one number for each of {actuators}")
+        leaders = {joint.name for joint in self.actuated}
+        for joint in self.joints:
+            if joint.mimic and joint.mimic not in leaders:
+                raise ValueError(f"joint {joint.name}: mimic '{joint.mimic}' is no actuated joint")
+        if self.gripper and self.gripper.actuator not in actuators:
+            raise ValueError(f"gripper.actuator: expected one of {actuators}")
+        return self
+
+
+def _unique(what: str, names: tuple[str, ...]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not names:
+        raise ValueError(f"{what} names must be unique and at least one; twice: {twice}")
+
+
+def _read_yaml(file: Path) -> Any:
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    try:
+        return OmegaConf.to_container(OmegaConf.load(file), resolve=True)
+    except FileNotFoundError:
+        hint = f"a robot is a folder that holds a {FILE_NAME}"
+        raise ConfigError("no such file", where=file, hint=hint) from None
+    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"cannot be read as YAML: {error}", where=file) from error
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'robot'}: {item['msg']}" for item in error.errors()
+    )

@@ -1,0 +1,123 @@
+"""A robot's YAML and MJCF made into one ``mujoco.MjSpec``: couplings, actuators, sensors, cameras.
+
+Imported only where a simulator is needed (``Robot.spec``).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robo_rl.errors import ConfigError, SpecError
+
+if TYPE_CHECKING:
+    from robo_rl.robot import Camera, Joint, Robot
+
+# Any, because mujoco brings no types.
+mujoco: Any = import_module("mujoco")
+
+# A coupling as stiff as the solver allows at 200 Hz: its time constant is two physics steps.
+_COUPLING_SOLREF = (0.01, 1.0)
+
+
+def build(robot: Robot, file: Path) -> Any:
+    """Read the MJCF and add what the YAML says.
+
+    Raises:
+        ConfigError: The file is missing or is no MJCF.
+        SpecError: A name of the YAML is not in the MJCF, or the joints stand in another order.
+    """
+    spec = _read(file)
+    _check_names(robot, spec, file)
+    spec.option.timestep = 1.0 / robot.rates.physics_hz
+    if robot.control.gravity_compensation:
+        for body in spec.bodies[1:]:
+            body.gravcomp = 1.0
+    for joint in robot.joints:
+        _couple(spec, joint)
+    for joint, name, kp, kd in zip(
+        robot.actuated, robot.actuator_names, robot.control.kp, robot.control.kd, strict=True
+    ):
+        _actuate(spec, joint, name, kp, kd)
+    _sense(spec, robot)
+    for camera in robot.cameras:
+        _film(spec, camera)
+    return spec
+
+
+def _read(file: Path) -> Any:
+    if not file.is_file():
+        raise ConfigError("no such file", where=file, hint="robot.yaml names it in 'mjcf'")
+    try:
+        return mujoco.MjSpec.from_file(str(file))
+    except ValueError as error:
+        raise ConfigError(f"is no MJCF: {error}", where=file) from error
+
+
+def _check_names(robot: Robot, spec: Any, file: Path) -> None:
+    found = tuple(joint.name for joint in spec.joints)
+    if found != robot.joint_names:
+        raise SpecError("joints differ", where=file, expected=robot.joint_names, found=found)
+    bodies = {body.name for body in spec.bodies}
+    named = {robot.frames.base, *robot.frames.fingers, *(camera.body for camera in robot.cameras)}
+    if missing := named - bodies:
+        raise SpecError(f"no body named {sorted(missing)}", where=file, found=sorted(bodies))
+    sites = {site.name for site in spec.sites}
+    if robot.frames.ee_site not in sites:
+        raise SpecError(
+            "no such site", where=file, expected=robot.frames.ee_site, found=sorted(sites)
+        )
+
+
+def _couple(spec: Any, joint: Joint) -> None:
+    """Tie a joint to the one that it mimics: q = q_leader."""
+    if not joint.mimic:
+        return
+    data = [0.0] * 11
+    data[1] = 1.0
+    spec.add_equality(
+        name=f"{joint.name}_mimic",
+        type=mujoco.mjtEq.mjEQ_JOINT,
+        objtype=mujoco.mjtObj.mjOBJ_JOINT,
+        name1=joint.name,
+        name2=joint.mimic,
+        data=data,
+        solref=_COUPLING_SOLREF,
+    )
+
+
+def _actuate(spec: Any, joint: Joint, name: str, kp: float, kd: float) -> None:
+    """Add a position actuator; with followers, it drives the mean of them all through a tendon."""
+    followers = [eq.name1 for eq in spec.equalities if eq.name2 == joint.name]
+    target, transmission = joint.name, mujoco.mjtTrn.mjTRN_JOINT
+    if followers:
+        target, transmission = f"{name}_tendon", mujoco.mjtTrn.mjTRN_TENDON
+        tendon = spec.add_tendon(name=target)
+        for member in [joint.name, *followers]:
+            tendon.wrap_joint(member, 1.0 / (1 + len(followers)))
+    actuator = spec.add_actuator(name=name, target=target, trntype=transmission)
+    actuator.set_to_position(kp=kp, kv=kd)
+    actuator.ctrllimited = actuator.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    actuator.ctrlrange = (joint.low, joint.high)
+    actuator.forcerange = (-joint.max_torque, joint.max_torque)
+
+
+def _sense(spec: Any, robot: Robot) -> None:
+    kind, obj = mujoco.mjtSensor, mujoco.mjtObj
+    sensors: list[tuple[str, Any, Any, str]] = []
+    for joint in robot.joint_names:
+        sensors.append((f"{joint}_pos", kind.mjSENS_JOINTPOS, obj.mjOBJ_JOINT, joint))
+        sensors.append((f"{joint}_vel", kind.mjSENS_JOINTVEL, obj.mjOBJ_JOINT, joint))
+    site = robot.frames.ee_site
+    sensors.append(("ee_pos", kind.mjSENS_FRAMEPOS, obj.mjOBJ_SITE, site))
+    sensors.append(("ee_quat", kind.mjSENS_FRAMEQUAT, obj.mjOBJ_SITE, site))
+    for name, sensor, objtype, objname in sensors:
+        spec.add_sensor(name=name, type=sensor, objtype=objtype, objname=objname)
+
+
+def _film(spec: Any, camera: Camera) -> None:
+    frame: Any = spec.body(camera.body).add_camera(
+        name=camera.name, pos=camera.pos, fovy=camera.fovy, resolution=(camera.width, camera.height)
+    )
+    frame.alt.xyaxes = camera.xyaxes
