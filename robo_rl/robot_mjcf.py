@@ -120,4 +120,5 @@ def _film(spec: Any, camera: Camera) -> None:
     frame: Any = spec.body(camera.body).add_camera(
         name=camera.name, pos=camera.pos, fovy=camera.fovy, resolution=(camera.width, camera.height)
     )
+    frame.alt.type = mujoco.mjtOrientation.mjORIENTATION_XYAXES
     frame.alt.xyaxes = camera.xyaxes
