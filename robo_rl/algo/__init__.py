@@ -1,0 +1,1 @@
+"""Learning algorithms: they see policies and tensors, never an env."""

@@ -1,0 +1,1 @@
+"""Datasets, normalisers and rollouts."""

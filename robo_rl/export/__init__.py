@@ -1,0 +1,1 @@
+"""Bundles: what leaves training and runs on a robot."""

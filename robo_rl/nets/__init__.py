@@ -1,0 +1,1 @@
+"""Networks over action chunks."""

@@ -1,0 +1,1 @@
+"""Policies as Markov chains of Gaussian kernels."""

@@ -1,0 +1,1 @@
+"""The loops, the stages and the evidence."""

@@ -1,0 +1,35 @@
+"""Same-noise distillation of a chain into one step.
+
+Shapes: B rows, H horizon, A act_dim. The student must map the teacher's own noise to the
+teacher's own action, so that modes are kept and not averaged (RL-100, arXiv 2510.14830,
+"action_same_noise"; FQL's distillation term).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import randn
+
+
+def same_noise_loss(
+    student: DenoisingPolicy,
+    teacher: DenoisingPolicy,
+    obs: dict[str, Tensor],
+    generator: torch.Generator,
+) -> Tensor:
+    """‖student(z, o) − teacher(z, o)‖² in normalised action units, both deterministic; (B,).
+
+    Args:
+        student: One-step policy.
+        teacher: Its evaluation sampler gives the target.
+        obs: Name → (B, To, …), states that the student visits.
+        generator: Draws z.
+    """
+    rows = len(next(iter(obs.values())))
+    noise = randn((rows, teacher.horizon, teacher.act_spec.size), generator)
+    with torch.no_grad():
+        target = teacher.decode_normalized(obs, noise)
+    return (student.decode_normalized(obs, noise) - target).square().mean(dim=(1, 2))

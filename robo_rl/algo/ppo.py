@@ -1,0 +1,281 @@
+"""PPO on denoising chains; it never learns which policy family it trains.
+
+Shapes: T decisions, B envs, N valid decisions, R units of J denoising steps, H horizon, A
+act_dim, K denoising steps. Sources: Schulman et al. 2017 (1707.06347); DPPO (2409.00588) for the
+denoising discount; pi_RL (2510.25889).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.algo.guard import CollapseGuard
+from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
+from robo_rl.algo.returns import ReturnScale, gae
+from robo_rl.config import ConfigModel
+from robo_rl.critic.value import ValueCritic
+from robo_rl.data.rollout import Rollout, executed
+from robo_rl.errors import PluginError
+from robo_rl.policy.base import DenoisingPolicy
+
+RATIO_TOLERANCE = 1e-3
+
+
+class Ppo:
+    """Actor and critic with their optimisers.
+
+    Args:
+        cfg: See Config.
+        policy: Trained in place.
+        num_envs: B, for the running return scale.
+        seed_generator: Draws the minibatches.
+    """
+
+    class Config(ConfigModel):
+        """Hyper-parameters.
+
+        ``clip`` is ε of the joint ratio of a unit (log-probabilities are summed, never averaged);
+        ``target_kl`` is the chain's KL per update in nats: above twice of it the update stops,
+        and the actor's learning rate falls or rises by 1.5 to stay near it, within ``lr_min`` and
+        ``lr_max``. ``warmup_updates`` train the critic alone. ``denoise_discount`` is γ_den of
+        per_step.
+        """
+
+        ratio: RatioMode = RatioMode.JOINT
+        lr: float = Field(default=1e-4, gt=0.0)
+        lr_min: float = Field(default=1e-6, gt=0.0)
+        lr_max: float = Field(default=1e-3, gt=0.0)
+        critic_lr: float = Field(default=1e-3, gt=0.0)
+        epochs: int = Field(default=4, ge=1)
+        critic_epochs: int = Field(default=4, ge=1)
+        minibatch: int = Field(default=1024, ge=1)
+        clip: float = Field(default=0.2, gt=0.0)
+        gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
+        denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
+        target_kl: float = Field(default=0.1, gt=0.0)
+        grad_clip: float = Field(default=1.0, gt=0.0)
+        weight_decay: float = Field(default=0.0, ge=0.0)
+        warmup_updates: int = Field(default=2, ge=0)
+        critic: ValueCritic.Config = ValueCritic.Config()
+        guard: CollapseGuard.Config = CollapseGuard.Config()
+
+    def __init__(
+        self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
+    ) -> None:
+        self.cfg, self.policy, self.generator = cfg, policy, generator
+        self.critic = ValueCritic(
+            cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
+        )
+        self.actor_params = [p for p in policy.parameters() if p.requires_grad]
+        self.actor_optim = _adam(self.actor_params, cfg.lr, cfg.weight_decay)
+        self.critic_optim = _adam(list(self.critic.net.parameters()), cfg.critic_lr, 0.0)
+        self.scale = ReturnScale(num_envs)
+        self.guard = CollapseGuard(cfg.guard)
+        self.updates = 0
+
+    @property
+    def lr(self) -> float:
+        """The actor's learning rate as it stands."""
+        return self.actor_optim.param_groups[0]["lr"]
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from one block; returns metrics."""
+        rew = self._scale_rewards(rollout)
+        adv, returns = self._advantages(rollout, rew)
+        obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
+        metrics = self._fit_critic(obs, rollout.rows(returns))
+        if self.updates >= self.cfg.warmup_updates:
+            metrics |= self._fit_actor(rollout, obs, rollout.rows(adv))
+        self.updates += 1
+        return metrics | {"lr": self.lr, "return_scale": self.scale.std}
+
+    def _scale_rewards(self, rollout: Rollout) -> Tensor:
+        self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
+        return rollout.rew / self.scale.std
+
+    @torch.no_grad()
+    def _advantages(self, rollout: Rollout, rew: Tensor) -> tuple[Tensor, Tensor]:
+        value = self._values(rollout.obs)
+        next_value = torch.cat([value[1:], self.critic(rollout.last_obs)[None]])
+        if len(rollout.ended):
+            t, env = rollout.ended.T
+            next_value[t, env] = self.critic(rollout.final_obs)
+        return gae(
+            rew,
+            value,
+            next_value,
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            valid=rollout.valid,
+            discount=rollout.discount,
+            lam=self.cfg.gae_lambda,
+        )
+
+    def _values(self, obs: dict[str, Tensor]) -> Tensor:
+        steps, envs = next(iter(obs.values())).shape[:2]
+        return self.critic({name: o.flatten(0, 1) for name, o in obs.items()}).view(steps, envs)
+
+    def _fit_critic(self, obs: dict[str, Tensor], returns: Tensor) -> dict[str, float]:
+        with torch.no_grad():
+            residual = returns - self.critic(obs)
+        for _ in range(self.cfg.critic_epochs):
+            for pick in self._minibatches(len(returns)):
+                value = self.critic({name: o[pick] for name, o in obs.items()})
+                loss = 0.5 * (value - returns[pick]).square().mean()
+                self._step(self.critic_optim, loss, list(self.critic.net.parameters()))
+        explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))
+        return {"value_loss": 0.5 * float(residual.square().mean()), "explained": explained}
+
+    def _fit_actor(self, rollout: Rollout, obs: dict[str, Tensor], adv: Tensor) -> dict[str, float]:
+        steps = self.policy.trainable_steps.nonzero().flatten()
+        k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
+        units = make_units(self.cfg.ratio, len(adv), steps, k_star)
+        share = units_per_decision(self.cfg.ratio, steps)
+        data = _ActorData(
+            obs,
+            rollout.rows(rollout.x),
+            rollout.rows(rollout.log_prob),
+            (adv - adv.mean()) / (adv.std() + 1e-8),
+            executed(rollout.rows(rollout.num_exec), self.policy.horizon),
+        )
+        stats: list[dict[str, float]] = []
+        for epoch in range(self.cfg.epochs):
+            epoch_kl = 0.0
+            batches = list(self._minibatches(len(units.row)))
+            for pick in batches:
+                loss, info = self._surrogate(data, Units(units.row[pick], units.k[pick]))
+                if epoch == 0 and not stats:
+                    _assert_fresh(info["ratio_error"])
+                self._step(self.actor_optim, loss, self.actor_params)
+                stats.append(info)
+                epoch_kl += share * info["kl"] / len(batches)
+            if epoch_kl > 2.0 * self.cfg.target_kl:
+                break
+        self._adapt_lr(epoch_kl)
+        means = {name: sum(s[name] for s in stats) / len(stats) for name in ("loss", "clipped")}
+        return means | {
+            "kl": epoch_kl,
+            "epochs": epoch + 1.0,
+            "ratio_error": stats[0]["ratio_error"],
+        }
+
+    def _surrogate(self, data: _ActorData, units: Units) -> tuple[Tensor, dict[str, float]]:
+        """Clipped surrogate of a minibatch of units (Schulman et al. 2017, eq. 7)."""
+        new = self.unit_log_prob(data, units)
+        old = data.log_prob[units.row[:, None], units.k].sum(-1)
+        log_ratio = new - old
+        ratio = log_ratio.exp()
+        adv = data.adv[units.row] * self._step_discount(units.k)
+        bounded = ratio.clamp(1.0 - self.cfg.clip, 1.0 + self.cfg.clip)
+        loss = -torch.minimum(ratio * adv, bounded * adv).mean()
+        with torch.no_grad():
+            info = {
+                "loss": float(loss),
+                "kl": float((ratio - 1.0 - log_ratio).mean()),
+                "clipped": float(((ratio - 1.0).abs() > self.cfg.clip).float().mean()),
+                "ratio_error": float((ratio - 1.0).abs().max()),
+            }
+        return loss, info
+
+    def unit_log_prob(self, data: _ActorData, units: Units) -> Tensor:
+        """Log-probability of units under the current policy, summed over steps and executed actions: (R,)."""
+        terms = units.k.shape[1]
+        rows, k = units.row.repeat_interleave(terms), units.k.flatten()
+        embedding = self.policy.encode({name: o[units.row] for name, o in data.obs.items()})
+        kernel = self.policy.kernel(embedding.repeat_interleave(terms, dim=0), k, data.x[rows, k])
+        elements = kernel.log_prob(data.x[rows, k + 1]) * data.executed[rows]
+        return elements.sum(dim=(1, 2)).view(-1, terms).sum(-1)
+
+    def _step_discount(self, k: Tensor) -> Tensor | float:
+        """γ_den^(K−1−k) for per_step units, else 1 (DPPO, section 4.3)."""
+        if self.cfg.ratio is not RatioMode.PER_STEP:
+            return 1.0
+        return self.cfg.denoise_discount ** (self.policy.num_steps - 1 - k[:, 0]).float()
+
+    def _minibatches(self, size: int) -> Iterator[Tensor]:
+        """A shuffled pass; minibatches of nearly equal size, at most the configured one."""
+        order = torch.randperm(size, generator=self.generator)
+        return iter(order.tensor_split(-(-size // self.cfg.minibatch)))
+
+    def _step(self, optim: torch.optim.Optimizer, loss: Tensor, params: list[nn.Parameter]) -> None:
+        optim.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(params, self.cfg.grad_clip)
+        if norm.isfinite():
+            optim.step()
+
+    def _adapt_lr(self, kl: float) -> None:
+        """Keep the update's KL near its target (rsl_rl's rule, per update instead of per minibatch)."""
+        factor = 1.0
+        if kl > 2.0 * self.cfg.target_kl:
+            factor = 1.0 / 1.5
+        elif kl < 0.5 * self.cfg.target_kl:
+            factor = 1.5
+        self.set_lr(self.lr * factor)
+
+    def set_lr(self, lr: float) -> None:
+        """Set the actor's learning rate, within its bounds."""
+        for group in self.actor_optim.param_groups:
+            group["lr"] = min(max(lr, self.cfg.lr_min), self.cfg.lr_max)
+
+    def guard_success(self, success: float) -> bool:
+        """Show the guard the block's success rate; rolls back and halves the rate on a collapse: True then."""
+        good = self.guard.observe(success, self._actor_state())
+        if good is None:
+            return False
+        self.policy.load_state_dict(good["policy"])
+        self.actor_optim.load_state_dict(good["optim"])
+        self.set_lr(0.5 * self.lr)
+        return True
+
+    def _actor_state(self) -> dict[str, Any]:
+        return {"policy": self.policy.state_dict(), "optim": self.actor_optim.state_dict()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, as nested dicts of tensors and numbers."""
+        return self._actor_state() | {
+            "critic": self.critic.state_dict(),
+            "critic_optim": self.critic_optim.state_dict(),
+            "scale": self.scale.state_dict(),
+            "guard": self.guard.state_dict(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.policy.load_state_dict(state["policy"])
+        self.actor_optim.load_state_dict(state["optim"])
+        self.critic.load_state_dict(state["critic"])
+        self.critic_optim.load_state_dict(state["critic_optim"])
+        self.scale.load_state_dict(state["scale"])
+        self.guard.load_state_dict(state["guard"])
+        self.updates = state["updates"]
+
+
+class _ActorData:
+    """What the actor's minibatches are cut from: obs, chains x (N, K+1, H, A), old log-probs (N, K), adv (N,)."""
+
+    def __init__(
+        self, obs: dict[str, Tensor], x: Tensor, log_prob: Tensor, adv: Tensor, executed: Tensor
+    ) -> None:
+        self.obs, self.x, self.log_prob, self.adv, self.executed = obs, x, log_prob, adv, executed
+
+
+def _adam(params: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.AdamW:
+    return torch.optim.AdamW(params, lr=lr, weight_decay=weight_decay, fused=True)
+
+
+def _assert_fresh(error: float) -> None:
+    """On the first minibatch of an update the ratio is 1, or sampling and scoring differ."""
+    if error > RATIO_TOLERANCE:
+        raise PluginError(
+            "the likelihood ratio on the first minibatch is not 1",
+            expected=f"|ratio − 1| ≤ {RATIO_TOLERANCE}",
+            found=f"{error:.2e}",
+            hint="sample() and kernel() of the policy disagree (dropout, batch norm, another time grid?)",
+        )

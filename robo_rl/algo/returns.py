@@ -1,0 +1,97 @@
+"""Advantages and reward scaling on chunk-level transitions.
+
+Shapes: T decisions, B envs. Pure functions on tensors, and the running scale that has state.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gae(
+    rew: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    *,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
+    discount: Tensor,
+    lam: float,
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation over decisions that last a varying number of env steps.
+
+    δ = rew + discount·(1−terminated)·V(next_obs) − V(obs); A = δ + discount·λ·A', cut where the
+    episode ended by either flag, and where the next decision is not valid (Schulman et al. 2016,
+    arXiv 1506.02438, eq. 16).
+
+    Args:
+        rew: (T, B), summed over the executed steps with their own discounts.
+        value: (T, B), V(obs).
+        next_value: (T, B), V of the true successor, also at truncation.
+        terminated: (T, B) bool.
+        truncated: (T, B) bool.
+        valid: (T, B) bool; rows without a transition get advantage 0 and take no part.
+        discount: (T, B), γ to the number of executed env steps.
+        lam: λ per decision.
+
+    Returns:
+        Advantages (T, B) and returns (T, B) = advantage + value.
+    """
+    going_on = ~(terminated | truncated)
+    delta = rew + discount * ~terminated * next_value - value
+    adv = torch.zeros_like(rew)
+    after = torch.zeros_like(rew[0])
+    for t in reversed(range(len(rew))):
+        after = torch.where(valid[t], delta[t] + discount[t] * lam * going_on[t] * after, 0.0)
+        adv[t] = after
+    return adv, adv + value
+
+
+class ReturnScale:
+    """Running std of the discounted return, by which rewards are divided (no mean is taken off).
+
+    The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize: one return accumulates per
+    env and is cut at episode ends; the std is over all that was seen.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.running = torch.zeros(num_envs)
+        self.count, self.mean, self.sq_dev = 0.0, 0.0, 0.0
+
+    def update(self, rew: Tensor, discount: Tensor, ended: Tensor) -> None:
+        """Take in a block (T, B) of rewards, discounts per decision, and episode ends."""
+        seen: list[Tensor] = []
+        for t in range(len(rew)):
+            self.running = self.running * discount[t] + rew[t]
+            seen.append(self.running)
+            self.running = torch.where(ended[t], 0.0, self.running)
+        self._merge(torch.stack(seen).double())
+
+    def _merge(self, batch: Tensor) -> None:
+        """Chan et al.'s parallel update of mean and squared deviation."""
+        size, mean = batch.numel(), float(batch.mean())
+        gap, total = mean - self.mean, self.count + size
+        self.sq_dev += float((batch - mean).square().sum()) + gap**2 * self.count * size / total
+        self.mean += gap * size / total
+        self.count = total
+
+    @property
+    def std(self) -> float:
+        """The divisor; 1 until returns vary."""
+        spread = (self.sq_dev / self.count) ** 0.5 if self.count else 0.0
+        return spread if spread > 1e-6 else 1.0
+
+    def state_dict(self) -> dict[str, Tensor | float]:
+        """For checkpoints."""
+        return {
+            "running": self.running,
+            "count": self.count,
+            "mean": self.mean,
+            "sq_dev": self.sq_dev,
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
+        """From a checkpoint."""
+        self.__dict__.update(state)

@@ -1,0 +1,45 @@
+"""The state-value critic V(o) of on-policy learning.
+
+Shapes: B rows, To observations of history, O observation features. It never sees the noisy action.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.base import dense
+from robo_rl.spec import ObsSpec
+
+
+class ValueCritic(nn.Module):
+    """An MLP from the normalised observation to the (scaled) value.
+
+    Args:
+        cfg: Widths.
+        obs_spec: One step's observation.
+        obs_horizon: To.
+        normalizer: The policy's, so that both see the same numbers.
+    """
+
+    class Config(ConfigModel):
+        """Widths of the hidden layers."""
+
+        hidden: tuple[int, ...] = Field(default=(256, 256, 256), min_length=1)
+
+    def __init__(
+        self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int, normalizer: Normalizer
+    ) -> None:
+        super().__init__()
+        self.names = tuple(obs_spec.items)
+        self.normalizer = normalizer
+        self.net = dense([obs_spec.size * obs_horizon, *cfg.hidden, 1])
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        """Name → (B, To, …) gives (B,)."""
+        normalize = self.normalizer.normalize
+        parts = [normalize(f"obs.{name}", obs[name]).flatten(1) for name in self.names]
+        return self.net(torch.cat(parts, dim=-1)).squeeze(-1)

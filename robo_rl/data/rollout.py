@@ -1,0 +1,86 @@
+"""A collected block of decisions, as on-policy learning needs it.
+
+Shapes: T decisions, B envs, N = T·B rows, To history, K denoising steps, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Rollout:
+    """Decisions of B envs over T chunks. Every tensor starts with (T, B).
+
+    Args:
+        obs: Name → (T, B, To, …), what was acted on.
+        x: (T, B, K+1, H, A), the chains.
+        log_prob: (T, B, K), of the executed part of the chunk at the time of acting.
+        k_star: (T, B) the stochastic step of each chain, or None.
+        rew: (T, B); terminated, truncated, valid: (T, B) bool.
+        discount: (T, B), γ to the number of executed env steps.
+        num_exec: (T, B) int64, env steps executed of the chunk.
+        last_obs: Name → (B, To, …), where the block ends.
+        ended: (E, 2) indices (t, b) of the decisions in which an episode ended.
+        final_obs: Name → (E, To, …), their true successors.
+    """
+
+    obs: dict[str, Tensor]
+    x: Tensor
+    log_prob: Tensor
+    k_star: Tensor | None
+    rew: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    valid: Tensor
+    discount: Tensor
+    num_exec: Tensor
+    last_obs: dict[str, Tensor]
+    ended: Tensor
+    final_obs: dict[str, Tensor]
+
+    def rows(self, tensor: Tensor) -> Tensor:
+        """Fold (T, B, …) into the valid rows (N, …)."""
+        return tensor.flatten(0, 1)[self.valid.flatten()]
+
+
+def executed(num_exec: Tensor, horizon: int) -> Tensor:
+    """Mask (…, H, 1) of the chunk's actions that were executed, from their number (…,)."""
+    return (torch.arange(horizon, device=num_exec.device) < num_exec[..., None])[..., None]
+
+
+class RolloutBuilder:
+    """Gathers decisions one by one; ``finish`` stacks them."""
+
+    def __init__(self) -> None:
+        self._steps: list[dict[str, Tensor]] = []
+        self._obs: list[dict[str, Tensor]] = []
+        self._ended: list[Tensor] = []
+        self._final: list[dict[str, Tensor]] = []
+
+    def add(
+        self, obs: dict[str, Tensor], next_obs: dict[str, Tensor], columns: dict[str, Tensor]
+    ) -> None:
+        """One decision of all envs: ``columns`` are ``Rollout``'s fields without their T axis."""
+        ids = (columns["terminated"] | columns["truncated"]).nonzero().flatten()
+        t = torch.full_like(ids, len(self._steps))
+        self._ended.append(torch.stack([t, ids], dim=1))
+        self._final.append({name: tensor[ids] for name, tensor in next_obs.items()})
+        self._obs.append(obs)
+        self._steps.append(columns)
+
+    def finish(self, last_obs: dict[str, Tensor]) -> Rollout:
+        """The block."""
+        columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
+        k_star = columns.pop("k_star", None)
+        return Rollout(
+            obs={name: torch.stack([o[name] for o in self._obs]) for name in last_obs},
+            k_star=k_star,
+            last_obs=last_obs,
+            ended=torch.cat(self._ended),
+            final_obs={name: torch.cat([f[name] for f in self._final]) for name in last_obs},
+            **columns,
+        )

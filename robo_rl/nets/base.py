@@ -1,0 +1,57 @@
+"""What a denoising network is, and the time embedding that they share.
+
+Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class ChunkNet(Protocol):
+    """A network over noisy action chunks, conditioned on an observation embedding.
+
+    ``embed`` runs once per observation, ``__call__`` once per denoising step. Build with
+    ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C.
+    """
+
+    embed_dim: int
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Features (B, O) → embedding (B, C)."""
+        ...
+
+    def __call__(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
+        """Chunk x (B, H, A) at time t (B,) in [0, 1] under embedding (B, C) → (B, H, A)."""
+        ...
+
+
+class TimeEmbedding(nn.Module):
+    """Sinusoidal features of t in [0, 1]: t (B,) → (B, dim) (Vaswani et al. 2017, section 3.5)."""
+
+    frequencies: Tensor
+
+    def __init__(self, dim: int, max_period: float = 1000.0) -> None:
+        super().__init__()
+        half = dim // 2
+        exponent = torch.arange(half, dtype=torch.float32) / max(half - 1, 1)
+        self.register_buffer("frequencies", max_period ** (1.0 - exponent), persistent=False)
+
+    def forward(self, t: Tensor) -> Tensor:
+        """Embed t."""
+        angle = t[:, None] * self.frequencies.to(t.dtype) * (2.0 * math.pi / 1000.0)
+        return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+def dense(sizes: list[int], activation: type[nn.Module] = nn.Mish) -> nn.Sequential:
+    """Linear layers with ``activation`` between them: sizes[0] → … → sizes[-1]."""
+    layers: list[nn.Module] = []
+    for i, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        layers += [nn.Linear(fan_in, fan_out)]
+        if i < len(sizes) - 2:
+            layers += [activation()]
+    return nn.Sequential(*layers)

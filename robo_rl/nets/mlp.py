@@ -1,0 +1,54 @@
+"""The plain network: an MLP over the flattened chunk.
+
+Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.nets.base import TimeEmbedding, dense
+
+
+class ChunkMlp(nn.Module):
+    """Residual MLP on (chunk, time, observation).
+
+    The first layer is a sum of three linear maps, so that the observation's share is computed
+    once per chain.
+
+    Args:
+        cfg: Widths.
+        horizon: H.
+        act_dim: A.
+        obs_features: O.
+    """
+
+    class Config(ConfigModel):
+        """Width of the hidden layers, their number behind the first, and size of the time features."""
+
+        width: int = 256
+        depth: int = 2
+        time_dim: int = 32
+
+    def __init__(self, cfg: Config, horizon: int, act_dim: int, obs_features: int) -> None:
+        super().__init__()
+        self.embed_dim = cfg.width
+        self.time = TimeEmbedding(cfg.time_dim)
+        self.from_obs = dense([obs_features, cfg.width, cfg.width])
+        self.from_chunk = nn.Linear(horizon * act_dim, cfg.width, bias=False)
+        self.from_time = nn.Linear(cfg.time_dim, cfg.width, bias=False)
+        self.blocks = nn.ModuleList(dense([cfg.width, cfg.width]) for _ in range(cfg.depth))
+        self.activation = nn.Mish()
+        self.out = nn.Linear(cfg.width, horizon * act_dim)
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Features (B, O) → embedding (B, C)."""
+        return self.from_obs(features)
+
+    def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
+        """Chunk x (B, H, A), time t (B,), embedding (B, C) → (B, H, A)."""
+        h = self.from_chunk(x.flatten(1)) + self.from_time(self.time(t)) + embedding
+        for block in self.blocks:
+            h = h + block(self.activation(h))
+        return self.out(self.activation(h)).view_as(x)

@@ -1,0 +1,170 @@
+"""What every policy offers, and the denoising policy that all families share.
+
+Shapes: B rows, To observations of history, H horizon, A act_dim, K denoising steps, C embedding
+width. Observations are name → (B, To, …) in physical units; chains live in normalised action
+space.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Annotated, Any, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.base import ChunkNet, dense
+from robo_rl.policy.chain import Chain, Kernel, Prediction, Sampler, draw_chain
+from robo_rl.registry import Component, component
+from robo_rl.spec import ActSpec, ObsSpec
+
+
+class DenoisingPolicy(nn.Module):
+    """A network, the sampler it explores under, and the one it is evaluated and exported under.
+
+    A family says how the network is trained (``loss``) and which sampler evaluates
+    (``make_eval_sampler``).
+
+    Args:
+        cfg: The family's ``Config``.
+        obs_spec: One step's observation.
+        act_spec: One step's action.
+        normalizer: Maps both to and from network units; saved with the policy.
+    """
+
+    class Config(ConfigModel):
+        """Sizes of the chunk and the chain, network and exploring sampler.
+
+        ``finetune_steps`` is DPPO's K': only the last K' steps are trained by RL, those before
+        stay as they were cloned; 0 means all of them.
+        """
+
+        obs_horizon: int = Field(default=1, ge=1)
+        horizon: int = Field(default=8, ge=1)
+        exec_horizon: int = Field(default=8, ge=1)
+        num_steps: int = Field(default=4, ge=1)
+        finetune_steps: int = Field(default=0, ge=0)
+        net: Annotated[Component, component("nets")] = Field(default="mlp")
+        sampler: Annotated[Component, component("samplers")]
+
+    def __init__(
+        self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
+    ) -> None:
+        super().__init__()
+        self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
+        self.obs_horizon, self.horizon, self.exec_horizon = (
+            cfg.obs_horizon,
+            cfg.horizon,
+            cfg.exec_horizon,
+        )
+        self.num_steps = cfg.num_steps
+        self.normalizer = normalizer
+        self.sampler: Sampler = cfg.sampler.build(cfg.num_steps)
+        self.eval_sampler = self.make_eval_sampler(cfg.num_steps)
+        features = obs_spec.size * cfg.obs_horizon
+        self.net = cfg.net.build(cfg.horizon, act_spec.size, features)
+        self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
+        self.base_net: nn.Module | None = None
+
+    @abstractmethod
+    def make_eval_sampler(self, num_steps: int) -> Sampler:
+        """The deterministic sampler of evaluation and export."""
+
+    @abstractmethod
+    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """The family's behaviour-cloning loss of act (B, H, A) in physical units; (B,)."""
+
+    def make_noise_head(self) -> nn.Module:
+        """What learns the noise: (embedding, time features) → raw level per action element."""
+        size = self.horizon * self.act_spec.size
+        head = dense([cast(ChunkNet, self.net).embed_dim + 1, 64, size], nn.Tanh)
+        nn.init.zeros_(head[-1].weight)
+        nn.init.zeros_(head[-1].bias)
+        return head
+
+    @property
+    def trainable_steps(self) -> Tensor:
+        """(K,) bool: the steps that have a density and that RL trains."""
+        frozen = self.num_steps - (self.cfg.finetune_steps or self.num_steps)
+        return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
+
+    def anchor(self) -> None:
+        """Keep a frozen copy of the network: what the steps before K' run on, and what RL may be held to."""
+        self.base_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
+
+    def features(self, obs: dict[str, Tensor]) -> Tensor:
+        """The normalised observation, flattened: (B, O)."""
+        normalize = self.normalizer.normalize
+        parts = [normalize(f"obs.{name}", obs[name]).flatten(1) for name in self.obs_spec.items]
+        return torch.cat(parts, dim=-1)
+
+    def encode(self, obs: dict[str, Tensor]) -> Tensor:
+        """Observation → embedding (B, C); once per chain."""
+        return self.net.embed(self.features(obs))
+
+    def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
+        """The law of x[k+1] for rows x (B, H, A) at steps k (B,), any mix, under the exploring sampler."""
+        return self.sampler.kernel(k, x, self._predict(self.net, self.sampler, embedding, k, x))
+
+    def sample(
+        self, obs: dict[str, Tensor], generator: torch.Generator, *, one_step: bool = False
+    ) -> Chain:
+        """Explore: a chain with its log-probabilities; with ``one_step`` one stochastic step a row."""
+        features = self.features(obs)
+        embedding = self.net.embed(features)
+        base = None if self.base_net is None else cast(Any, self.base_net).embed(features)
+        trained = self.trainable_steps
+
+        def predict(step: int, x: Tensor) -> Prediction:
+            k = torch.full((len(x),), step, device=x.device)
+            if base is not None and not trained[step] and self.cfg.finetune_steps:
+                return self._predict(self.base_net, self.sampler, base, k, x)
+            return self._predict(self.net, self.sampler, embedding, k, x)
+
+        start = self._start(len(features), generator).to(features)
+        others = self.eval_sampler if one_step else None
+        return draw_chain(
+            self.sampler, predict, start, generator, others=others, star_steps=trained
+        )
+
+    def log_prob(self, obs: dict[str, Tensor], k: Tensor, x: Tensor, x_next: Tensor) -> Tensor:
+        """Log-density of x_next given x at steps k (B,), per element (B, H, A)."""
+        return self.kernel(self.encode(obs), k, x).log_prob(x_next)
+
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        """Evaluate: the action chunk (B, H, A) in physical units."""
+        start = self._start(len(next(iter(obs.values()))), generator)
+        return self.decode(obs, start)
+
+    def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        """The deterministic map from x[0] = noise (B, H, A) to the chunk (B, H, A) in physical units."""
+        return self.to_env(self.decode_normalized(obs, noise))
+
+    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        """``decode`` before the normaliser is undone."""
+        embedding, x = self.encode(obs), noise.to(self.normalizer.dtype)
+        for step in range(self.num_steps):
+            k = torch.full((len(x),), step, device=x.device)
+            prediction = self._predict(self.net, self.eval_sampler, embedding, k, x)
+            x = self.eval_sampler.kernel(k, x, prediction).mean
+        return x
+
+    def to_env(self, x: Tensor) -> Tensor:
+        """Normalised chunk → physical units."""
+        return self.normalizer.unnormalize("act", x)
+
+    def _start(self, rows: int, generator: torch.Generator) -> Tensor:
+        return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)
+
+    def _predict(
+        self, net: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
+    ) -> Prediction:
+        t = sampler.times.to(x)[k]
+        noise = None
+        if sampler.learns_noise and self.noise_head is not None:
+            noise = self.noise_head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x)
+        return Prediction(net(x, t, embedding), noise)

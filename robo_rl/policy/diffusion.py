@@ -1,0 +1,157 @@
+"""Diffusion policies: DDPM and DDIM kernels over a noise schedule ᾱ that increases along the chain.
+
+Shapes: B rows, H horizon, A act_dim, K denoising steps. DDPM's integer time lives in this file
+only; a prediction's ``out`` is ε, the noise in x. Sources: Ho et al. 2020 (arXiv 2006.11239),
+Song et al. 2021 (2010.02502), DPPO's floor on the step's standard deviation (2409.00588, section
+4.2).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
+from robo_rl.registry import Component, component
+
+TRAIN_STEPS_FIELD = Field(default=100, ge=2)
+
+
+def cosine_alpha_bar(train_steps: int) -> Tensor:
+    """Diffusers' ``squaredcos_cap_v2`` table of ᾱ by DDPM time (Nichol & Dhariwal 2021), (T,) float64."""
+    from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+
+    scheduler = DDIMScheduler(train_steps, beta_schedule="squaredcos_cap_v2")
+    return scheduler.alphas_cumprod.to(torch.float64)
+
+
+class Ddim:
+    """DDIM steps with share eta of the DDPM posterior's noise (arXiv 2010.02502, eq. 12 and 16).
+
+    σ = η·√((1−ᾱ')/(1−ᾱ))·√(1−ᾱ/ᾱ'), mean = √ᾱ'·x̂ + √(1−ᾱ'−σ²)·ε̂, where x̂ is clamped to ±clip
+    and ε̂ recomputed from it; a stochastic step draws and scores with max(σ, std_min).
+
+    Args:
+        cfg: See Config.
+        num_steps: K ≤ train_steps.
+    """
+
+    class Config(ConfigModel):
+        """Noise share, floor of the step's std, bound of the predicted action, length of the schedule.
+
+        The floor and the bound are in normalised action units.
+        """
+
+        eta: float = Field(default=1.0, ge=0.0, le=1.0)
+        std_min: float = Field(default=0.1, ge=0.0)
+        clip: float = Field(default=1.0, gt=0.0)
+        train_steps: int = TRAIN_STEPS_FIELD
+
+    learns_noise = False
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:
+        self.cfg = cfg
+        table = cosine_alpha_bar(cfg.train_steps)
+        # From the noisiest time down to 0, evenly ("leading" spacing), then the action itself.
+        ddpm_time = torch.arange(num_steps).flip(0) * (cfg.train_steps // num_steps)
+        self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
+        self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
+        self.std = self._table()
+        self.stochastic = self.std > 0
+
+    def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        """Standard normal noise."""
+        return randn(shape, generator)
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """The law of the next state."""
+        now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
+        act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
+        act = act.clamp(-self.cfg.clip, self.cfg.clip)
+        noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
+        drawn = at_step(self._posterior_std() * self.cfg.eta, k, x)
+        mean = after.sqrt() * act + (1.0 - after - drawn**2).clamp(min=0.0).sqrt() * noise
+        return Kernel(mean, at_step(self.std, k, x))
+
+    def _posterior_std(self) -> Tensor:
+        now, after = self.alpha_bar[:-1], self.alpha_bar[1:]
+        return ((1.0 - after) / (1.0 - now) * (1.0 - now / after)).sqrt()
+
+    def _table(self) -> Tensor:
+        """Std of each step, floored where there is any noise at all."""
+        if self.cfg.eta == 0.0:
+            return torch.zeros(len(self.alpha_bar) - 1, dtype=torch.float64)
+        return (self._posterior_std() * self.cfg.eta).clamp(min=self.cfg.std_min)
+
+
+class Ddpm(Ddim):
+    """The DDPM posterior over all of the schedule's steps (arXiv 2006.11239, eq. 7).
+
+    mean = √ᾱ'·β/(1−ᾱ)·x̂ + √α·(1−ᾱ')/(1−ᾱ)·x with α = ᾱ/ᾱ', β = 1−α.
+
+    Args:
+        cfg: See Config.
+        num_steps: K, also the length of the schedule.
+    """
+
+    class Config(ConfigModel):
+        """Floor of the step's std and bound of the predicted action, in normalised action units."""
+
+        std_min: float = Field(default=0.1, ge=0.0)
+        clip: float = Field(default=1.0, gt=0.0)
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        full = Ddim.Config(std_min=cfg.std_min, clip=cfg.clip, train_steps=num_steps)
+        super().__init__(full, num_steps)
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """The law of the next state."""
+        now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
+        act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
+        act = act.clamp(-self.cfg.clip, self.cfg.clip)
+        alpha = now / after
+        mean = after.sqrt() * (1.0 - alpha) * act + alpha.sqrt() * (1.0 - after) * x
+        return Kernel(mean / (1.0 - now), at_step(self.std, k, x))
+
+
+class DiffusionPolicy(DenoisingPolicy):
+    """An ε network under DDPM or DDIM; see ``DenoisingPolicy``. Trained over the sampler's whole schedule."""
+
+    class Config(DenoisingPolicy.Config):
+        """``sampler`` explores: ddpm or ddim; evaluation is DDIM without noise."""
+
+        num_steps: int = Field(default=10, ge=1)
+        sampler: Annotated[Component, component("samplers")] = Field(default="ddim")
+
+    def make_eval_sampler(self, num_steps: int) -> Sampler:
+        """DDIM with eta = 0 on the exploring sampler's schedule."""
+        cfg = self._ddim.cfg
+        quiet = Ddim.Config(eta=0.0, clip=cfg.clip, train_steps=cfg.train_steps)
+        return Ddim(quiet, num_steps)
+
+    @property
+    def _ddim(self) -> Ddim:
+        sampler = self.sampler
+        assert isinstance(sampler, Ddim), "a diffusion policy explores under ddpm or ddim"
+        return sampler
+
+    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """E‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² over the schedule (arXiv 2006.11239, eq. 14); (B,)."""
+        act = self.normalizer.normalize("act", act)
+        length = self._ddim.cfg.train_steps
+        time = torch.randint(length, (len(act),), generator=generator, device=generator.device)
+        alpha_bar = self._schedule(length).to(act)[time.to(act.device)][:, None, None]
+        noise = randn(act.shape, generator).to(act)
+        x = alpha_bar.sqrt() * act + (1.0 - alpha_bar).sqrt() * noise
+        t = 1.0 - (time.to(act) + 1.0) / length
+        return (self.net(x, t, self.encode(obs)) - noise).square().mean(dim=(1, 2))
+
+    def _schedule(self, length: int) -> Tensor:
+        if not hasattr(self, "_alpha_bar"):
+            self._alpha_bar = cosine_alpha_bar(length)
+        return self._alpha_bar

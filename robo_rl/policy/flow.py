@@ -1,0 +1,159 @@
+"""Flow-matching policies and their samplers: the ODE, and the three ways of giving it a likelihood.
+
+Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = action; vel = act
+− noise, so x[t] = t·act + (1−t)·noise (Lipman et al. 2023, arXiv 2210.02747). A prediction's
+``out`` is the velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_std, randn
+from robo_rl.registry import Component, component
+
+
+class FlowOde:
+    """Euler steps of dx = v dt: deterministic, for evaluation and export."""
+
+    class Config(ConfigModel):
+        """Nothing to set."""
+
+    learns_noise = False
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:
+        del cfg
+        self.times = torch.arange(num_steps, dtype=torch.float64) / num_steps
+        self.stochastic = torch.zeros(num_steps, dtype=torch.bool)
+        self.dt = 1.0 / num_steps
+
+    def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        """Standard normal noise."""
+        return randn(shape, generator)
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """Mean x + v·dt, std 0."""
+        del k
+        return Kernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
+
+
+class FlowSde(FlowOde):
+    """The SDE with the flow's own marginals (Flow-SDE, arXiv 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
+
+    σ_t = a·√((1−t)/t), t floored at 1/K; drift v + ½σ²·score with score = (t·v − x)/(1−t); step
+    std σ·√dt.
+
+    Args:
+        cfg: ``level`` is a.
+        num_steps: K.
+    """
+
+    class Config(ConfigModel):
+        """The noise level a; 0 is the ODE."""
+
+        level: float = Field(default=0.5, gt=0.0)
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        super().__init__(FlowOde.Config(), num_steps)
+        self.stochastic = torch.ones(num_steps, dtype=torch.bool)
+        t = self.times.clamp(min=self.dt)
+        self.sigma = cfg.level * ((1.0 - t) / t).sqrt()
+        if num_steps == 1:
+            self.sigma = torch.full_like(t, cfg.level)
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """The Euler–Maruyama step."""
+        t, sigma = at_step(self.times, k, x), at_step(self.sigma, k, x)
+        score = (t * prediction.out - x) / (1.0 - t)
+        drift = prediction.out + 0.5 * sigma**2 * score
+        return Kernel(x + self.dt * drift, sigma * math.sqrt(self.dt))
+
+
+class FlowCps(FlowOde):
+    """Coefficient-preserving sampling: as much noise is added as is taken out (arXiv 2509.05952).
+
+    With action â = x + (1−t)·v and noise ε̂ = x − t·v estimated, t' = t + dt and angle πη/2:
+    mean = t'·â + (1−t')·cos(πη/2)·ε̂, std = (1−t')·sin(πη/2). The last step is deterministic.
+
+    Args:
+        cfg: ``level`` is η.
+        num_steps: K.
+    """
+
+    class Config(ConfigModel):
+        """The share η of the noise that is drawn anew, in (0, 1]."""
+
+        level: float = Field(default=0.5, gt=0.0, le=1.0)
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        super().__init__(FlowOde.Config(), num_steps)
+        self.stochastic = torch.arange(num_steps) < num_steps - 1
+        self.cos, self.sin = (f(0.5 * math.pi * cfg.level) for f in (math.cos, math.sin))
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """The law of the next state; exactly deterministic at the last step."""
+        t = at_step(self.times, k, x)
+        rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
+        act = x + (1.0 - t) * prediction.out
+        noise = x - t * prediction.out
+        return Kernel((1.0 - rest) * act + rest * self.cos * noise, rest * self.sin)
+
+
+class FlowNoise(FlowOde):
+    """Euler steps with learnt Gaussian noise (ReinFlow, arXiv 2505.22094, section 4.1).
+
+    The raw noise level r (B, H, A) is squashed between the bounds in log variance:
+    log σ² = log σ_min² + (log σ_max² − log σ_min²)·(tanh r + 1)/2.
+
+    Args:
+        cfg: Bounds of σ in normalised action units.
+        num_steps: K.
+    """
+
+    class Config(ConfigModel):
+        """Bounds of the learnt standard deviation, in normalised action units."""
+
+        std_min: float = Field(default=0.05, gt=0.0)
+        std_max: float = Field(default=0.15, gt=0.0)
+
+    learns_noise = True
+
+    def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        super().__init__(FlowOde.Config(), num_steps)
+        self.stochastic = torch.ones(num_steps, dtype=torch.bool)
+        self.cfg = cfg
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """Mean x + v·dt, std as learnt."""
+        del k
+        std = bounded_std(prediction.noise, self.cfg.std_min, self.cfg.std_max)
+        return Kernel(x + self.dt * prediction.out, std)
+
+
+class FlowPolicy(DenoisingPolicy):
+    """A velocity network under flow samplers; see ``DenoisingPolicy``."""
+
+    class Config(DenoisingPolicy.Config):
+        """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
+
+        sampler: Annotated[Component, component("samplers")] = Field(default="flow_noise")
+
+    def make_eval_sampler(self, num_steps: int) -> Sampler:
+        """The ODE."""
+        return FlowOde(FlowOde.Config(), num_steps)
+
+    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖² (arXiv 2210.02747, eq. 23); (B,)."""
+        act = self.normalizer.normalize("act", act)
+        noise = randn(act.shape, generator).to(act)
+        t = torch.rand(len(act), generator=generator, device=generator.device).to(act)
+        x = torch.lerp(noise, act, t[:, None, None])
+        vel = self.net(x, t, self.encode(obs))
+        return (vel - (act - noise)).square().mean(dim=(1, 2))

@@ -1,0 +1,87 @@
+"""The Gaussian policy: a chain with one step, from zero to an action drawn around the network's mean.
+
+Shapes: B rows, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel, Prediction, Sampler, bounded_std
+from robo_rl.registry import Component, component
+
+
+class Gaussian:
+    """x[1] ~ N(network's mean, σ²), σ learnt between bounds; x[0] = 0.
+
+    Args:
+        cfg: Bounds of σ in normalised action units.
+        num_steps: Always 1.
+    """
+
+    class Config(ConfigModel):
+        """Bounds of the learnt standard deviation, in normalised action units."""
+
+        std_min: float = Field(default=0.01, gt=0.0)
+        std_max: float = Field(default=0.3, gt=0.0)
+
+    learns_noise = True
+
+    def __init__(self, cfg: Config, num_steps: int = 1) -> None:
+        self.cfg = cfg
+        self.times = torch.zeros(num_steps, dtype=torch.float64)
+        self.stochastic = torch.ones(num_steps, dtype=torch.bool)
+
+    def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        """Zeros."""
+        return torch.zeros(shape, device=None if generator is None else generator.device)
+
+    def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
+        """Mean as predicted."""
+        del k, x
+        std = bounded_std(prediction.noise, self.cfg.std_min, self.cfg.std_max)
+        return Kernel(prediction.out, std)
+
+
+class StateIndependentNoise(nn.Module):
+    """One raw noise level an action element, whatever the observation."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(torch.zeros(size))
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """(B, C) → (B, size)."""
+        return self.raw.expand(len(embedding), -1)
+
+
+class GaussianPolicy(DenoisingPolicy):
+    """A mean network with state-independent noise; the family's K is 1."""
+
+    class Config(DenoisingPolicy.Config):
+        """``sampler`` holds the bounds of the noise."""
+
+        num_steps: int = Field(default=1, ge=1, le=1)
+        sampler: Annotated[Component, component("samplers")] = Field(default="gaussian")
+
+    def make_eval_sampler(self, num_steps: int) -> Sampler:
+        """The same sampler, whose mean is what evaluation takes."""
+        return Gaussian(Gaussian.Config(), num_steps)
+
+    def make_noise_head(self) -> nn.Module:
+        """State-independent noise, as is usual in PPO."""
+        return StateIndependentNoise(self.horizon * self.act_spec.size)
+
+    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Mean squared error of the mean in normalised units; (B,)."""
+        del generator
+        act = self.normalizer.normalize("act", act)
+        x = torch.zeros_like(act)
+        mean = self.net(x, torch.zeros_like(act[:, 0, 0]), self.encode(obs))
+        return (mean - act).square().mean(dim=(1, 2))

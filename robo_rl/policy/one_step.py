@@ -1,0 +1,30 @@
+"""The one-step student: a flow chain with K = 1, which maps noise to the action chunk in one network call."""
+
+from __future__ import annotations
+
+import copy
+
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.flow import FlowPolicy
+
+
+def student_of(teacher: DenoisingPolicy) -> FlowPolicy:
+    """A one-step flow policy of the teacher's sizes, specs and normaliser.
+
+    It is warm-started with the teacher's network where that is a flow: one Euler step of the
+    whole unit of time from the velocity at t = 0, which is what a rectified flow would need no
+    training for. Other families lend their network's weights all the same, as features.
+
+    Args:
+        teacher: Any denoising policy.
+
+    Returns:
+        The student, in training mode, sharing no parameter with the teacher.
+    """
+    shared = {
+        name: getattr(teacher.cfg, name) for name in ("obs_horizon", "horizon", "exec_horizon")
+    }
+    cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
+    student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
+    student.net.load_state_dict(teacher.net.state_dict())
+    return student
