@@ -1,0 +1,279 @@
+"""A task on a physics backend as a ``VecEnv``: clock, reset, episode end, randomisation.
+
+Shapes: B envs, T control steps of an open-loop sequence, A act_dim, n envs that are reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.env.base import Backend, SimView, Step
+from robo_rl.env.randomize import Randomizer, RandomizeTerm
+from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.registry import Component, component
+from robo_rl.seeding import derive
+from robo_rl.task import Task
+
+Obs = dict[str, Tensor]
+
+
+class SimEnvConfig(ConfigModel):
+    """Settings of ``SimEnv``.
+
+    Args:
+        backend: What computes the physics.
+        randomize: Model fields that are drawn anew for a world at each of its resets.
+    """
+
+    backend: Annotated[Component, component("backends")] = cast(Component, "mujoco_cpu")
+    randomize: tuple[RandomizeTerm, ...] = ()
+
+
+@runtime_checkable
+class _Restorable(Protocol):
+    def snapshot(self) -> dict[str, Any]: ...
+    def restore(self, snapshot: Mapping[str, Any]) -> None: ...
+
+
+class SimEnv:
+    """B worlds that run a task: a ``VecEnv``, ``OpenLoop``, ``Branchable`` where the backend is.
+
+    A world that went bad (non-finite, or its clock stood still) is reset. Its transition has
+    ``valid`` False, ``truncated`` True, and repeats the last good observation as ``next_obs``;
+    ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds`` and the parts of
+    the reward as ``rew/<part>``.
+
+    Args:
+        cfg: Settings.
+        task: The task.
+        num_envs: B.
+
+    Raises:
+        ConfigError: The control period is not a multiple of the physics step, or a randomised
+            field is unknown.
+    """
+
+    Config: ClassVar[type[SimEnvConfig]] = SimEnvConfig
+
+    def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
+        self.task, self.num_envs = task, num_envs
+        self.obs_spec, self.act_spec, self.dt_s = task.obs_spec, task.act_spec, task.dt_s
+        self.max_episode_steps = round(task.episode_s / task.dt_s)
+        scene = task.scene()
+        self._timestep_s: float = scene.option.timestep
+        self._substeps = _substeps(task.dt_s, self._timestep_s)
+        self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
+        self._backend: Backend = cfg.backend.build()
+        self._backend.load(scene, num_envs)
+        self.device = self._backend.device
+        self._limits = [
+            torch.tensor(v, device=self.device) for v in (task.act_spec.low, task.act_spec.high)
+        ]
+        self._generator = torch.Generator().manual_seed(derive("env", 0))
+        self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self._goal: Obs = {}
+        self._obs: Obs = {}
+
+    @property
+    def view(self) -> SimView:
+        """The worlds as they stand; holds until the next call that changes them."""
+        return replace(self._backend.view(), goal=self._goal)
+
+    def reset(self, seed: int | None = None) -> Obs:
+        """Start a new episode in every env; with None the random stream goes on."""
+        if seed is not None:
+            self._generator.manual_seed(derive("env", seed))
+        self._goal = {}
+        self._obs = self._restart(torch.arange(self.num_envs, device=self.device))
+        return self._obs
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one control step."""
+        return self.rollout(act.unsqueeze(1))[0]
+
+    def rollout(self, act: Tensor) -> list[Step]:
+        """Apply act (B, T, A) without looking; T steps, ``valid`` False behind an episode's end.
+
+        Envs whose episode ended stand at the start of their next one when this returns.
+        """
+        act = self._clip(act)
+        live = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
+        steps: list[Step] = []
+        ended: list[Tensor] = []
+        for view, act_t in self._advance(act):
+            steps.append(self._judge(view, act_t, live))
+            live = live & ~(steps[-1].terminated | steps[-1].truncated)
+            ended.append(~live)
+            self._obs = steps[-1].next_obs
+        if bool(ended[-1].any()):
+            self._renew(steps, ended)
+            self._obs = steps[-1].obs
+        return steps
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that the future depends on: worlds, clocks, goals, random stream.
+
+        Raises:
+            PluginError: The backend keeps its state to itself.
+        """
+        return {
+            "backend": self._restorable().snapshot(),
+            "elapsed": self._elapsed.clone(),
+            "goal": {name: value.clone() for name, value in self._goal.items()},
+            "generator": self._generator.get_state(),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Obs:
+        """Put a snapshot back; returns the observation that it stands at.
+
+        Raises:
+            CheckpointError: It is of another scene or number of envs.
+        """
+        if len(snapshot["elapsed"]) != self.num_envs:
+            found = len(snapshot["elapsed"])
+            raise CheckpointError("snapshot of other envs", expected=self.num_envs, found=found)
+        self._restorable().restore(snapshot["backend"])
+        self._elapsed = snapshot["elapsed"].clone()
+        self._goal = {name: value.clone() for name, value in snapshot["goal"].items()}
+        self._generator.set_state(snapshot["generator"])
+        self._obs = self._observe(self.view)
+        return self._obs
+
+    def close(self) -> None:
+        """Free the backend's threads and memory."""
+        self._backend.close()
+
+    def _clip(self, act: Tensor) -> Tensor:
+        if not self._obs:
+            raise RoboRlError("env was not reset", hint="call reset(seed) before the first step")
+        if act.ndim != 3 or act.shape[::2] != (self.num_envs, self.act_spec.size):
+            expected = f"({self.num_envs}, T, {self.act_spec.size})"
+            raise SpecError("action does not fit", expected=expected, found=tuple(act.shape))
+        low, high = self._limits
+        act = act.to(self.device)
+        return act.clamp(low, high) if len(low) and len(high) else act
+
+    def _advance(self, act: Tensor) -> Iterator[tuple[SimView, Tensor]]:
+        """Yield (view, act (B, A)) after each control step; one backend call where possible."""
+        if not self.task.open_loop:
+            for act_t in act.unbind(1):
+                ctrl = self.task.control(self.view, act_t).unsqueeze(1)
+                yield self._backend.step(ctrl, self._substeps)[0], act_t
+            return
+        views = self._backend.step(self._controls(act), self._substeps)
+        yield from zip(views, act.unbind(1), strict=True)
+
+    def _controls(self, act: Tensor) -> Tensor:
+        """Controls (B, T, nu) of act (B, T, A), each computed from the one before it."""
+        view, controls = self.view, list[Tensor]()
+        for act_t in act.unbind(1):
+            controls.append(self.task.control(view, act_t))
+            view = replace(view, ctrl=controls[-1])
+        return torch.stack(controls, dim=1)
+
+    def _judge(self, view: SimView, act: Tensor, live: Tensor) -> Step:
+        """The transition that ended at view; ``obs`` is still that of before any reset."""
+        view = replace(view, goal=self._goal)
+        self._elapsed += 1
+        good = self._good(view)
+        rew, parts = self.task.reward(view, act)
+        terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
+        metrics = {"success": self.task.success(view)} | {f"rew/{k}": v for k, v in parts.items()}
+        metrics = {name: value.float() for name, value in metrics.items()} | {
+            "nan_worlds": self._zero
+        }
+        obs = self._observe(view)
+        step = Step(obs, obs, rew.float(), terminated, at_limit & ~terminated, live & good, metrics)
+        return step if bool(step.valid.all()) else self._without_invalid(step, good, live)
+
+    def _good(self, view: SimView) -> Tensor:
+        """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
+        due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
+        total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1)
+        return (view.time_s > due_s) & torch.isfinite(total)
+
+    def _without_invalid(self, step: Step, good: Tensor, live: Tensor) -> Step:
+        lost, valid = live & ~good, step.valid
+        obs = {name: _where(valid, new, self._obs[name]) for name, new in step.next_obs.items()}
+        metrics = {name: _where(valid, value, self._zero) for name, value in step.metrics.items()}
+        return Step(
+            obs=obs,
+            next_obs=obs,
+            rew=_where(valid, step.rew, self._zero),
+            terminated=step.terminated & valid,
+            truncated=step.truncated & valid | lost,
+            valid=valid,
+            metrics=metrics | {"nan_worlds": lost.float()},
+        )
+
+    def _renew(self, steps: list[Step], ended: list[Tensor]) -> None:
+        """Reset the envs that ended; from there on their ``obs`` is that of the new episode."""
+        ids = ended[-1].nonzero().squeeze(1)
+        fresh = self._restart(ids)
+        for t, done in enumerate(ended):
+            mine = done[ids]
+            if not bool(mine.any()):
+                continue
+            obs = {name: value.clone() for name, value in steps[t].next_obs.items()}
+            for name, value in obs.items():
+                value[ids[mine]] = fresh[name][mine]
+            steps[t] = steps[t]._replace(obs=obs)
+
+    def _restart(self, ids: Tensor) -> Obs:
+        """Put the envs ids (n,) at the start of a new episode; returns name → (n, …)."""
+        start = self.task.reset(len(ids), self._generator)
+        fields = self._randomizer.draw(len(ids), self._generator) if self._randomizer else None
+        self._backend.write(ids, start.qpos, start.qvel, fields)
+        self._elapsed[ids] = 0
+        if len(ids) == self.num_envs:
+            self._goal = {name: value.clone() for name, value in start.goal.items()}
+            return self._observe(self.view)
+        for name, value in start.goal.items():
+            self._goal[name][ids] = value.to(self._goal[name])
+        return self._observe(_rows(self.view, ids))
+
+    def _observe(self, view: SimView) -> Obs:
+        # Copied, because views and goals are memory that is written again.
+        return {k: v.to(torch.float32, copy=True) for k, v in self.task.observe(view).items()}
+
+    @property
+    def _zero(self) -> Tensor:
+        return torch.zeros(self.num_envs, device=self.device)
+
+    def _restorable(self) -> _Restorable:
+        if isinstance(self._backend, _Restorable):
+            return self._backend
+        raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
+
+
+def _substeps(dt_s: float, timestep_s: float) -> int:
+    substeps = round(dt_s / timestep_s)
+    if substeps < 1 or abs(substeps * timestep_s - dt_s) > 1e-6 * dt_s:
+        raise ConfigError(
+            "control period is not a multiple of the physics step",
+            expected=f"a multiple of {timestep_s} s",
+            found=f"{dt_s} s",
+        )
+    return substeps
+
+
+def _where(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    return torch.where(mask.view(-1, *[1] * (yes.ndim - 1)), yes, no)
+
+
+def _rows(view: SimView, ids: Tensor) -> SimView:
+    return replace(
+        view,
+        qpos=view.qpos[ids],
+        qvel=view.qvel[ids],
+        ctrl=view.ctrl[ids],
+        time_s=view.time_s[ids],
+        sensordata=view.sensordata[ids],
+        goal={name: value[ids] for name, value in view.goal.items()},
+    )
