@@ -1,0 +1,205 @@
+"""``robo-rl doctor``: what this machine has, and one line on how to mend what it lacks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from robo_rl.cli.show import table
+from robo_rl.errors import ConfigError, DeviceError, RoboRlError
+from robo_rl.naming import did_you_mean
+
+_RENDER = """
+import time, mujoco
+model = mujoco.MjModel.from_xml_string(
+    "<mujoco><visual><quality shadowsize='0' offsamples='0'/></visual><worldbody>"
+    "<light pos='0 0 3'/><geom type='box' size='1 1 1'/></worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer = mujoco.Renderer(model, 128, 128)
+renderer.update_scene(data)
+assert renderer.render().any(), "the picture is black"
+start = time.perf_counter()
+renderer.render()
+print(f"one 128x128 frame in {1e3 * (time.perf_counter() - start):.1f} ms")
+renderer.close()
+"""
+_GL_HINT = "apt-get install libegl1 libgl1 libgl1-mesa-dri, or go on without pictures"
+
+
+class Finding(NamedTuple):
+    """One line of the report; ``mark`` is ok, note or FAIL."""
+
+    mark: str
+    text: str
+    remedy: str = ""
+
+
+def run(
+    checks: Annotated[
+        list[str] | None, typer.Argument(help="Checks to run; all if left out.")
+    ] = None,
+) -> None:
+    """Check this machine; exit status 1 if anything fails."""
+    for name in checks or []:
+        if name not in CHECKS:
+            raise ConfigError(f"unknown check '{name}'", hint=did_you_mean(name, CHECKS))
+    found = [(name, finding) for name in checks or CHECKS for finding in _checked(CHECKS[name])]
+    typer.echo(table([(f.mark, name, f.text) for name, f in found]))
+    for name, finding in found:
+        if finding.remedy:
+            typer.echo(f"{name}: {finding.remedy}")
+    raise typer.Exit(int(any(finding.mark == "FAIL" for _, finding in found)))
+
+
+def _checked(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except ModuleNotFoundError as error:
+        return [_missing(error)]
+
+
+def _missing(error: ModuleNotFoundError) -> Finding:
+    from robo_rl.registry import missing_extra
+
+    return Finding("note", f"{error.name} is not installed", str(missing_extra(error) or ""))
+
+
+def _python() -> Iterator[Finding]:
+    text = f"{platform.python_version()} ({sys.executable})"
+    old = sys.version_info < (3, 11)
+    yield Finding(
+        "note" if old else "ok", text, "training needs Python 3.11 or later" if old else ""
+    )
+
+
+def _packages() -> Iterator[Finding]:
+    """Versions against the tested ones."""
+    tested = dict(_constraints())
+    installed = {name: found for name in tested if (found := _installed(name))}
+    differ = [
+        f"{name} {found} (tested: {tested[name]})"
+        for name, found in installed.items()
+        if found.partition("+")[0] != tested[name]
+    ]
+    remedy = "pip install -c constraints.txt 'robo-rl[all]' installs the tested set"
+    if differ:
+        yield Finding("note", "other versions than tested: " + ", ".join(differ), remedy)
+    else:
+        yield Finding("ok", f"{len(installed)} of {len(tested)} tested packages, at their versions")
+
+
+def _constraints() -> Iterator[tuple[str, str]]:
+    here = Path(__file__).resolve().parents[1]
+    for path in (here / "constraints.txt", here.parent / "constraints.txt"):
+        if path.is_file():
+            yield from re.findall(r"^([\w.-]+)==([^\s;]+)", path.read_text(), re.M)
+            return
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _torch() -> Iterator[Finding]:
+    import torch
+
+    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
+    yield Finding("ok", f"{torch.__version__}, {torch.get_num_threads()} threads, {device}")
+
+
+def _rendering() -> Iterator[Finding]:
+    """In a process of its own, since a broken GL driver can take the process with it."""
+    import mujoco
+
+    gl = os.environ.get("MUJOCO_GL", "egl")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _RENDER],
+            env={**os.environ, "MUJOCO_GL": gl},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    except subprocess.TimeoutExpired:
+        yield Finding("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", _GL_HINT)
+        return
+    if done.returncode == 0:
+        yield Finding("ok", f"mujoco {mujoco.__version__}, MUJOCO_GL={gl}, {done.stdout.strip()}")
+    else:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        yield Finding("FAIL", f"MUJOCO_GL={gl}: {last}", _GL_HINT)
+
+
+def _onnxruntime() -> Iterator[Finding]:
+    import onnxruntime
+
+    providers = ", ".join(onnxruntime.get_available_providers())
+    yield Finding("ok", f"{onnxruntime.__version__}: {providers}")
+
+
+def _ffmpeg() -> Iterator[Finding]:
+    path = shutil.which("ffmpeg")
+    if path is None:
+        import imageio_ffmpeg  # pyright: ignore[reportMissingTypeStubs]
+
+        path = str(imageio_ffmpeg.get_ffmpeg_exe())
+    yield Finding("ok", path)
+
+
+def _machine() -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    free = shutil.disk_usage(".").free / 2**30
+    yield Finding("ok", f"{cores} cores")
+    low = "" if memory >= 4 else "use fewer envs (env.num_envs)"
+    yield Finding("note" if low else "ok", f"{memory:.1f} GiB of memory", low)
+    full = "" if free >= 2 else "free some space, or choose another folder with --out"
+    yield Finding("FAIL" if full else "ok", f"{free:.1f} GiB free in {Path.cwd()}", full)
+
+
+def _plugins() -> Iterator[Finding]:
+    """Load everything that is registered."""
+    from robo_rl.registry import kinds, names
+
+    found = [_loaded(kind, name) for kind in kinds() for name in names(kind)]
+    yield from (finding for finding in found if finding.mark != "ok")
+    remedy = "" if found else "pip install -e . (or of the wheel) registers them"
+    count = sum(finding.mark == "ok" for finding in found)
+    yield Finding("ok" if found else "FAIL", f"{count} of {len(found)} load", remedy)
+
+
+def _loaded(kind: str, name: str) -> Finding:
+    from robo_rl.registry import load
+
+    try:
+        load(kind, name)
+    except RoboRlError as error:
+        mark = "note" if isinstance(error, DeviceError) else "FAIL"
+        return Finding(mark, f"{kind}.{name}: {error}")
+    return Finding("ok", f"{kind}.{name}")
+
+
+CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
+    "python": _python,
+    "packages": _packages,
+    "torch": _torch,
+    "rendering": _rendering,
+    "onnxruntime": _onnxruntime,
+    "ffmpeg": _ffmpeg,
+    "machine": _machine,
+    "plugins": _plugins,
+}

@@ -1,0 +1,42 @@
+"""``robo-rl list``: what can be named in a config."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from robo_rl.cli.show import table
+from robo_rl.errors import ConfigError
+from robo_rl.naming import did_you_mean
+
+
+def run(
+    kind: Annotated[
+        str, typer.Argument(help="tasks, robots, policies … or configs; all if left out.")
+    ] = "",
+) -> None:
+    """List what is registered, with the distribution that brings it, and the configs."""
+    from robo_rl.registry import kinds, names, providers
+
+    known = [*kinds(), "configs"]
+    if kind and kind not in known:
+        raise ConfigError(f"unknown kind '{kind}'", hint=did_you_mean(kind, known))
+    shown = [kind] if kind else known
+    rows = [
+        (group, name, " and ".join(who for who, _ in providers(group, name)), target)
+        for group in shown
+        for name in (names(group) if group != "configs" else [])
+        for _, target in providers(group, name)[:1]
+    ]
+    rows += _configs() if "configs" in shown else []
+    typer.echo(table(rows, ("kind", "name", "from", "where")))
+
+
+def _configs() -> list[tuple[str, str, str, str]]:
+    from robo_rl.config import available
+
+    return [
+        ("configs", name, "robo-rl" if path.is_absolute() else "./configs", str(path))
+        for name, path in sorted(available().items())
+    ]

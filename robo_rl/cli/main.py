@@ -1,0 +1,126 @@
+"""The command line: verbs by name, each in a module of its own, imported only when it is used.
+
+A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from robo_rl.errors import ConfigError, RoboRlError
+from robo_rl.naming import did_you_mean
+
+VERBS = {
+    "demo": "The whole road on one task, ending in a table, a report and videos.",
+    "run": "Run an experiment's stages with their gates; run it again to resume.",
+    "collect": "Run an experiment up to its demonstrations.",
+    "train": "Run an experiment up to its fine-tuned policy.",
+    "distill": "Run an experiment up to its one-step policy.",
+    "export": "Run an experiment up to its verified export bundle.",
+    "eval": "Evaluate a stage's checkpoint or an export bundle.",
+    "list": "List tasks, robots, policies …, and the configs at hand.",
+    "data": "Look into, verify and repair datasets.",
+    "config": "Print a composed experiment; say where each value comes from.",
+    "doctor": "Check this machine: versions, rendering, disk, plugins.",
+}
+_HELP = "From demonstrations to a verified one-step robot policy."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line.
+
+    Args:
+        argv: Words behind the program's name; those of this process if not given.
+
+    Returns:
+        Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 130 if interrupted.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        return _run([word for word in words if word != "--debug"])
+    except (RoboRlError, ModuleNotFoundError) as error:
+        return _report(error, debug)
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _run(words: list[str]) -> int:
+    verb = words[0] if words and not words[0].startswith("-") else None
+    if verb is not None and verb not in VERBS:
+        raise ConfigError(f"unknown verb '{verb}'", hint=did_you_mean(verb, VERBS))
+    try:
+        _app(verb)(args=words or ["--help"], prog_name="robo-rl")
+    except SystemExit as end:
+        if any(isinstance(error, KeyboardInterrupt) for error in _causes(end)):
+            return _interrupted()
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def _app(verb: str | None) -> typer.Typer:
+    """All verbs with their help lines, but only the one asked for with its code."""
+    app = typer.Typer(
+        help=_HELP,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Any verb: --debug shows the traceback of an error.",
+    )
+    app.callback()(_root)
+    for name, line in VERBS.items():
+        module: Any = import_module(f"robo_rl.cli.{name}") if name == verb else None
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name, help=line)
+        else:
+            app.command(name, help=line, short_help=line)(module.run if module else _nothing)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("robo-rl"))
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version  # its callback has done the work
+
+
+def _nothing() -> None:
+    """Stands for a verb that was not asked for."""
+
+
+def _report(error: RoboRlError | ModuleNotFoundError, debug: bool) -> int:
+    from robo_rl.registry import missing_extra
+
+    if debug:
+        traceback.print_exception(error)
+    elif isinstance(error, ModuleNotFoundError) and missing_extra(error) is None:
+        raise error  # our own mistake, not the user's
+    typer.echo(f"robo-rl: {missing_extra(error) or error}", err=True)
+    return 2
+
+
+def _interrupted() -> int:
+    typer.echo("robo-rl: interrupted; the same command resumes where it stopped", err=True)
+    return 130
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
