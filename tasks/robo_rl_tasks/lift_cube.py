@@ -1,0 +1,150 @@
+"""Lift a cube off the table: it lies anywhere in a region, turned anyhow.
+
+Shapes: B envs. Success is the cube's height alone, so the task says nothing about how it is held.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.registry import Component, component
+from robo_rl.spec import TensorSpec
+from robo_rl.task import Reset
+from robo_rl_tasks import rewards
+from robo_rl_tasks.arm import ArmTask
+from robo_rl_tasks.lift_expert import LiftExpert, LiftExpertConfig
+from robo_rl_tasks.poses import quat_to_rot6d, uniform, yaw_to_quat
+from robo_rl_tasks.scene import add_object, tabletop
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.env.base import SimView
+
+# Four contacts a pad resist turning without torsional friction, which would cost time.
+GRIP = {"condim": 3, "priority": 2, "friction": [1.0, 0.01, 0.0001], "solref": [0.01, 1.0]}
+WEIGHTS = {"reach": 0.02, "grasp": 0.03, "lift": 0.05}
+REACH_SCALE_M = 0.1
+
+
+class LiftCubeConfig(ConfigModel):
+    """Settings of ``LiftCube``.
+
+    Args:
+        robot: A robot with a gripper.
+        reward: ``sparse``: 1 at success; ``dense``: also reach, grasp and lift as costs.
+        terminate_on_success: Whether an episode ends with its success.
+        lift_height_m: Height above rest that counts as lifted.
+        cube_half_m: Half the cube's edge.
+        cube_mass_kg: Its mass.
+        spawn_low: Lower corner (x, y, yaw) of the region of starts, m and rad.
+        spawn_high: Upper corner.
+        start: (J,) arm joints at reset, rad; empty for the robot's home.
+        start_noise: Standard deviation of the arm joints about it, rad.
+        episode_s: Time limit.
+        expert: Settings of the scripted demonstrator.
+    """
+
+    robot: Annotated[Component, component("robots")] = cast(Component, "panda")
+    reward: Literal["dense", "sparse"] = "dense"
+    terminate_on_success: bool = True
+    lift_height_m: float = Field(default=0.08, gt=0)
+    cube_half_m: float = Field(default=0.02, gt=0)
+    cube_mass_kg: float = Field(default=0.05, gt=0)
+    spawn_low: tuple[float, float, float] = (0.42, -0.15, -math.pi / 4)
+    spawn_high: tuple[float, float, float] = (0.62, 0.15, math.pi / 4)
+    start: tuple[float, ...] = ()
+    start_noise: float = Field(default=0.02, ge=0)
+    episode_s: float = Field(default=4.0, gt=0)
+    expert: LiftExpertConfig = LiftExpertConfig()
+
+
+class LiftCube(ArmTask):
+    """A cube on the table, to be lifted.
+
+    Args:
+        cfg: Settings.
+    """
+
+    Config = LiftCubeConfig
+
+    def __init__(self, cfg: LiftCubeConfig) -> None:
+        self.cfg = cfg
+        super().__init__(cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise)
+
+    def scene(self) -> Any:
+        """The robot, a table and the cube."""
+        spec = tabletop(self.robot)
+        half = self.cfg.cube_half_m
+        box = [0.0, 0.0, 0.0, half, half, half]
+        add_object(spec, "cube", [box], self.cfg.cube_mass_kg, rgba=[0.9, 0.35, 0.15, 1], **GRIP)
+        return spec
+
+    def reset(self, num: int, generator: torch.Generator) -> Reset:
+        """The arm about its start, the cube at rest anywhere in its region."""
+        import torch
+
+        arm = self._start(num, generator)
+        low, high = torch.tensor(self.cfg.spawn_low), torch.tensor(self.cfg.spawn_high)
+        pose = uniform(low, high, num, generator)
+        height = torch.full((num, 1), self.cfg.cube_half_m)
+        qpos = torch.cat([arm, pose[:, :2], height, yaw_to_quat(pose[:, 2])], dim=-1)
+        return Reset(qpos=qpos, qvel=torch.zeros(num, arm.shape[1] + 6), goal={})
+
+    def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """1 at success; dense adds what is missing in reaching, grasping and lifting as costs."""
+        success = self.success(view).float()
+        if self.cfg.reward == "sparse":
+            return success, {"success": success}
+        parts = self._progress(view)
+        return rewards.shaped(parts, WEIGHTS, success), parts
+
+    def terminated(self, view: SimView) -> Tensor:
+        """With the success, if so configured."""
+        return self.success(view) & self.cfg.terminate_on_success
+
+    def success(self, view: SimView) -> Tensor:
+        """Whether the cube is ``lift_height_m`` above its rest."""
+        return self._height(view) >= self.cfg.lift_height_m
+
+    def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> LiftExpert:
+        """A scripted demonstrator of num_envs envs, see ``LiftExpert``."""
+        return LiftExpert(self, num_envs, generator, noise)
+
+    def _height(self, view: SimView) -> Tensor:
+        return view.sensor("cube_pos")[:, 2] - self.cfg.cube_half_m
+
+    def _progress(self, view: SimView) -> dict[str, Tensor]:
+        hand = self.gripper
+        holding = (
+            hand.closed + (hand.open - hand.closed) * 2 * self.cfg.cube_half_m / hand.max_width
+        )
+        near = rewards.closeness(
+            rewards.distance(view.sensor("ee_pos"), view.sensor("cube_pos")), REACH_SCALE_M
+        )
+        opening = self._observe_arm(view)["gripper"][:, 0]
+        return {
+            "reach": near,
+            "grasp": rewards.grasp(near, opening, hand.open, holding),
+            "lift": rewards.progress(self._height(view), 0.0, self.cfg.lift_height_m),
+        }
+
+    def _task_items(self) -> dict[str, TensorSpec]:
+        return {
+            "cube_pos": TensorSpec(shape=(3,), unit="m", frame="world"),
+            "cube_rot6d": TensorSpec(shape=(6,), frame="world"),
+            "cube_from_ee": TensorSpec(shape=(3,), unit="m", frame="world"),
+        }
+
+    def _observe_task(self, view: SimView) -> dict[str, Tensor]:
+        pos = view.sensor("cube_pos")
+        return {
+            "cube_pos": pos,
+            "cube_rot6d": quat_to_rot6d(view.sensor("cube_quat")),
+            "cube_from_ee": pos - view.sensor("ee_pos"),
+        }

@@ -1,0 +1,53 @@
+"""Rewards as pure functions of distances, heights and gripper positions.
+
+Shapes: B envs; lengths in m. Parts of a reward lie in [0, 1] and grow towards success.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def distance(pos: Tensor, target: Tensor) -> Tensor:
+    """Euclidean distance (B,) between points (B, n)."""
+    return (pos - target).norm(dim=-1)
+
+
+def closeness(dist: Tensor, scale: float) -> Tensor:
+    """1 at distance 0, 1 - tanh(1) = 0.24 at the scale, 0 far away."""
+    return 1 - (dist / scale).tanh()
+
+
+def progress(value: Tensor, start: float, end: float) -> Tensor:
+    """How far a value has come from start to end, in [0, 1]; end may be the smaller."""
+    return ((value - start) / (end - start)).clamp(0, 1)
+
+
+def grasp(near: Tensor, opening: Tensor, opened: float, closed: float) -> Tensor:
+    """How far the gripper has closed while it is around the object.
+
+    Args:
+        near: (B,) in [0, 1], how well the object sits between the fingers.
+        opening: (B,) measured gripper position.
+        opened: Gripper position that counts as open.
+        closed: Gripper position that counts as closed on the object.
+    """
+    return near * progress(opening, opened, closed)
+
+
+def shaped(parts: dict[str, Tensor], weights: dict[str, float], bonus: Tensor) -> Tensor:
+    """The dense reward: what is still missing from each part as a cost, and the bonus.
+
+    Costs, because an episode ends with its success: with gains it would pay to linger.
+
+    Args:
+        parts: Name → (B,) in [0, 1].
+        weights: Name → weight, the same names.
+        bonus: (B,) added as it is.
+    """
+    for name, part in parts.items():
+        bonus = bonus - weights[name] * (1 - part)
+    return bonus

@@ -1,0 +1,95 @@
+"""A robot on a table, and what may lie on it. Few shapes collide, and rendering is set for speed.
+
+The table's top is the plane z = 0, on which the robot's base stands. Robots bring shapes of contact
+type 2 that meet everything of the default type 1 and never each other.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from robo_rl.robot import Robot
+
+TABLE = "table"
+_NO_CONTACT = {"contype": 0, "conaffinity": 0}
+
+
+def tabletop(robot: Robot) -> Any:
+    """The robot on a table with a light, as a fresh ``mujoco.MjSpec``."""
+    import mujoco
+
+    spec = robot.spec()
+    spec.worldbody.add_geom(
+        name=TABLE,
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[1.0, 1.0, 0.1],
+        rgba=[0.45, 0.47, 0.5, 1],
+    )
+    spec.worldbody.add_light(pos=[0.5, -0.5, 2.0], dir=[0, 0.25, -1], castshadow=False)
+    _render_fast(spec)
+    return spec
+
+
+def add_object(spec: Any, name: str, boxes: list[list[float]], mass: float, **geom: Any) -> Any:
+    """Add a free body of boxes with sensors ``<name>_pos`` and ``<name>_quat``.
+
+    Args:
+        spec: The scene.
+        name: Name of the body.
+        boxes: Rows of (x, y, z, half x, half y, half z), m.
+        mass: Mass of the whole, kg, spread evenly.
+        geom: Further attributes of the boxes.
+
+    Returns:
+        The body.
+    """
+    import mujoco
+
+    body = spec.worldbody.add_body(name=name)
+    body.add_freejoint(name=name)
+    density = mass / sum(8 * box[3] * box[4] * box[5] for box in boxes)
+    for box in boxes:
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX, pos=box[:3], size=box[3:], density=density, **geom
+        )
+    kinds = {"pos": mujoco.mjtSensor.mjSENS_FRAMEPOS, "quat": mujoco.mjtSensor.mjSENS_FRAMEQUAT}
+    for suffix, kind in kinds.items():
+        spec.add_sensor(
+            name=f"{name}_{suffix}", type=kind, objtype=mujoco.mjtObj.mjOBJ_XBODY, objname=name
+        )
+    return body
+
+
+def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
+    """Add a mocap body that shows the goal of that name in pictures and touches nothing.
+
+    Args:
+        spec: The scene.
+        name: Key of the goal in ``Reset.goal``.
+        boxes: As in ``add_object``.
+    """
+    import mujoco
+
+    body = spec.worldbody.add_body(name=name, mocap=True)
+    for box in boxes:
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            pos=box[:3],
+            size=box[3:],
+            rgba=[0.2, 0.8, 0.3, 0.5],
+            **_NO_CONTACT,
+        )
+
+
+def _render_fast(spec: Any) -> None:
+    """No shadows, no multisampling, coarse spheres: 128 × 128 pixels in about 1 ms on a CPU."""
+    spec.visual.quality.shadowsize = 0
+    spec.visual.quality.offsamples = 0
+    spec.visual.quality.numslices = 12
+    spec.visual.quality.numstacks = 8
+    spec.visual.global_.offwidth = 128
+    spec.visual.global_.offheight = 128
