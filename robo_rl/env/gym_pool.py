@@ -1,0 +1,244 @@
+"""The worker processes of ``GymEnv``: started, spoken to, and replaced when they die or hang.
+
+One message a worker and command; arrays are in a ``Segment``. No late answer is ever taken for a
+new one: every message carries a sequence number, a lost worker is dead before its successor starts,
+and the successor gets a new segment, which the dead one cannot write to. Shapes as in
+``gym_shared``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from robo_rl.env import gym_worker
+from robo_rl.env.gym_shared import EnvRequest, Interface, Segment
+from robo_rl.errors import PluginError, RoboRlError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+_MAX_DEATHS_IN_A_ROW = 3
+_CLOSE_GRACE_S = 2.0
+
+
+@dataclass
+class Worker:
+    """One process, our end of its pipe, and the envs that it serves."""
+
+    process: SpawnProcess
+    conn: Connection
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """In place of an answer: the worker died or hung, and why we think so."""
+
+    reason: str
+
+
+class WorkerPool:
+    """num_envs envs spread over num_workers processes.
+
+    Args:
+        request: Which env.
+        num_envs: B.
+        num_workers: W, at most B.
+        step_timeout_s: A worker that shows no progress, not one env step or reset, for this long is
+            hung.
+        start_timeout_s: A worker that has not made its envs by then is hung.
+
+    Raises:
+        PluginError: The env cannot be made; SpecError, ConfigError: it cannot be used.
+    """
+
+    def __init__(
+        self,
+        request: EnvRequest,
+        num_envs: int,
+        num_workers: int,
+        *,
+        step_timeout_s: float,
+        start_timeout_s: float,
+    ) -> None:
+        self._request, self._num_envs = request, num_envs
+        self._step_timeout_s, self._start_timeout_s = step_timeout_s, start_timeout_s
+        self._seq = 0
+        self._deaths = [0] * num_workers
+        self._workers: dict[int, Worker] = {}
+        self._segments: list[Segment] = []  # one at most
+        self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._segments)
+        self.ids = [
+            range(num_envs * w // num_workers, num_envs * (w + 1) // num_workers)
+            for w in range(num_workers)
+        ]
+        self.interface: Interface = self._start(range(num_workers))
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called, by the user or after a failure that ended the pool."""
+        return not self._close.alive
+
+    @property
+    def segment(self) -> Segment:
+        """The arrays of the last command."""
+        return self._segments[0]
+
+    @property
+    def pids(self) -> list[int]:
+        """Process id of each worker."""
+        return [self._workers[w].process.pid or 0 for w in range(len(self.ids))]
+
+    def reserve(self, steps: int) -> Segment:
+        """The segment, with room for ``steps`` steps."""
+        if not self._segments or self.segment.key.capacity < steps:
+            self._renew_segment(steps)
+        return self.segment
+
+    def exchange(self, command: str, arguments: Mapping[int, Any]) -> dict[int, Lost]:
+        """Send each worker its argument and wait for all of them.
+
+        Args:
+            command: "reset" or "rollout".
+            arguments: Worker → argument.
+
+        Returns:
+            The workers that died or hung, which ``replace`` must replace; their arrays hold nothing
+            of use.
+
+        Raises:
+            PluginError: An env raised; the worker lives on and its envs need a reset.
+            SpecError: An env broke its own spaces.
+        """
+        self._seq += 1
+        for worker, argument in arguments.items():
+            with suppress(OSError):  # a dead worker is noticed below
+                message = (self._seq, command, self.segment.key, argument)
+                self._workers[worker].conn.send(message)
+        answers = {w: self._await(w, self._step_timeout_s, self._seq) for w in arguments}
+        for worker, answer in answers.items():
+            if isinstance(answer, RoboRlError):
+                raise answer
+            if not isinstance(answer, Lost) and command == "rollout":
+                self._deaths[worker] = 0  # not by a reset, which follows each death
+        return {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
+
+    def replace(self, lost: Mapping[int, Lost]) -> None:
+        """Kill what is left of the lost workers and start their envs anew; they need a reset.
+
+        Raises:
+            PluginError: A worker was lost too often in a row; the pool is closed.
+        """
+        for worker, loss in lost.items():
+            self._count_death(worker, loss)
+        for worker in lost:
+            _kill(self._workers.pop(worker))
+        self._renew_segment(self.segment.key.capacity)
+        if self._start(list(lost)) != self.interface:
+            self._fail("a restarted env has other spaces than before")
+
+    def close(self) -> None:
+        """End the processes and free the memory."""
+        self._close()
+
+    def _count_death(self, worker: int, loss: Lost) -> None:
+        self._deaths[worker] += 1
+        if self._deaths[worker] > _MAX_DEATHS_IN_A_ROW:
+            times = self._deaths[worker]
+            self._fail(
+                f"the worker of envs {list(self.ids[worker])} was lost {times} times in a row: "
+                f"{loss.reason}",
+                hint="run the env alone to see why; step_timeout_s sets how long it may hang",
+            )
+
+    def _fail(self, problem: str, hint: str | None = None) -> NoReturn:
+        self.close()
+        raise PluginError(problem, where=f"Gymnasium env '{self._request.id}'", hint=hint)
+
+    def _start(self, workers: Sequence[int]) -> Interface:
+        context = multiprocessing.get_context("spawn")
+        for w in workers:
+            ours, theirs = context.Pipe()
+            arguments = (theirs, self._request, w, self.ids[w])
+            process = context.Process(target=gym_worker.main, args=arguments, daemon=True)
+            process.start()
+            theirs.close()  # so that its death closes the pipe
+            self._workers[w] = Worker(process, ours, self.ids[w])
+        answers = {w: self._await(w, self._start_timeout_s, 0) for w in workers}
+        for answer in answers.values():
+            if isinstance(answer, RoboRlError):
+                self.close()
+                raise answer
+            if isinstance(answer, Lost):
+                self._fail(f"a worker did not start: {answer.reason}")
+        return answers[workers[0]]
+
+    def _await(self, worker: int, timeout_s: float, seq: int) -> Any:
+        """The worker's answer to message seq, or Lost; progress extends the time."""
+        conn = self._workers[worker].conn
+        seen, deadline = self._progress(worker), time.monotonic() + timeout_s
+        while True:
+            try:
+                if conn.poll(timeout_s / 4):
+                    answered, answer = conn.recv()
+                    if answered == seq:
+                        return answer
+            except (EOFError, OSError):
+                return Lost(_fate(self._workers[worker].process))
+            progress = self._progress(worker)
+            if progress != seen:
+                seen, deadline = progress, time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
+                return Lost(f"no progress for {timeout_s:g} s")
+
+    def _progress(self, worker: int) -> int:
+        return int(self.segment.arrays["progress"][worker]) if self._segments else 0
+
+    def _renew_segment(self, capacity: int) -> None:
+        fresh = Segment.create(self.interface, self._num_envs, len(self.ids), capacity)
+        while self._segments:
+            self._segments.pop().close(unlink=True)
+        self._segments.append(fresh)
+
+
+def _fate(process: SpawnProcess) -> str:
+    process.join(timeout=1.0)
+    code = process.exitcode
+    if code is None:
+        return "it closed its pipe"
+    if code >= 0:
+        return f"it exited with {code}"
+    return f"it was killed by {signal.Signals(-code).name}"
+
+
+def _kill(worker: Worker) -> None:
+    """SIGKILL, which also ends a stopped process, and wait until it is gone."""
+    worker.process.kill()
+    worker.process.join(timeout=_CLOSE_GRACE_S)
+    worker.conn.close()
+    if worker.process.exitcode is not None:
+        worker.process.close()
+
+
+def _shut_down(owner: int, workers: dict[int, Worker], segments: list[Segment]) -> None:
+    if os.getpid() != owner:
+        return  # a forked child has no business with our workers
+    for worker in workers.values():
+        with suppress(OSError):
+            worker.conn.send((0, "close"))
+    deadline = time.monotonic() + _CLOSE_GRACE_S
+    for worker in workers.values():
+        worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
+        _kill(worker)
+    workers.clear()
+    while segments:
+        segments.pop().close(unlink=True)

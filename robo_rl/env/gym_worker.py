@@ -1,0 +1,262 @@
+"""One worker process of ``GymEnv``: makes its envs, steps them, resets them at an episode's end.
+
+A worker answers every message (seq, command, …) with (seq, answer); an answer that is a
+``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only. Shapes as in
+``gym_shared``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+import signal
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robo_rl.env.gym_shared import EnvRequest, Interface, Segment, SegmentKey
+from robo_rl.errors import ConfigError, PluginError, RoboRlError, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+_DEFAULT_DT_S = 0.05
+_TRACEBACK_CHARS = 4000
+
+
+def main(conn: Connection, request: EnvRequest, worker: int, ids: Sequence[int]) -> None:
+    """Serve the envs ids until conn closes; the first answer is their ``Interface``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it closes us
+    group = None
+    try:
+        group = EnvGroup(request, worker, ids)
+        conn.send((0, group.interface))
+        while (message := conn.recv())[1] != "close":
+            conn.send((message[0], group.answer(*message[1:])))
+    except RoboRlError as error:
+        conn.send((0, error))
+    except (EOFError, OSError):
+        pass  # the parent is gone
+    finally:
+        if group is not None:
+            group.close()
+
+
+class EnvGroup:
+    """The envs of one worker.
+
+    Args:
+        request: What to make.
+        worker: Index of the worker, for its progress counter.
+        ids: Index of each env among the B envs of the whole pool.
+
+    Raises:
+        PluginError: The env cannot be made.
+        SpecError: Its spaces are not supported.
+        ConfigError: It has no time limit.
+    """
+
+    def __init__(self, request: EnvRequest, worker: int, ids: Sequence[int]) -> None:
+        self._id, self._worker, self._ids = request.id, worker, list(ids)
+        self._segment: Segment | None = None
+        self._doing = "make"
+        try:
+            self._envs = [_make(request) for _ in self._ids]
+            self.interface = _interface(self._envs[0], request)
+        except Exception as error:
+            raise self._blame(error) from error
+        space = self._envs[0].action_space
+        self._act_shape, self._act_dtype = space.shape, space.dtype
+        self._low, self._high = space.low, space.high
+
+    def answer(self, command: str, key: SegmentKey, argument: Any) -> RoboRlError | None:
+        """Do "reset" (argument: a seed an env or None) or "rollout" (argument: T steps)."""
+        try:
+            self._attach(key)
+            if command == "reset":
+                self._reset(argument)
+            else:
+                self._rollout(argument)
+        except Exception as error:
+            return self._blame(error)
+        return None
+
+    def close(self) -> None:
+        """Close the envs and let go of the shared memory."""
+        for env in self._envs:
+            with suppress(Exception):
+                env.close()
+        if self._segment is not None:
+            self._segment.close(unlink=False)
+
+    def _attach(self, key: SegmentKey) -> None:
+        if self._segment is not None and self._segment.key.name == key.name:
+            return
+        if self._segment is not None:
+            self._segment.close(unlink=False)
+        self._segment = Segment.attach(self.interface, key)
+        self._arrays = self._segment.arrays
+        self._progress = self._arrays["progress"]
+
+    def _reset(self, seeds: Sequence[int] | None) -> None:
+        if seeds is not None:  # for envs that draw from the global generators
+            random.seed(seeds[0])
+            np.random.seed(seeds[0])
+        for slot, i in enumerate(self._ids):
+            self._start_episode(i, self._envs[slot], None if seeds is None else seeds[slot])
+
+    def _start_episode(self, i: int, env: Any, seed: int | None = None) -> None:
+        self._doing = f"env {i}, reset"
+        obs, _ = env.reset(seed=seed)
+        if not self._write("reset_obs", i, obs):
+            raise SpecError("reset gave an observation that is not finite")
+        self._progress[self._worker] += 1
+
+    def _rollout(self, steps: int) -> None:
+        for i, env in zip(self._ids, self._envs, strict=True):
+            for t in range(steps):
+                if self._step(t, i, env):
+                    self._start_episode(i, env)
+                    break
+
+    def _step(self, t: int, i: int, env: Any) -> bool:
+        """Step env i; whether its episode ended, as one that is not finite any more does."""
+        self._doing = f"env {i}, step"
+        arrays = self._arrays
+        act = arrays["act"][i, t].astype(self._act_dtype).reshape(self._act_shape)
+        act = np.minimum(np.maximum(act, self._low), self._high)
+        obs, rew, terminated, truncated, info = env.step(act)
+        valid = self._write("next_obs", (t, i), obs) and bool(np.isfinite(rew))
+        arrays["rew"][t, i] = rew
+        arrays["terminated"][t, i] = terminated and valid
+        arrays["truncated"][t, i] = truncated or not valid
+        arrays["valid"][t, i] = valid
+        arrays["success"][t, i] = _success(info)
+        self._progress[self._worker] += 1
+        return bool(terminated or truncated or not valid)
+
+    def _write(self, target: str, row: int | tuple[int, int], obs: Any) -> bool:
+        """Put one observation into shared memory; whether it is finite."""
+        finite = True
+        parts: Mapping[str, Any] = obs if isinstance(obs, dict) else {"state": obs}
+        for name, (shape, dtype) in self.interface.obs.items():
+            value = np.asarray(parts[name])
+            if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
+                raise SpecError(
+                    f"obs '{name}' does not fit the env's own observation space",
+                    expected=f"{shape} {dtype}",
+                    found=f"{value.shape} {value.dtype}",
+                )
+            stored = self._arrays[f"{target}.{name}"][row]
+            stored[...] = value
+            finite = finite and (dtype == "uint8" or bool(np.isfinite(stored).all()))
+        return finite
+
+    def _blame(self, error: Exception) -> RoboRlError:
+        """The error as one of ours that names the env, with the worker's traceback as a note."""
+        if isinstance(error, RoboRlError):
+            blame = error
+        else:
+            blame = PluginError(f"raised {type(error).__name__}: {error}")
+        if blame.where is None:
+            where = f"Gymnasium env '{self._id}', {self._doing}"
+            blame = type(blame)(
+                blame.problem,
+                where=where,
+                expected=blame.expected,
+                found=blame.found,
+                hint=blame.hint,
+            )
+        blame.add_note("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:])
+        return blame
+
+
+def _make(request: EnvRequest) -> Any:
+    """One env with its ``TimeLimit``; without gymnasium's checker, ``_write`` checks each step."""
+    import gymnasium
+
+    if request.import_module:
+        importlib.import_module(request.import_module)
+    try:
+        return gymnasium.make(
+            request.id,
+            max_episode_steps=request.max_episode_steps,
+            disable_env_checker=True,
+            **request.kwargs,
+        )
+    except gymnasium.error.UnregisteredEnv as error:
+        raise PluginError(
+            f"no Gymnasium env is called '{request.id}'",
+            found=str(error),
+            hint="if a package registers it, name that package in import_module",
+        ) from error
+
+
+def _interface(env: Any, request: EnvRequest) -> Interface:
+    obs, limits = _obs_fields(env.observation_space)
+    act = _float_box(env.action_space)
+    steps = request.max_episode_steps or env.spec.max_episode_steps
+    if steps is None:
+        raise ConfigError(
+            "the env has no time limit of its own", hint="set max_episode_steps in its config"
+        )
+    low, high = _limits(act)
+    size = int(np.prod(act.shape, dtype=np.int64))
+    return Interface(obs, limits, size, low, high, _dt_s(env), int(steps))
+
+
+def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Box is ``state``, a Dict of Boxes keeps its names; uint8 stays, all else gets float32."""
+    from gymnasium import spaces
+
+    parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"state": space}
+    fields: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    for name, part in parts.items():
+        if not isinstance(part, spaces.Box):
+            raise SpecError(
+                f"observation '{name}' is not supported", expected="a Box", found=str(part)
+            )
+        pixels = part.dtype == np.uint8
+        fields[name] = (tuple(part.shape), "uint8" if pixels else "float32")
+        if not pixels and len(part.shape) == 1:
+            limits[name] = _limits(part)
+    return fields, limits
+
+
+def _float_box(space: Any) -> Any:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return space
+    raise SpecError(
+        "the action space is not supported", expected="a Box of real numbers", found=str(space)
+    )
+
+
+def _limits(box: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Low and high, flattened; both empty where one of them is infinite."""
+    low: NDArray[Any] = np.asarray(box.low, dtype=np.float64).ravel()
+    high: NDArray[Any] = np.asarray(box.high, dtype=np.float64).ravel()
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return (), ()
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def _dt_s(env: Any) -> float:
+    """Seconds a step: the env's own ``dt``, else one frame of its rendering, else 0.05."""
+    dt = getattr(env.unwrapped, "dt", None)
+    if isinstance(dt, Real) and float(dt) > 0:
+        return float(dt)
+    fps = (env.metadata or {}).get("render_fps")
+    return 1.0 / float(fps) if fps else _DEFAULT_DT_S
+
+
+def _success(info: Mapping[str, Any]) -> float:
+    return float(info.get("success", info.get("is_success", 0.0)))
