@@ -12,18 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from robo_rl.config import ConfigModel, compose, validate
 from robo_rl.errors import ConfigError
 
 FILE_NAME = "robot.yaml"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Joint(_Model):
+class Joint(ConfigModel):
     """One joint; lengths in m and forces in N where ``unit`` is ``"m"``, else rad and N m.
 
     Args:
@@ -56,7 +53,7 @@ class Joint(_Model):
         return self
 
 
-class Control(_Model):
+class Control(ConfigModel):
     """Joint position control: torque = kp (target − q) − kd q̇, clipped to ``max_torque``.
 
     Args:
@@ -72,7 +69,7 @@ class Control(_Model):
     gravity_compensation: bool = True
 
 
-class Frames(_Model):
+class Frames(ConfigModel):
     """Names in the MJCF: body of the base, site of the end effector, bodies of the fingers."""
 
     base: str
@@ -80,7 +77,7 @@ class Frames(_Model):
     fingers: tuple[str, ...] = ()
 
 
-class Gripper(_Model):
+class Gripper(ConfigModel):
     """The actuator that grasps, its targets when open and closed, and the widest object, in m."""
 
     actuator: str
@@ -89,7 +86,7 @@ class Gripper(_Model):
     max_width: float
 
 
-class Camera(_Model):
+class Camera(ConfigModel):
     """A camera on a body of the robot.
 
     Args:
@@ -111,7 +108,7 @@ class Camera(_Model):
     height: int = 128
 
 
-class Rates(_Model):
+class Rates(ConfigModel):
     """Rates of the policy and of the physics, in Hz; the second a multiple of the first."""
 
     control_hz: float = Field(gt=0)
@@ -124,16 +121,16 @@ class Rates(_Model):
         return self
 
 
-class Topics(_Model):
+class Topics(ConfigModel):
     """ROS 2 topics: measured joints, commands as arrays and as trajectories, images by camera."""
 
     joint_states: str = "/joint_states"
     command: str
     trajectory: str
-    images: dict[str, str] = {}
+    images: dict[str, str] = Field(default_factory=dict)
 
 
-class Robot(_Model):
+class Robot(ConfigModel):
     """The description of one machine. Read it with ``from_dir``.
 
     Args:
@@ -166,14 +163,13 @@ class Robot(_Model):
         """Read ``path/robot.yaml``.
 
         Raises:
-            ConfigError: The file is missing, is no YAML, or describes no robot; lists all problems.
+            ConfigError: The file is missing, is no YAML, or describes no robot; it names each line.
         """
         file = Path(path) / FILE_NAME
-        values = _read_yaml(file)
-        try:
-            robot = cls.model_validate(values)
-        except ValidationError as error:
-            raise ConfigError(_problems(error), where=file, hint="mend the robot's file") from error
+        if not file.is_file():
+            hint = f"a robot is a folder that holds a {FILE_NAME}"
+            raise ConfigError("no such file", where=file, hint=hint)
+        robot = validate(compose(file.resolve(), search=[]), cls)
         robot._folder = file.parent.resolve()
         return robot
 
@@ -244,23 +240,3 @@ def _unique(what: str, names: tuple[str, ...]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not names:
         raise ValueError(f"{what} names must be unique and at least one; twice: {twice}")
-
-
-def _read_yaml(file: Path) -> Any:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
-
-    try:
-        return OmegaConf.to_container(OmegaConf.load(file), resolve=True)
-    except FileNotFoundError:
-        hint = f"a robot is a folder that holds a {FILE_NAME}"
-        raise ConfigError("no such file", where=file, hint=hint) from None
-    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
-        raise ConfigError(f"cannot be read as YAML: {error}", where=file) from error
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'robot'}: {item['msg']}" for item in error.errors()
-    )

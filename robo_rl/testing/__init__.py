@@ -1,0 +1,1 @@
+"""Conformance suites that our own and third-party components run alike."""

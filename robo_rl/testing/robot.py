@@ -1,0 +1,170 @@
+"""The conformance suite of a robot: what a task, the simulator and the node rely on.
+
+    check_robot(Robot.from_dir("my_robot"))
+
+A robot that passes has a YAML and an MJCF that agree, holds its home, follows its targets, and
+meets the objects of a scene but never itself.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from robo_rl.errors import PluginError
+from robo_rl.robot import Robot
+
+# Any, because mujoco brings no types.
+mujoco: Any = import_module("mujoco")
+
+HOLD_S = 2.0
+DRIFT = 1e-3
+STEP_OF_RANGE = 0.05
+_REST = 1e-6
+
+
+def check_robot(robot: Robot) -> None:
+    """Run every check on a robot.
+
+    Raises:
+        PluginError: The first check that fails, with what was expected and what was found.
+        ConfigError: The MJCF cannot be read.
+        SpecError: The YAML names what the MJCF does not have.
+    """
+    model = _compile(robot)
+    for check in (_limits, _actuators, _sensors, _cameras, _masses, _contacts, _gripper):
+        check(robot, model)
+    _holds_home(robot, model)
+    _follows_targets(robot, model)
+
+
+def _compile(robot: Robot) -> Any:
+    first, second = robot.spec(), robot.spec()
+    first.worldbody.add_body(name="only_in_the_first")
+    names = [body.name for body in second.bodies]
+    _expect(robot, "spec() must be fresh at each call", "only_in_the_first" not in names)
+    return second.compile()
+
+
+def _limits(robot: Robot, model: Any) -> None:
+    """Ranges, kinds and number of the joints are those of the MJCF."""
+    _same(robot, "number of joints", len(robot.joints), model.nq)
+    kinds = {"rad": mujoco.mjtJoint.mjJNT_HINGE, "m": mujoco.mjtJoint.mjJNT_SLIDE}
+    for index, joint in enumerate(robot.joints):
+        _same(robot, f"kind of {joint.name}", int(kinds[joint.unit]), int(model.jnt_type[index]))
+        _expect(robot, f"{joint.name} must be limited in the MJCF", bool(model.jnt_limited[index]))
+        _close(robot, f"range of {joint.name}", [joint.low, joint.high], model.jnt_range[index])
+    _close(robot, "physics time step", 1.0 / robot.rates.physics_hz, model.opt.timestep)
+
+
+def _actuators(robot: Robot, model: Any) -> None:
+    """Control limits, forces and gains are those of the YAML, in its order."""
+    names = tuple(model.actuator(index).name for index in range(model.nu))
+    _same(robot, "order of the actuators", robot.actuator_names, names)
+    torque = np.array([joint.max_torque for joint in robot.actuated])
+    limits = np.stack([robot.ctrl_low, robot.ctrl_high], 1)
+    _close(robot, "control range", limits, model.actuator_ctrlrange)
+    _close(robot, "force range", np.stack([-torque, torque], 1), model.actuator_forcerange)
+    _close(robot, "kp", robot.control.kp, model.actuator_gainprm[:, 0])
+    _close(robot, "kp", robot.control.kp, -model.actuator_biasprm[:, 1])
+    _close(robot, "kd", robot.control.kd, -model.actuator_biasprm[:, 2])
+
+
+def _sensors(robot: Robot, model: Any) -> None:
+    """Every joint's position and velocity and the end effector's pose can be read by name."""
+    data = _at_home(robot, model)
+    data.qvel[:] = np.arange(1, model.nv + 1)
+    mujoco.mj_forward(model, data)
+    known = {model.sensor(index).name for index in range(model.nsensor)}
+    wanted = {f"{name}_{kind}" for name in robot.joint_names for kind in ("pos", "vel")}
+    missing = sorted((wanted | {"ee_pos", "ee_quat"}) - known)
+    _expect(robot, f"sensors are missing: {missing}", not missing)
+    for index, name in enumerate(robot.joint_names):
+        _close(robot, f"sensor {name}_pos", robot.home[index], data.sensor(f"{name}_pos").data[0])
+        _close(robot, f"sensor {name}_vel", index + 1, data.sensor(f"{name}_vel").data[0])
+    site = data.site(robot.frames.ee_site).xpos
+    _close(robot, "sensor ee_pos", site, data.sensor("ee_pos").data)
+
+
+def _cameras(robot: Robot, model: Any) -> None:
+    for camera in robot.cameras:
+        index = model.camera(camera.name).id
+        size = (camera.width, camera.height)
+        _same(robot, f"size of camera {camera.name}", size, tuple(model.cam_resolution[index]))
+        _close(robot, f"fovy of camera {camera.name}", camera.fovy, model.cam_fovy[index])
+
+
+def _masses(robot: Robot, model: Any) -> None:
+    """Every body that a joint moves has a mass, and all together less than half a tonne."""
+    moved = model.body_mass[model.jnt_bodyid]
+    _expect(robot, "every moved body must have a mass", bool((moved > 0).all()))
+    total = float(model.body_mass.sum())
+    _expect(robot, f"implausible total mass {total:.3f} kg", 0.05 < total < 500)
+
+
+def _contacts(robot: Robot, model: Any) -> None:
+    """Solid shapes meet the default contact type 1 of a scene, and never each other."""
+    kind, affinity = model.geom_contype, model.geom_conaffinity
+    solid = (kind | affinity) != 0
+    meets = ((kind & 1) | (affinity & 1)) != 0
+    _expect(robot, "a solid shape does not meet contact type 1", bool(meets[solid].all()))
+    itself = np.any(kind[:, None] & affinity[None, :])
+    _expect(robot, "shapes of the robot meet each other; give them contype 2", not itself)
+
+
+def _gripper(robot: Robot, model: Any) -> None:
+    del model
+    if robot.gripper is None:
+        return
+    index = robot.actuator_names.index(robot.gripper.actuator)
+    low, high = robot.ctrl_low[index], robot.ctrl_high[index]
+    for name in ("open", "closed"):
+        value = getattr(robot.gripper, name)
+        _expect(robot, f"gripper.{name} lies outside [{low}, {high}]", low <= value <= high)
+
+
+def _holds_home(robot: Robot, model: Any) -> None:
+    """Home drifts by less than 1e-3 (rad or m) in 2 s."""
+    data = _at_home(robot, model)
+    worst = 0.0
+    for _ in range(round(HOLD_S * robot.rates.physics_hz)):
+        mujoco.mj_step(model, data)
+        worst = max(worst, float(np.abs(data.qpos - robot.home).max()))
+    _expect(robot, f"home drifts by {worst:.2g} in {HOLD_S} s, allowed {DRIFT}", worst < DRIFT)
+
+
+def _follows_targets(robot: Robot, model: Any) -> None:
+    """A step of each target by 5 % of its range is followed within 1 s to 10 % of the step."""
+    for index, joint in enumerate(robot.actuated):
+        step = STEP_OF_RANGE * (joint.high - joint.low)
+        step = step if joint.home + step <= joint.high else -step
+        data = _at_home(robot, model)
+        data.ctrl[index] += step
+        mujoco.mj_step(model, data, round(robot.rates.physics_hz))
+        moved = float(data.joint(joint.name).qpos[0]) - joint.home
+        near = abs(moved - step) < 0.1 * abs(step)
+        _expect(robot, f"{joint.name} moved by {moved:.4g}, its target by {step:.4g}", near)
+
+
+def _at_home(robot: Robot, model: Any) -> Any:
+    data = mujoco.MjData(model)
+    data.qpos[:] = robot.home
+    data.ctrl[:] = robot.home_ctrl
+    return data
+
+
+def _close(robot: Robot, what: str, expected: Any, found: Any) -> None:
+    if not np.allclose(expected, found, rtol=0, atol=_REST):
+        raise PluginError(what, where=f"robot '{robot.name}'", expected=expected, found=found)
+
+
+def _same(robot: Robot, what: str, expected: Any, found: Any) -> None:
+    if expected != found:
+        raise PluginError(what, where=f"robot '{robot.name}'", expected=expected, found=found)
+
+
+def _expect(robot: Robot, otherwise: str, holds: bool) -> None:
+    if not holds:
+        raise PluginError(otherwise, where=f"robot '{robot.name}'")

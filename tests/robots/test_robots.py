@@ -1,0 +1,66 @@
+"""Every robot that comes with the library conforms, and the suite notices one that does not."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from robo_rl.errors import PluginError, RoboRlError
+from robo_rl.robot import Robot
+from robo_rl.testing.robot import check_robot
+
+pytest.importorskip("mujoco")
+
+
+def load(name: str) -> Robot:
+    return EntryPoint(name, f"robo_rl_robots:{name}", "robo_rl.robots").load()
+
+
+@pytest.mark.parametrize("name", ["panda", "so101"])
+def test_robot_conforms(name: str) -> None:
+    check_robot(load(name))
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("panda", 17.0, 19.0), ("so101", 0.5, 0.8)])
+def test_total_mass_is_that_of_the_machine(name: str, low: float, high: float) -> None:
+    assert low < load(name).spec().compile().body_mass.sum() < high
+
+
+def test_unknown_robot_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="pandaa"):
+        load("pandaa")
+
+
+def sabotaged(robot: Robot, **update: object) -> Robot:
+    """The robot with its first joint or its control changed."""
+    if set(update) <= set(robot.control.model_fields_set):
+        return robot.model_copy(update={"control": robot.control.model_copy(update=update)})
+    first = robot.joints[0].model_copy(update=update)
+    return robot.model_copy(update={"joints": (first, *robot.joints[1:])})
+
+
+@pytest.mark.parametrize(
+    ("update", "complaint"),
+    [
+        ({"high": 3.0}, "range of panda_joint1"),
+        ({"unit": "m"}, "kind of panda_joint1"),
+        ({"name": "joint_1"}, "joints differ"),
+        ({"gravity_compensation": False}, "home drifts"),
+        ({"kp": (0.1,) * 8, "kd": (90.0,) * 8}, "moved by"),
+    ],
+)
+def test_suite_notices_a_robot_that_does_not_conform(
+    update: dict[str, object], complaint: str
+) -> None:
+    with pytest.raises(RoboRlError, match=complaint):
+        check_robot(sabotaged(load("panda"), **update))
+
+
+def test_suite_notices_a_robot_that_meets_itself(tmp_path) -> None:
+    panda = load("panda")
+    text = (panda._folder / panda.mjcf).read_text().replace('contype="2"', 'contype="1"')
+    (tmp_path / "panda.xml").write_text(text)
+    (tmp_path / "robot.yaml").write_text((panda._folder / "robot.yaml").read_text())
+    with pytest.raises(PluginError, match="meet each other"):
+        check_robot(Robot.from_dir(tmp_path))
