@@ -1,0 +1,158 @@
+"""Training windows over demonstrations, in memory: observation histories and action chunks.
+
+Shapes: N rows of all episodes together, B rows of a batch, To observations of history, H actions of
+    a chunk,
+A act_dim. Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode; at the
+start of an episode its first observation is repeated, at its end its last action.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.data.commits import EpisodeRecord
+from robo_rl.data.episode import first_not_finite
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+
+
+class Batch(NamedTuple):
+    """obs: name → (B, To, …); act: (B, H, A). Physical units."""
+
+    obs: dict[str, Tensor]
+    act: Tensor
+
+
+class KeyStats(NamedTuple):
+    """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
+
+    ``names`` are the elements of the last axis, empty where they have none.
+    """
+
+    low: Tensor
+    high: Tensor
+    mean: Tensor
+    std: Tensor
+    names: tuple[str, ...] = ()
+
+
+class Stats(NamedTuple):
+    """``obs.<name>`` and ``act`` → statistics, and the digest of the data that they are of."""
+
+    keys: dict[str, KeyStats]
+    digest: str
+
+
+class WindowDataset:
+    """The committed episodes of a store as tensors, cut into windows by index arithmetic.
+
+    Args:
+        store: Where the demonstrations are.
+        obs_horizon: To.
+        horizon: H.
+        only_success: Leave out episodes that failed.
+        device: Where the tensors live and the batches come out.
+
+    Raises:
+        DataError: There is no episode, a chunk is damaged, or a value is not finite.
+    """
+
+    def __init__(
+        self,
+        store: ZarrStore,
+        obs_horizon: int,
+        horizon: int,
+        *,
+        only_success: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.obs_horizon, self.horizon = obs_horizon, horizon
+        episodes = [record for record in store.episodes if record.success or not only_success]
+        if not episodes:
+            raise DataError(
+                "holds no episode to learn from",
+                where=store.path,
+                expected="successful episodes" if only_success else "episodes",
+                found=f"{len(store.episodes)} episodes",
+                hint="collect more, or with less noise",
+            )
+        self._names = tuple(store.obs_spec.items)
+        self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
+        self._rows = _read_rows(store, episodes, device)
+        self._first, self._last = _episode_bounds(episodes, device)
+        self.digest = hashlib.sha256(f"{store.digest()} {only_success}".encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def sample(self, batch: int, generator: torch.Generator) -> Batch:
+        """Windows at ``batch`` rows drawn with replacement."""
+        rows = torch.randint(len(self), (batch,), generator=generator, device=generator.device)
+        return self.windows(rows)
+
+    def windows(self, rows: Tensor) -> Batch:
+        """The windows of rows (B,) int64."""
+        rows = rows.to(self._first.device).unsqueeze(1)
+        past = rows + torch.arange(1 - self.obs_horizon, 1, device=rows.device)
+        future = rows + torch.arange(self.horizon, device=rows.device)
+        past = torch.maximum(past, self._first[rows])
+        future = torch.minimum(future, self._last[rows])
+        obs = {name: self._rows[f"obs.{name}"][past] for name in self._names}
+        return Batch(obs, self._rows["act"][future])
+
+    def batches(self, batch: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        """Every window once, in order or shuffled by the generator; the last batch may be short."""
+        order = torch.arange(len(self))
+        if generator is not None:
+            order = torch.randperm(len(self), generator=generator, device=generator.device)
+        for rows in order.split(batch):
+            yield self.windows(rows)
+
+    def stats(self) -> Stats:
+        """Statistics over all rows, of every floating array; images of integers have none."""
+        floating = {key: rows for key, rows in self._rows.items() if rows.is_floating_point()}
+        return Stats(
+            {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
+        )
+
+
+def _read_rows(
+    store: ZarrStore, episodes: list[EpisodeRecord], device: torch.device | str
+) -> dict[str, Tensor]:
+    keys = [*(f"obs.{name}" for name in store.obs_spec.items), "act"]
+    rows = store.read(keys, episodes)
+    for key, column in rows.items():
+        if (row := first_not_finite(column)) is not None:
+            stops = np.cumsum([record.length for record in episodes])
+            record = episodes[int(np.searchsorted(stops, row, side="right"))]
+            raise DataError(
+                f"'{key}' is not finite in the episode at rows {record.start}–{record.stop - 1}",
+                where=store.path,
+                expected="finite numbers",
+                found=column[row].tolist(),
+                hint="run `robo-rl data verify`, or collect that episode anew",
+            )
+    return {key: torch.from_numpy(column).to(device) for key, column in rows.items()}
+
+
+def _episode_bounds(
+    episodes: list[EpisodeRecord], device: torch.device | str
+) -> tuple[Tensor, Tensor]:
+    """First and last row, each (N,), of the episode that a row is in."""
+    lengths = torch.tensor([record.length for record in episodes])
+    stops = lengths.cumsum(0)
+    first = (stops - lengths).repeat_interleave(lengths)
+    last = (stops - 1).repeat_interleave(lengths)
+    return first.to(device), last.to(device)
+
+
+def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
+    rows = rows.double()
+    std = rows.std(dim=0, correction=0)
+    return KeyStats(rows.amin(dim=0), rows.amax(dim=0), rows.mean(dim=0), std, names)

@@ -1,0 +1,204 @@
+"""Between physical units and what networks like: one affine map an array, saved with the policy.
+
+``min_max`` maps the range of the data to [-1, 1], ``standard`` its mean and deviation to 0 and 1.
+An element that does not vary in the data keeps its scale (1), so that it neither divides by zero
+nor blows up noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from robo_rl.errors import CheckpointError, ConfigError, DataError, SpecError
+
+if TYPE_CHECKING:
+    from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
+    from robo_rl.spec import ActSpec, ObsSpec
+
+MODES = ("min_max", "standard")
+
+# below this share of its magnitude float32 cannot tell a range from rounding
+_CONSTANT = 1e-6
+
+
+class Normalizer(nn.Module):
+    """Affine maps by key (``obs.<name>``, ``act``) as buffers; plain arithmetic, fit for ONNX.
+
+    Use ``from_stats``, ``fit``, ``identity`` or ``from_meta``. The buffers and ``stats_hash`` are
+    part of the state dict, so that weights never travel without the numbers they were trained on.
+    """
+
+    def __init__(self, affines: Mapping[str, Affine], data_digest: str) -> None:
+        super().__init__()
+        self.data_digest = data_digest
+        self.affines = nn.ModuleDict({_mangled(key): affine for key, affine in affines.items()})
+        self._modes = {key: affine.mode for key, affine in affines.items()}
+        self.register_buffer("hash", torch.tensor(list(self._hash()), dtype=torch.uint8))
+
+    @classmethod
+    def from_stats(cls, stats: Stats, modes: Mapping[str, str] | None = None) -> Normalizer:
+        """Build it from the statistics of a dataset.
+
+        Args:
+            stats: ``WindowDataset.stats()``.
+            modes: Key → mode; ``min_max`` for the keys that are not in it.
+
+        Raises:
+            ConfigError: An unknown key or mode.
+            DataError: A statistic is not finite.
+        """
+        modes = dict(modes or {})
+        _check_modes(modes, stats.keys)
+        affines = {
+            key: _affine(key, modes.get(key, "min_max"), found) for key, found in stats.keys.items()
+        }
+        return cls(affines, stats.digest)
+
+    @classmethod
+    def fit(cls, data: WindowDataset, modes: Mapping[str, str] | None = None) -> Normalizer:
+        """``from_stats`` of a dataset."""
+        return cls.from_stats(data.stats(), modes)
+
+    @classmethod
+    def identity(cls, obs_spec: ObsSpec, act_spec: ActSpec) -> Normalizer:
+        """One that changes nothing."""
+        specs = {**{f"obs.{name}": spec for name, spec in obs_spec.items.items()}, "act": act_spec}
+        one = {
+            key: Affine("standard", torch.zeros(spec.shape), torch.ones(spec.shape))
+            for key, spec in specs.items()
+        }
+        return cls(one, "")
+
+    @classmethod
+    def from_meta(cls, meta: Mapping[str, Any]) -> Normalizer:
+        """What ``to_meta`` gave, equal to the bit.
+
+        Raises:
+            CheckpointError: Its numbers do not match its hash.
+        """
+        affines = {
+            key: Affine(entry["mode"], torch.tensor(entry["shift"]), torch.tensor(entry["scale"]))
+            for key, entry in meta["keys"].items()
+        }
+        normalizer = cls(affines, meta["data_digest"])
+        if normalizer.stats_hash != meta["stats_hash"]:
+            raise CheckpointError(
+                "the normaliser's numbers do not match its hash",
+                expected=meta["stats_hash"],
+                found=normalizer.stats_hash,
+            )
+        return normalizer
+
+    def to_meta(self) -> dict[str, Any]:
+        """Everything about it as JSON."""
+        keys = {key: self._affine(key).to_meta() for key in self._modes}
+        return {"stats_hash": self.stats_hash, "data_digest": self.data_digest, "keys": keys}
+
+    @property
+    def stats_hash(self) -> str:
+        """SHA-256 of the data's digest and of every mode, shift and scale, in hexadecimal."""
+        return bytes(cast(Tensor, self.hash).tolist()).hex()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of its numbers, and so of what it returns."""
+        return next((buffer.dtype for buffer in self.affines.buffers()), torch.float32)
+
+    def normalize(self, key: str, x: Tensor) -> Tensor:
+        """Physical units x (…, *row shape) → network units.
+
+        Raises:
+            SpecError: It has no such key.
+        """
+        affine = self._affine(key)
+        return (x - affine.shift) / affine.scale
+
+    def unnormalize(self, key: str, x: Tensor) -> Tensor:
+        """Network units x (…, *row shape) → physical units.
+
+        Raises:
+            SpecError: It has no such key.
+        """
+        affine = self._affine(key)
+        return x * affine.scale + affine.shift
+
+    def _affine(self, key: str) -> Affine:
+        if key not in self._modes:
+            raise SpecError(
+                f"the normaliser knows no '{key}'",
+                expected=sorted(self._modes),
+                hint="arrays of integers, such as images, are not normalised here",
+            )
+        return cast(Affine, self.affines[_mangled(key)])
+
+    def _hash(self) -> bytes:
+        content = hashlib.sha256(self.data_digest.encode())
+        for key in sorted(self._modes):
+            affine = self._affine(key)
+            content.update(f"\0{key}\0{affine.mode}\0{tuple(affine.shift.shape)}\0".encode())
+            for buffer in (affine.shift, affine.scale):
+                content.update(buffer.float().cpu().contiguous().numpy().tobytes())
+        return content.digest()
+
+
+class Affine(nn.Module):
+    """x ↦ (x − shift) / scale, both of the shape of one row, float32."""
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, mode: str, shift: Tensor, scale: Tensor) -> None:
+        super().__init__()
+        self.mode = mode
+        self.register_buffer("shift", shift.float())
+        self.register_buffer("scale", scale.float())
+
+    def to_meta(self) -> dict[str, Any]:
+        """Mode and numbers as JSON."""
+        return {"mode": self.mode, "shift": self.shift.tolist(), "scale": self.scale.tolist()}
+
+
+def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
+    if not all(bool(part.isfinite().all()) for part in stats[:4]):
+        raise DataError("statistics are not finite", where=key, hint="verify the dataset")
+    if mode == "min_max":
+        shift, scale = (stats.high + stats.low) / 2, (stats.high - stats.low) / 2
+    else:
+        shift, scale = stats.mean, stats.std
+    magnitude = torch.maximum(stats.low.abs(), stats.high.abs()).clamp_min(1.0)
+    constant = (stats.high - stats.low) <= _CONSTANT * magnitude
+    if constant.any():
+        _warn_constant(key, constant, stats.names)
+    return Affine(mode, shift, torch.where(constant, 1.0, scale))
+
+
+def _warn_constant(key: str, constant: Tensor, names: tuple[str, ...]) -> None:
+    places = constant.nonzero().tolist()
+    if len(names) == constant.shape[-1:].numel() and names:
+        listed = [names[place[-1]] for place in places]
+    else:
+        listed = [str(place[0] if len(place) == 1 else tuple(place)) for place in places]
+    shown = ", ".join(listed[:20]) + (" …" if len(listed) > 20 else "")
+    warnings.warn(
+        f"'{key}' does not vary in the data and is left unscaled in: {shown}", stacklevel=4
+    )
+
+
+def _check_modes(modes: Mapping[str, str], keys: Iterable[str]) -> None:
+    known = sorted(keys)
+    for key, mode in modes.items():
+        if key not in known:
+            raise ConfigError("no such array to normalise", where=key, expected=known, found=key)
+        if mode not in MODES:
+            raise ConfigError("unknown mode of normalising", where=key, expected=MODES, found=mode)
+
+
+def _mangled(key: str) -> str:
+    # names of submodules may hold no dots; names of observations hold no slashes
+    return key.replace(".", "/")

@@ -1,0 +1,166 @@
+"""What a demonstration store holds, and its names on disk.
+
+    demos.zarr/zarr.json            root group; its attributes are the ``StoreSchema``
+    demos.zarr/obs/<name>/          one array an observation: zarr.json, c.0.0, c.1.0, …
+    demos.zarr/{act,rew,terminated,truncated,<column>}/
+    demos.zarr/commits.jsonl        one sealed line an episode: what is not in it does not exist
+    demos.zarr/commits.quarantine.jsonl   episodes that ``repair`` took out, and why
+
+Every ``zarr.json`` is sealed JSON inside its attributes, so that a changed byte in it is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from robo_rl.errors import DataError
+from robo_rl.seal import unseal
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+
+FORMAT = "robo-rl/episodes"
+VERSION = 1
+METADATA_FILE = "zarr.json"
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+_DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
+_MAX_CHUNK_BYTES = 1 << 30
+
+
+class StoreSchema(BaseModel):
+    """Everything about a store that never changes.
+
+    Args:
+        obs_spec: Observation of one step.
+        act_spec: Action of one step.
+        columns: Further per-step columns by name.
+        chunk_rows: Rows a chunk; every episode begins a new one.
+        meta: Task, robot, and how the data was made; part of the digest, so no clock times in it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = FORMAT
+    version: int = VERSION
+    obs_spec: ObsSpec
+    act_spec: ActSpec
+    columns: dict[str, TensorSpec] = {}
+    chunk_rows: int = Field(default=128, ge=1, le=1 << 20)
+    meta: dict[str, JsonValue] = {}
+
+    @property
+    def arrays(self) -> dict[str, TensorSpec]:
+        """Key → spec of every array; the key of observation ``name`` is ``obs.name``."""
+        flag = TensorSpec(shape=(), dtype="bool")
+        obs = {f"obs.{name}": spec for name, spec in self.obs_spec.items.items()}
+        fixed = {"act": self.act_spec, "rew": TensorSpec(shape=())}
+        return {**obs, **fixed, "terminated": flag, "truncated": flag, **self.columns}
+
+    @model_validator(mode="after")
+    def _names_and_sizes_are_sane(self) -> StoreSchema:
+        for name in [*self.obs_spec.items, *self.columns]:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name an array: letters, digits, _ and - only")
+        reserved = {"obs", "act", "rew", "terminated", "truncated", "success", "seed", "meta"}
+        if taken := reserved & set(self.columns):
+            raise ValueError(f"column names {sorted(taken)} are taken")
+        for key, spec in self.arrays.items():
+            _check_size(key, spec, self.chunk_rows)
+        return self
+
+
+def array_path(root: Path, key: str) -> Path:
+    """Directory of an array."""
+    return root / "obs" / key[len("obs.") :] if key.startswith("obs.") else root / key
+
+
+def aligned(rows: int, chunk_rows: int) -> int:
+    """The first chunk boundary at or behind ``rows``."""
+    return -(-rows // chunk_rows) * chunk_rows
+
+
+def read_schema(root: Path) -> StoreSchema:
+    """Read and check the schema of a store.
+
+    Raises:
+        DataError: It is no store, damaged, or of a newer version.
+    """
+    file = root / METADATA_FILE
+    attributes = _attributes(file, root)
+    _check_version(attributes, file)
+    try:
+        return StoreSchema.model_validate(attributes)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "schema"
+        raise DataError(f"unusable schema: {field}: {first['msg']}", where=file) from None
+
+
+def read_metadata(file: Path) -> dict[str, Any]:
+    """Read a sealed ``zarr.json``.
+
+    Raises:
+        DataError: It is missing or damaged.
+    """
+    try:
+        return unseal(file.read_bytes(), within="attributes")
+    except FileNotFoundError:
+        raise DataError("file is missing", where=file, hint=REPAIR_HINT) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"unreadable: {error}", where=file, hint=REPAIR_HINT) from None
+
+
+REPAIR_HINT = "run `robo-rl data verify` on the store to see all damage, `data repair` to mend it"
+
+
+def _attributes(file: Path, root: Path) -> Mapping[str, Any]:
+    if not file.is_file():
+        raise DataError(
+            "is not a demonstration store",
+            where=root,
+            expected=f"a directory with {METADATA_FILE} and commits.jsonl",
+            found="no such directory" if not root.exists() else f"no {METADATA_FILE}",
+            hint="collect one with `robo-rl collect`",
+        )
+    try:
+        return unseal(file.read_bytes(), within="attributes")["attributes"]
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"the root metadata of the store is unreadable: {error}",
+            where=file,
+            expected="a group written by robo-rl",
+            hint="the schema lives in this file alone: take it from a copy of the store",
+        ) from None
+
+
+def _check_version(attributes: Mapping[str, Any], file: Path) -> None:
+    if attributes.get("format") != FORMAT:
+        found = attributes.get("format", "no format")
+        raise DataError("is of another format", where=file, expected=FORMAT, found=found)
+    version = attributes.get("version")
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        raise DataError(
+            "is of a newer schema" if newer else "is of an unknown schema",
+            where=file,
+            expected=f"version {VERSION}",
+            found=version,
+            hint="update robo-rl" if newer else None,
+        )
+
+
+def _check_size(key: str, spec: TensorSpec, chunk_rows: int) -> None:
+    if spec.dtype not in _DTYPES:
+        raise ValueError(f"{key}: dtype {spec.dtype!r} is none of {sorted(_DTYPES)}")
+    if any(n < 1 for n in spec.shape) or len(spec.shape) > 8:
+        raise ValueError(f"{key}: shape {spec.shape} is not usable")
+    elements = chunk_rows
+    for n in spec.shape:
+        elements *= n
+    if elements * np.dtype(spec.dtype).itemsize > _MAX_CHUNK_BYTES:
+        raise ValueError(f"{key}: a chunk of {(chunk_rows, *spec.shape)} is over 1 GiB")

@@ -1,0 +1,187 @@
+"""Files that are whole or not there at all: after a kill, a power cut or a full disk.
+
+A file or directory is written under a temporary name, flushed to the disk, read back, and only then
+renamed; the directory that holds the name is flushed last. Whoever returns from here without an
+exception may say "saved". Every failure is an ``OSError``; the caller knows what it was about and
+turns it into its own error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Iterable
+from pathlib import Path
+
+_TEMPORARY = ".tmp-"
+_OLD = ".old-"
+_BLOCK = 1 << 20
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace a file as a whole, or create it.
+
+    Args:
+        path: Where it is to be; its directory exists.
+        data: All of its content.
+
+    Raises:
+        OSError: It could not be written, or reads back different; the old file is untouched.
+    """
+    temporary = _temporary_name(path)
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if temporary.read_bytes() != data:
+            raise OSError(errno.EIO, "reads back different from what was written", str(path))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync([path.parent])
+
+
+def append_file(path: Path, data: bytes) -> None:
+    """Append to a file, all or nothing as far as this process lives to tell.
+
+    Raises:
+        OSError: It could not be written; the file has been cut back to what it was.
+    """
+    with path.open("r+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        try:
+            _write_all(file.fileno(), data)
+            os.fsync(file.fileno())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.truncate(end)
+            raise
+
+
+def truncate_file(path: Path, size: int) -> None:
+    """Cut a file to ``size`` bytes and flush that to the disk."""
+    with path.open("r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its missing parents, each entered durably in its own parent."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync([path.parent])
+
+
+@contextlib.contextmanager
+def staged_directory(final: Path) -> Generator[Path]:
+    """Fill a directory out of sight; it takes its name when the block ends without an exception.
+
+    An existing directory of that name is replaced. After a kill in between, ``find_directory``
+    finds either the old or the new one, whole.
+
+    Yields:
+        The temporary directory to write into.
+
+    Raises:
+        OSError: It could not be written or renamed; what had the name before still has it.
+    """
+    make_directory(final.parent)
+    _recover(final)
+    stage = _temporary_name(final)
+    try:
+        stage.mkdir()
+        yield stage
+        sync(sorted(stage.rglob("*"), reverse=True))
+        sync([stage])
+        _take_name(stage, final)
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _recover(final)
+        raise
+
+
+def find_directory(final: Path) -> Path:
+    """Where the content of ``final`` is: elsewhere only if a replacement was killed half way."""
+    old = final.with_name(_OLD + final.name)
+    return old if old.exists() and not final.exists() else final
+
+
+def final_name(path: Path) -> str:
+    """The name whose content ``path`` is, undoing ``find_directory``."""
+    return path.name.removeprefix(_OLD)
+
+
+def remove_temporary(parent: Path) -> None:
+    """Remove what killed writers left in ``parent``, which nobody else may be writing into."""
+    for leftover in parent.glob(f"{_TEMPORARY}*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def discard(path: Path) -> None:
+    """Remove a directory so that it is never seen half removed under its own name."""
+    doomed = _temporary_name(path)
+    path.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Flush files, and directories' lists of names, to the disk."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _recover(final: Path) -> None:
+    """Finish or undo a replacement that was killed half way; only for the one writer."""
+    old = final.with_name(_OLD + final.name)
+    if not old.exists():
+        return
+    if final.exists():
+        discard(old)
+    else:
+        old.rename(final)
+        sync([final.parent])
+
+
+def _take_name(stage: Path, final: Path) -> None:
+    old = final.with_name(_OLD + final.name)
+    if final.exists():
+        final.rename(old)
+    stage.rename(final)
+    sync([final.parent])
+    if old.exists():
+        discard(old)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f"{_TEMPORARY}{path.name}-{secrets.token_hex(4)}")
