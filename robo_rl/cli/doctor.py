@@ -123,8 +123,8 @@ def _torch() -> Iterator[Finding]:
 
 def _rendering() -> Iterator[Finding]:
     """In a process of its own, since a broken GL driver can take the process with it."""
-    import mujoco
-
+    if (mujoco := _installed("mujoco")) is None:
+        raise ModuleNotFoundError(name="mujoco")
     gl = os.environ.get("MUJOCO_GL", "egl")
     try:
         done = subprocess.run(
@@ -138,7 +138,7 @@ def _rendering() -> Iterator[Finding]:
         yield Finding("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", _GL_HINT)
         return
     if done.returncode == 0:
-        yield Finding("ok", f"mujoco {mujoco.__version__}, MUJOCO_GL={gl}, {done.stdout.strip()}")
+        yield Finding("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {done.stdout.strip()}")
     else:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
         yield Finding("FAIL", f"MUJOCO_GL={gl}: {last}", _GL_HINT)

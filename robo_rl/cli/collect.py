@@ -1,0 +1,12 @@
+"""``robo-rl collect``: an experiment up to its stage ``collect``."""
+
+from __future__ import annotations
+
+from robo_rl.cli.stages import RUNS, Json, Name, Out, Overrides, execute
+
+
+def run(
+    experiment: Name, overrides: Overrides = None, out: Out = RUNS, json_file: Json = None
+) -> None:
+    """Collect an experiment's demonstrations; what is done already is not done again."""
+    execute(experiment, overrides, out, json_file, until="collect")

@@ -1,0 +1,76 @@
+"""``robo-rl demo``: the whole road on one task, and what came of it in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from robo_rl.cli.show import table
+from robo_rl.cli.stages import RUNS, Json, Out, Overrides, write_json
+
+_ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
+
+
+def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) -> None:
+    """Demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
+    from robo_rl.train.pipeline import run_experiment
+
+    result = run_experiment("demo", overrides or [], out)
+    numbers = summary(result)
+    typer.echo(_table(numbers))
+    for stage in result["stages"]:
+        for name, file in stage["files"].items():
+            typer.echo(f"{stage['stage']} {name}: {_place(result, stage, file)}")
+    write_json(json_file, numbers)
+
+
+def summary(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The demo's numbers out of the stages' reports."""
+    stages = {stage["stage"]: stage for stage in result["stages"]}
+    export = stages["export"]
+    return {
+        "bc": _success(stages["bc"]),
+        "rl": _success(stages["online"]),
+        "one_step": _success(stages["distill"]),
+        "env_steps": stages["online"]["numbers"]["env_steps"],
+        "minutes": sum(stage["seconds"] for stage in stages.values()) / 60,
+        "latency_us": export["numbers"]["latency_us"],
+        "bundle": _place(result, export, export["artifacts"]["bundle"]),
+        "report": str(Path(result["directory"]) / "report.html"),
+    }
+
+
+def _success(stage: Mapping[str, Any]) -> dict[str, Any]:
+    measured = stage["numbers"]["success"]
+    return {
+        "success": measured["value"],
+        "low": measured["low"],
+        "high": measured["high"],
+        "episodes": measured["n"],
+    }
+
+
+def _place(result: Mapping[str, Any], stage: Mapping[str, Any], file: str) -> str:
+    return str(Path(result["directory"]) / stage["directory"] / file)
+
+
+def _table(numbers: Mapping[str, Any]) -> str:
+    rows = [(label, *_rate(numbers[key])) for key, label in _ROWS.items()]
+    success = table(rows, ("policy", "success", "95 % interval", "episodes"))
+    latency = {name: f"{value:.0f} µs" for name, value in numbers["latency_us"].items()}
+    facts = {
+        "env steps": f"{numbers['env_steps']:,}",
+        "minutes": f"{numbers['minutes']:.1f}",
+        **{f"latency {name.replace('_', ' ')}": value for name, value in latency.items()},
+        "bundle": numbers["bundle"],
+        "report": numbers["report"],
+    }
+    return f"{success}\n\n{table(facts.items())}"
+
+
+def _rate(measured: Mapping[str, Any]) -> tuple[str, str, str]:
+    interval = f"[{100 * measured['low']:.1f}, {100 * measured['high']:.1f}]"
+    return f"{100 * measured['success']:.1f} %", interval, str(measured["episodes"])

@@ -1,0 +1,24 @@
+"""``robo-rl eval``: success of a stage's policy or of an export bundle, with its interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robo_rl.cli.stages import Json, rate, write_json
+
+
+def run(
+    path: Annotated[Path, typer.Argument(help="A stage's folder, or a bundle.")],
+    episodes: Annotated[int | None, typer.Option(min=1, help="As in the run if left out.")] = None,
+    seed: Annotated[int | None, typer.Option(help="As in the run if left out.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Evaluate under the protocol of the run that it comes from."""
+    from robo_rl.train.evaluate import evaluate_path
+
+    numbers = evaluate_path(path, episodes=episodes, seed=seed).numbers()
+    typer.echo(f"success {rate(numbers)}, protocol {numbers['protocol']}")
+    write_json(json_file, numbers)

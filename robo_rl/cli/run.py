@@ -1,0 +1,20 @@
+"""``robo-rl run``: all stages of an experiment, or those up to one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from robo_rl.cli.stages import RUNS, Json, Name, Out, Overrides, execute
+
+
+def run(
+    experiment: Name,
+    overrides: Overrides = None,
+    out: Out = RUNS,
+    json_file: Json = None,
+    until: Annotated[str | None, typer.Option(help="Last stage to run; all if left out.")] = None,
+) -> None:
+    """Run an experiment's stages with their gates; what is done already is not done again."""
+    execute(experiment, overrides, out, json_file, until)

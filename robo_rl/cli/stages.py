@@ -1,0 +1,67 @@
+"""What the verbs that run an experiment share: their arguments, and how they show its stages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from robo_rl.cli.show import table
+
+Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as stages.bc.steps=500.")
+]
+Out = Annotated[Path, typer.Option(help="Folder of the runs; this one is OUT/<its name>.")]
+Json = Annotated[Path | None, typer.Option("--json", help="File to write the numbers to.")]
+
+RUNS = Path("runs")
+
+
+def execute(
+    experiment: str,
+    overrides: list[str] | None,
+    out: Path,
+    json_file: Path | None,
+    until: str | None,
+) -> None:
+    """Run an experiment's stages up to one, and print a line a stage.
+
+    Raises:
+        RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
+    """
+    from robo_rl.train.pipeline import run_experiment
+
+    result = run_experiment(experiment, overrides or [], out, until=until)
+    typer.echo(
+        table([_row(stage) for stage in result["stages"]], ("stage", "gate", "success", "s"))
+    )
+    typer.echo(f"in {result['directory']}")
+    write_json(json_file, result)
+
+
+def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
+    """Write the numbers where the user asked for them, if they did."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def rate(measured: Mapping[str, Any] | None) -> str:
+    """A share with its 95 % interval and its sample size."""
+    if not measured:
+        return "–"
+    low, high = 100 * measured["low"], 100 * measured["high"]
+    return f"{100 * measured['value']:.1f} % [{low:.1f}, {high:.1f}] of {measured['n']}"
+
+
+def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return (
+        stage["stage"],
+        stage["status"],
+        rate(stage["numbers"].get("success")),
+        f"{stage['seconds']:.0f}",
+    )

@@ -1,0 +1,116 @@
+"""The command line: exit statuses, one line an error, and nothing heavy imported for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from robo_rl.cli import main as cli
+from robo_rl.errors import DataError
+
+HEAVY = ["torch", "mujoco", "zarr", "pandas", "onnxruntime", "gymnasium", "diffusers", "rich"]
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch):
+    """Puts a function in the place of ``robo-rl list``."""
+
+    def put(run: object) -> None:
+        real = cli.import_module
+        monkeypatch.setattr(
+            cli,
+            "import_module",
+            lambda name: SimpleNamespace(run=run) if name == "robo_rl.cli.list" else real(name),
+        )
+
+    return put
+
+
+@pytest.mark.parametrize("words", ["", "'--help'", "'list', '--help'"])
+def test_help_imports_nothing_heavy(words: str):
+    code = (
+        "import sys\nfrom robo_rl.cli.main import main\n"
+        f"status = main([{words}])\n"
+        f"assert not (found := set({HEAVY}) & set(sys.modules)), found\n"
+        "sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: robo-rl" in done.stdout
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {verb}" in shown for verb in cli.VERBS)
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "robo_rl", "lst"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("robo-rl: unknown verb 'lst'; did you mean 'list'?")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["list", "--nonsense"], ["list", "a", "b"]])
+def test_a_wrong_option_is_the_users_error(words: list[str], capsys: pytest.CaptureFixture[str]):
+    assert cli.main(words) == 2
+    assert "Usage: robo-rl list" in capsys.readouterr().err
+
+
+def test_a_typed_error_is_one_line(verb, capsys: pytest.CaptureFixture[str]):
+    def run() -> None:
+        raise DataError("chunk 3 is damaged", where="demos.zarr")
+
+    verb(run)
+    assert cli.main(["list"]) == 2
+    assert capsys.readouterr().err == "robo-rl: demos.zarr: chunk 3 is damaged\n"
+
+
+def test_debug_shows_the_traceback(verb, capsys: pytest.CaptureFixture[str]):
+    def run() -> None:
+        raise DataError("chunk 3 is damaged")
+
+    verb(run)
+    assert cli.main(["list", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_says_how_to_resume(verb, capsys: pytest.CaptureFixture[str]):
+    def run() -> None:
+        raise KeyboardInterrupt
+
+    verb(run)
+    assert cli.main(["list"]) == 130
+    assert "the same command resumes" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_one_line(
+    verb, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def run() -> None:
+        import onnx  # noqa: F401
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    verb(run)
+    assert cli.main(["list"]) == 2
+    expected = "robo-rl: this needs the extra 'export': pip install 'robo-rl[export]'\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_our_own_mistakes_are_not_hidden(verb):
+    def run() -> None:
+        import no_such_module_of_ours  # pyright: ignore[reportMissingImports] # noqa: F401
+
+    verb(run)
+    with pytest.raises(ModuleNotFoundError):
+        cli.main(["list"])
+
+
+def test_every_verb_has_a_module_with_a_command():
+    for verb in cli.VERBS:
+        module = cli.import_module(f"robo_rl.cli.{verb}")
+        assert hasattr(module, "run") or hasattr(module, "app"), verb

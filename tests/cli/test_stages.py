@@ -1,0 +1,132 @@
+"""The verbs that run experiments: which stages they run, what they print and write."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from robo_rl.cli.main import main
+
+
+def measured(value: float) -> dict[str, Any]:
+    return {"value": value, "low": value - 0.05, "high": value + 0.05, "n": 200, "protocol": "ab"}
+
+
+def stage(index: int, name: str, seconds: float, **more: Any) -> dict[str, Any]:
+    body = {"numbers": {}, "artifacts": {}, "files": {}, "status": "passed"}
+    return {"stage": name, "seconds": seconds, "directory": f"{index:02d}-{name}", **body, **more}
+
+
+LATENCY = {"k_step_p50": 900.0, "k_step_p99": 990.0, "one_step_p50": 90.0, "one_step_p99": 99.0}
+RESULT = {
+    "name": "demo",
+    "directory": "runs/demo",
+    "stages": [
+        stage(0, "collect", 60.0),
+        stage(1, "bc", 60.0, numbers={"success": measured(0.6)}),
+        stage(
+            2,
+            "online",
+            120.0,
+            numbers={"success": measured(0.9), "env_steps": 12345},
+            files={"rollout": "rollout.mp4"},
+        ),
+        stage(3, "distill", 30.0, numbers={"success": measured(0.875)}),
+        stage(4, "export", 30.0, numbers={"latency_us": LATENCY}, artifacts={"bundle": "bundle"}),
+    ],
+}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """Calls to a pipeline that gives ``RESULT``."""
+    made: list[tuple[object, ...]] = []
+
+    def run_experiment(name: str, overrides: list[str], out: Path, *, until: str | None = None):
+        made.append((name, overrides, out, until))
+        return RESULT
+
+    fake = SimpleNamespace(run_experiment=run_experiment)
+    monkeypatch.setitem(sys.modules, "robo_rl.train.pipeline", fake)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("verb", "until"),
+    [
+        ("collect", "collect"),
+        ("train", "online"),
+        ("distill", "distill"),
+        ("export", "export"),
+        ("run", None),
+    ],
+)
+def test_a_verb_runs_up_to_its_stage(
+    verb: str,
+    until: str | None,
+    calls: list[tuple[object, ...]],
+    capsys: pytest.CaptureFixture[str],
+):
+    assert main([verb, "demo", "seed=3", "algo.lr=-1", "--out", "elsewhere"]) == 0
+    assert calls == [("demo", ["seed=3", "algo.lr=-1"], Path("elsewhere"), until)]
+    assert "60.0 % [55.0, 65.0] of 200" in capsys.readouterr().out
+
+
+def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: Path):
+    assert main(["run", "demo", "--until", "bc", "--json", str(tmp_path / "a" / "b.json")]) == 0
+    assert calls == [("demo", [], Path("runs"), "bc")]
+    assert json.loads((tmp_path / "a" / "b.json").read_text()) == RESULT
+
+
+@pytest.mark.usefixtures("calls")
+def test_the_demo_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["demo", "--json", str(tmp_path / "demo.json")]) == 0
+    assert json.loads((tmp_path / "demo.json").read_text()) == {
+        "bc": pytest.approx({"success": 0.6, "low": 0.55, "high": 0.65, "episodes": 200}),
+        "rl": pytest.approx({"success": 0.9, "low": 0.85, "high": 0.95, "episodes": 200}),
+        "one_step": pytest.approx({"success": 0.875, "low": 0.825, "high": 0.925, "episodes": 200}),
+        "env_steps": 12345,
+        "minutes": 5.0,
+        "latency_us": LATENCY,
+        "bundle": "runs/demo/04-export/bundle",
+        "report": "runs/demo/report.html",
+    }
+    shown = capsys.readouterr().out
+    for said in ("87.5 %", "[82.5, 92.5]", "12,345", "5.0", "90 µs", "runs/demo/report.html"):
+        assert said in shown
+    assert "online rollout: runs/demo/02-online/rollout.mp4" in shown
+
+
+@pytest.fixture
+def lift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs" / "task").mkdir(parents=True)
+    (tmp_path / "configs" / "task" / "mine.yaml").write_text("name: lift_cube\n")
+
+
+@pytest.mark.usefixtures("lift")
+def test_config_prints_what_is_composed(capsys: pytest.CaptureFixture[str]):
+    assert main(["config", "task/mine", "seed=3", "--no-check"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == {"task": {"name": "lift_cube"}, "seed": 3}
+
+
+@pytest.mark.usefixtures("lift")
+def test_config_explains_where_values_come_from(capsys: pytest.CaptureFixture[str]):
+    assert main(["config", "task/mine", "seed=3", "--no-check", "--explain"]) == 0
+    lines = [line.split(None, 2) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["task.name", "lift_cube", "configs/task/mine.yaml:1"],
+        ["seed", "3", "override 'seed=3'"],
+    ]
+
+
+@pytest.mark.usefixtures("lift")
+def test_an_experiment_that_does_not_exist(capsys: pytest.CaptureFixture[str]):
+    assert main(["config", "task/mie"]) == 2
+    assert "did you mean 'task/mine'?" in capsys.readouterr().err
