@@ -41,6 +41,7 @@ class ArmTask:
         episode_s: Time limit of an episode.
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it at reset, rad.
+        moves_gripper: Whether the gripper is acted on and observed; it stays at home otherwise.
 
     Raises:
         ConfigError: The robot has no gripper, or ``start`` is of another length.
@@ -49,22 +50,38 @@ class ArmTask:
     open_loop = True
 
     def __init__(
-        self, robot: Robot, episode_s: float, start: Sequence[float], start_noise: float
+        self,
+        robot: Robot,
+        episode_s: float,
+        start: Sequence[float],
+        start_noise: float,
+        *,
+        moves_gripper: bool = True,
     ) -> None:
+        import torch
+
         if robot.gripper is None:
             raise ConfigError(f"robot '{robot.name}' has no gripper", hint="name one that has")
         self.robot, self.gripper, self.episode_s = robot, robot.gripper, episode_s
         self.dt_s = 1.0 / self.robot.rates.control_hz
-        self._arm = arm_joints(self.robot)
-        self._fingers = [joint for joint in self.robot.actuated if joint not in self._arm]
-        self.act_spec = act_spec(self.robot)
-        self.arm_mask, self._columns = _layout(self.robot)
+        self.arm, self._moves_gripper = arm_joints(robot), moves_gripper
+        self._finger = next(joint for joint in robot.actuated if joint not in self.arm)
+        self.act_spec = act_spec(robot, robot.actuated if moves_gripper else self.arm)
+        self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated])
         self._start_qpos, self._start_noise = start_qpos(robot, start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
-        """Actions are the controls: absolute joint targets."""
-        return act
+        """Actions are the controls; a gripper that is not acted on stays at home."""
+        return (
+            act
+            if self._moves_gripper
+            else self._with_gripper(act, act.new_tensor(self._finger.home))
+        )
+
+    def action(self, arm: Tensor, gripper: Tensor) -> Tensor:
+        """The action (B, A) for arm targets (B, J) and, if it is acted on, gripper targets (B,)."""
+        return self._with_gripper(arm, gripper) if self._moves_gripper else arm
 
     def observe(self, view: SimView) -> dict[str, Tensor]:
         """Arm, gripper, end effector, and what the task adds; all sensors of one moment."""
@@ -77,38 +94,43 @@ class ArmTask:
         raise NotImplementedError
 
     def _arm_items(self) -> dict[str, TensorSpec]:
-        names = tuple(joint.name for joint in self._arm)
-        fingers = tuple(joint.name for joint in self._fingers)
+        names, finger = tuple(joint.name for joint in self.arm), self._finger
+        gripper = TensorSpec(shape=(1,), unit=finger.unit, names=(finger.name,))
         return {
             "joint_pos": TensorSpec(shape=(len(names),), unit="rad", names=names),
             "joint_vel": TensorSpec(shape=(len(names),), unit="rad/s", names=names),
-            "gripper": TensorSpec(shape=(len(fingers),), unit=self._fingers[0].unit, names=fingers),
+            **({"gripper": gripper} if self._moves_gripper else {}),
             "ee_pos": TensorSpec(shape=(3,), unit="m", frame="world"),
             "ee_rot6d": TensorSpec(shape=(6,), frame="world"),
         }
 
     def _observe_arm(self, view: SimView) -> dict[str, Tensor]:
+        gripper = {"gripper": self._gripper_pos(view)} if self._moves_gripper else {}
         return {
-            "joint_pos": view.sensor(*(f"{joint.name}_pos" for joint in self._arm)),
-            "joint_vel": view.sensor(*(f"{joint.name}_vel" for joint in self._arm)),
-            "gripper": view.sensor(*(f"{joint.name}_pos" for joint in self._fingers)),
+            "joint_pos": view.sensor(*(f"{joint.name}_pos" for joint in self.arm)),
+            "joint_vel": view.sensor(*(f"{joint.name}_vel" for joint in self.arm)),
+            **gripper,
             "ee_pos": view.sensor("ee_pos"),
             "ee_rot6d": quat_to_rot6d(view.sensor("ee_quat")),
         }
 
-    def joint_targets(self, arm: Tensor, gripper: Tensor) -> Tensor:
-        """An action (B, A) out of arm targets (B, J) and gripper targets (B,)."""
-        import torch
+    def _gripper_pos(self, view: SimView) -> Tensor:
+        """Measured gripper position (B, 1)."""
+        return view.sensor(f"{self._finger.name}_pos")
 
-        return torch.where(self.arm_mask, arm[:, self._columns], gripper.unsqueeze(-1))
+    def _with_gripper(self, arm: Tensor, gripper: Tensor) -> Tensor:
+        """Controls (B, nu) out of arm targets (B, J) and gripper targets (B,) or ()."""
+        ctrl = gripper.unsqueeze(-1).expand(len(arm), len(self._is_arm)).clone()
+        ctrl[:, self._is_arm] = arm
+        return ctrl
 
     def _start(self, num: int, generator: torch.Generator) -> Tensor:
         """Draw joint positions (num, nq of the robot) about the start, within limits."""
         import torch
 
         qpos = self._start_qpos.repeat(num, 1)
-        low = torch.tensor([joint.low for joint in self._arm])
-        high = torch.tensor([joint.high for joint in self._arm])
+        low = torch.tensor([joint.low for joint in self.arm])
+        high = torch.tensor([joint.high for joint in self.arm])
         columns = arm_indices(self.robot)
         drawn = torch.randn(num, len(columns), generator=generator) * self._start_noise
         qpos[:, columns] = (qpos[:, columns] + drawn).clamp(low, high)
@@ -131,23 +153,13 @@ def start_qpos(robot: Robot, start: Sequence[float]) -> Tensor:
     return qpos
 
 
-def _layout(robot: Robot) -> tuple[Tensor, Tensor]:
-    """Which actuators (A,) belong to the arm, and which arm joint each of them is (0 elsewhere)."""
-    import torch
-
-    arm = arm_joints(robot)
-    mask = torch.tensor([joint in arm for joint in robot.actuated])
-    columns = [arm.index(joint) if joint in arm else 0 for joint in robot.actuated]
-    return mask, torch.tensor(columns)
-
-
-def act_spec(robot: Robot) -> ActSpec:
-    """Absolute targets of all actuators within the robot's limits, in control order."""
+def act_spec(robot: Robot, joints: Sequence[Joint]) -> ActSpec:
+    """Absolute targets of some of the robot's joints, within their limits."""
     return ActSpec(
-        shape=(len(robot.actuated),),
-        unit=",".join(joint.unit for joint in robot.actuated),
-        names=robot.actuator_names,
-        low=tuple(robot.ctrl_low.tolist()),
-        high=tuple(robot.ctrl_high.tolist()),
+        shape=(len(joints),),
+        unit=",".join(joint.unit for joint in joints),
+        names=tuple(joint.actuator or joint.name for joint in joints),
+        low=tuple(joint.low for joint in joints),
+        high=tuple(joint.high for joint in joints),
         rate_hz=robot.rates.control_hz,
     )

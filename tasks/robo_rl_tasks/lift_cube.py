@@ -127,7 +127,7 @@ class LiftCube(ArmTask):
         near = rewards.closeness(
             rewards.distance(view.sensor("ee_pos"), view.sensor("cube_pos")), REACH_SCALE_M
         )
-        opening = self._observe_arm(view)["gripper"][:, 0]
+        opening = self._gripper_pos(view)[:, 0]
         return {
             "reach": near,
             "grasp": rewards.grasp(near, opening, hand.open, holding),

@@ -1,0 +1,184 @@
+"""Conformance suite for ``Task``, with its demonstrator if it has one.
+
+Shapes: B envs, n starts, A act_dim. Each property is checked in the simulator that training uses.
+For a plugin's tests::
+
+    def test_my_task_conforms():
+        check_task(lambda: PegInsert(PegInsert.Config()))
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.env.base import SimView
+from robo_rl.env.sim import SimEnv
+from robo_rl.errors import PluginError
+from robo_rl.seeding import make_generator
+from robo_rl.task import Demonstrable, Expert, Reset, Task
+from robo_rl.testing.env import random_act
+
+MakeTask = Callable[[], Task]
+
+_STARTS = 64
+_RANDOM_S = 2.0
+
+
+def check_task(make_task: MakeTask, *, episodes: int = 8, min_success: float = 0.7) -> None:
+    """What every ``Task`` must do.
+
+    Args:
+        make_task: Gives a new task.
+        episodes: Episodes of its demonstrator at noise 0, if it has one; 0 runs none.
+        min_success: Share of these that must succeed.
+
+    Raises:
+        PluginError: Names the property that does not hold.
+        SpecError: An observation does not fit ``obs_spec``.
+        ConfigError: ``dt_s`` is no multiple of the scene's physics step.
+    """
+    task = make_task()
+    _check_starts(task, make_task())
+    with closing(_env(task, _STARTS)) as env:
+        _check_outputs(task, env)
+        _check_random_actions(task, env)
+    if episodes and hasattr(task, "expert"):
+        success = demonstrate(task, episodes, noise=0.0)
+        share = success.float().mean().item()
+        _require(share >= min_success, "the expert fails", f">= {min_success:.0%}", f"{share:.0%}")
+
+
+def demonstrate(task: Task, num_envs: int, *, noise: float, seed: int = 0) -> Tensor:
+    """Whether each of num_envs episodes of the task's demonstrator succeeds, (B,) bool.
+
+    Args:
+        task: A task with a demonstrator.
+        num_envs: B, one episode each.
+        noise: The demonstrator's noise level.
+        seed: Of starts and noise.
+
+    Raises:
+        PluginError: An action does not fit ``act_spec``.
+    """
+    generator = make_generator("conformance", seed)
+    expert: Expert = cast("Demonstrable", task).expert(num_envs, generator, noise)
+    ids = torch.arange(num_envs)
+    succeeded, over = torch.zeros(2, num_envs, dtype=torch.bool)
+    with closing(_env(task, num_envs)) as env:
+        env.reset(seed)
+        expert.reset(ids)
+        for _ in range(env.max_episode_steps):
+            act = expert.act(env.view)
+            _check_act(task, act, num_envs)
+            step = env.step(act)
+            succeeded |= (step.metrics["success"] > 0) & ~over
+            over |= step.terminated | step.truncated
+            expert.reset(ids[step.terminated | step.truncated])
+            if over.all():
+                break
+    return succeeded
+
+
+def _env(task: Task, num_envs: int) -> SimEnv:
+    return SimEnv(SimEnv.Config(), task, num_envs)
+
+
+def _require(holds: bool, problem: str, expected: object = None, found: object = None) -> None:
+    if not holds:
+        raise PluginError(problem, where="conformance", expected=expected, found=found)
+
+
+def _check_starts(task: Task, other: Task) -> None:
+    """Starts fit the scene, lie within its joints' limits, and repeat with their generator."""
+    model = task.scene().compile()
+    start = task.reset(_STARTS, torch.Generator().manual_seed(0))
+    for name, size in (("qpos", model.nq), ("qvel", model.nv)):
+        found = tuple(getattr(start, name).shape)
+        _require(found == (_STARTS, size), f"reset: {name}", (_STARTS, size), found)
+    for name, value in start.goal.items():
+        _require(len(value) == _STARTS, f"reset: goal '{name}'", _STARTS, len(value))
+    again = other.reset(_STARTS, torch.Generator().manual_seed(0))
+    _require(_same(start, again), "reset: the same generator gives another start")
+    later = task.reset(_STARTS, torch.Generator().manual_seed(1))
+    _require(not _same(start, later), "reset: another generator gives the same start")
+    _check_limits(model, start.qpos)
+
+
+def _same(left: Reset, right: Reset) -> bool:
+    pairs = [(left.qpos, right.qpos), (left.qvel, right.qvel)]
+    pairs += [(left.goal[name], right.goal[name]) for name in left.goal]
+    return all(torch.equal(*pair) for pair in pairs)
+
+
+def _check_limits(model: Any, qpos: Tensor) -> None:
+    for joint in range(model.njnt):
+        if not model.jnt_limited[joint]:
+            continue
+        low, high = model.jnt_range[joint].tolist()
+        value = qpos[:, model.jnt_qposadr[joint]]
+        inside = bool(((value >= low - 1e-6) & (value <= high + 1e-6)).all())
+        found = f"[{value.min():.4g}, {value.max():.4g}]"
+        _require(inside, f"reset: joint '{model.joint(joint).name}'", f"[{low}, {high}]", found)
+
+
+def _check_outputs(task: Task, env: SimEnv) -> None:
+    """Shapes and dtypes of all that the task says of a state; no start is a success."""
+    task.obs_spec.validate_obs(env.reset(0))
+    view = env.view
+    act = random_act(task.act_spec, env.num_envs, 1, torch.Generator().manual_seed(0))[:, 0]
+    _check_control(task, view, act)
+    rew, parts = task.reward(view, act)
+    for name, value in {"reward": rew, **{f"reward '{k}'": v for k, v in parts.items()}}.items():
+        _check_rows(name, value, env.num_envs)
+        _require(value.is_floating_point(), name, "floating point", value.dtype)
+    for name, value in (("terminated", task.terminated(view)), ("success", task.success(view))):
+        _check_rows(name, value, env.num_envs)
+        _require(value.dtype == torch.bool, name, "bool", value.dtype)
+    _require(not bool(task.success(view).any()), "an episode starts with success")
+    _require(not bool(task.terminated(view).any()), "an episode starts at its end")
+
+
+def _check_rows(name: str, value: Tensor, rows: int) -> None:
+    _require(tuple(value.shape) == (rows,), name, (rows,), tuple(value.shape))
+
+
+def _check_control(task: Task, view: SimView, act: Tensor) -> None:
+    model = task.scene().compile()
+    ctrl = task.control(view, act)
+    expected = (len(act), model.nu)
+    _require(tuple(ctrl.shape) == expected, "control", expected, tuple(ctrl.shape))
+    low, high = torch.tensor(model.actuator_ctrlrange).float().unbind(-1)
+    limited = torch.tensor(model.actuator_ctrllimited, dtype=torch.bool)
+    inside = ((ctrl >= low - 1e-5) & (ctrl <= high + 1e-5)) | ~limited
+    _require(bool(inside.all()), "control leaves the actuators' ranges")
+
+
+def _check_random_actions(task: Task, env: SimEnv) -> None:
+    """Two seconds of anything keep the world and all that is said of it finite."""
+    steps = max(1, round(_RANDOM_S / task.dt_s))
+    act = random_act(task.act_spec, env.num_envs, steps, torch.Generator().manual_seed(2))
+    for act_t in act.unbind(1):
+        step = env.step(act_t)
+        task.obs_spec.validate_obs(step.next_obs)
+        values = [*step.next_obs.values(), step.rew, *step.metrics.values()]
+        _require(
+            all(bool(v.isfinite().all()) for v in values), "random actions give non-finite numbers"
+        )
+        bad = int(step.metrics["nan_worlds"].sum())
+        _require(bad == 0, "random actions break worlds", 0, bad)
+
+
+def _check_act(task: Task, act: Tensor, num_envs: int) -> None:
+    task.act_spec.validate_array("the expert's act", act)
+    _check_rows("the expert's act", act[:, 0], num_envs)
+    low, high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
+    inside = len(low) == 0 or bool(((act >= low) & (act <= high)).all())
+    _require(inside, "the expert's act leaves act_spec's limits")

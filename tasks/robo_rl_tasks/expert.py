@@ -1,0 +1,123 @@
+"""What scripted demonstrators share: a set point that moves at human speed, followed by the joints.
+
+Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect: the joints tremble.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl_tasks.noise import CorrelatedNoise
+from robo_rl_tasks.poses import quat_conj, quat_mul, quat_to_yaw, wrap_angle, yaw_to_quat
+from robo_rl_tasks.tracker import Tracker
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.env.base import SimView
+    from robo_rl_tasks.arm import ArmTask
+
+
+class ArmExpertConfig(ConfigModel):
+    """Settings of ``ArmExpert``.
+
+    Args:
+        hand_quat: Orientation of the end effector at yaw 0, wxyz; by default it looks down.
+        speed_mps: Speed of the end effector.
+        yaw_rate: Speed of its turn about the vertical, rad/s.
+        joint_speed: Share of each joint's maximum velocity that may be used.
+        orientation_cost: Weight of a radian against a metre in inverse kinematics.
+        tremble_rad: Standard deviation of the joints' noise at noise level 1.
+        tremble_s: Time over which that noise is correlated.
+    """
+
+    hand_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
+    speed_mps: float = Field(default=0.25, gt=0)
+    yaw_rate: float = Field(default=1.5, gt=0)
+    joint_speed: float = Field(default=0.6, gt=0, le=1)
+    orientation_cost: float = Field(default=0.3, ge=0)
+    tremble_rad: float = Field(default=0.03, ge=0)
+    tremble_s: float = Field(default=0.3, gt=0)
+
+
+class ArmExpert:
+    """An ``Expert`` whose subclasses say where the set point goes.
+
+    Args:
+        task: The task that it demonstrates.
+        cfg: Settings.
+        num_envs: B.
+        generator: Where its noise comes from.
+        noise: Level in [0, 1].
+    """
+
+    def __init__(
+        self,
+        task: ArmTask,
+        cfg: ArmExpertConfig,
+        num_envs: int,
+        generator: torch.Generator,
+        noise: float,
+    ) -> None:
+        import torch
+
+        self._arm_task, self._arm_cfg = task, cfg
+        self._noise, self._generator = noise, generator
+        self._tracker = Tracker(
+            task.robot,
+            num_envs,
+            task.dt_s,
+            speed=cfg.joint_speed,
+            orientation_cost=cfg.orientation_cost,
+        )
+        joints = len(task.arm)
+        self._tremble = CorrelatedNoise(num_envs, joints, task.dt_s, cfg.tremble_s, generator)
+        self._hand_quat = torch.tensor(cfg.hand_quat)
+        self._low, self._high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
+        self._fresh = torch.ones(num_envs, dtype=torch.bool)
+        self._pos, self._yaw = torch.zeros(num_envs, 3), torch.zeros(num_envs)
+
+    def reset(self, ids: Tensor) -> None:
+        """The envs ids (n,) begin a new episode."""
+        self._fresh[ids] = True
+
+    def act(self, view: SimView) -> Tensor:
+        """The demonstrated joint targets (B, A), noise included."""
+        ids = self._fresh.nonzero().squeeze(-1)
+        if len(ids):
+            self._begin(view, ids)
+            self._fresh[:] = False
+        grip = self._decide(view)
+        quat = quat_mul(yaw_to_quat(self._yaw), self._hand_quat.expand(len(self._yaw), 4))
+        arm = self._tracker.follow(self._pos, quat)
+        arm = arm + self._noise * self._arm_cfg.tremble_rad * self._tremble.sample()
+        return self._arm_task.action(arm, grip).clamp(self._low, self._high)
+
+    def _decide(self, view: SimView) -> Tensor:
+        """Move the set point by one step; returns the gripper's target (B,)."""
+        raise NotImplementedError
+
+    def _begin(self, view: SimView, ids: Tensor) -> None:
+        """Put the set point of the envs ids (n,) where their arm is."""
+        quat = view.sensor("ee_quat")[ids].float()
+        upright = quat_mul(quat, quat_conj(self._hand_quat).expand(len(ids), 4))
+        self._pos[ids] = view.sensor("ee_pos")[ids].float()
+        self._yaw[ids] = quat_to_yaw(upright)
+        self._tracker.start(ids, self._arm_task.observe(view)["joint_pos"][ids])
+        self._tremble.reset(ids)
+
+    def _move(self, waypoint: Tensor, speed_mps: float | Tensor | None = None) -> None:
+        """Move the set point towards waypoint (B, 3) at its speed, or at another one."""
+        step = (self._arm_cfg.speed_mps if speed_mps is None else speed_mps) * self._arm_task.dt_s
+        way = waypoint - self._pos
+        length = way.norm(dim=-1, keepdim=True).clamp(min=1e-9)
+        self._pos = self._pos + way * (step / length).clamp(max=1)
+
+    def _turn(self, yaw: Tensor, period: float) -> None:
+        """Turn the set point towards yaw (B,), or what looks like it after a turn by period."""
+        step = self._arm_cfg.yaw_rate * self._arm_task.dt_s
+        self._yaw = self._yaw + wrap_angle(yaw - self._yaw, period).clamp(-step, step)

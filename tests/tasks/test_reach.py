@@ -1,0 +1,47 @@
+"""reach: conformance, rewards worked by hand, and its demonstrator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from robo_rl.registry import load
+from robo_rl.testing.task import check_task, demonstrate
+from robo_rl_tasks.reach import Reach, ReachConfig
+
+
+@pytest.fixture
+def view_at(make_view):
+    """Views at a distance from the goal."""
+    ee_pos = {"ee_pos": torch.tensor([[0.5, 0.0, 0.2]])}
+    return lambda dist: make_view(ee_pos, {"goal_pos": torch.tensor([[0.5, dist, 0.2]])})
+
+
+def test_conforms():
+    check_task(lambda: Reach(ReachConfig()), min_success=0.98, episodes=32)
+
+
+def test_noise_makes_the_expert_fail():
+    task = Reach(ReachConfig())
+    assert demonstrate(task, 64, noise=1.0).float().mean() < 0.6
+
+
+def test_acts_on_the_arm_alone(view_at):
+    task = Reach(ReachConfig())
+    assert task.act_spec.names == load("robots", "panda").actuator_names[:-1]
+    ctrl = task.control(view_at(0.1), torch.zeros(1, 7))
+    assert ctrl.tolist() == [[0.0] * 7 + [pytest.approx(0.04)]]
+
+
+def test_reward_by_hand(view_at):
+    # At the scale of 0.1 m the closeness is 1 - tanh(1) = 0.238406.
+    rew, parts = Reach(ReachConfig()).reward(view_at(0.1), torch.zeros(1, 7))
+    assert parts["reach"].item() == pytest.approx(0.238406, abs=1e-5)
+    assert rew.item() == pytest.approx(-0.1 * 0.761594, abs=1e-5)
+
+
+@pytest.mark.parametrize(("distance", "success"), [(0.0199, True), (0.0201, False)])
+def test_success_is_a_distance(view_at, distance, success):
+    task = Reach(ReachConfig(success_m=0.02))
+    assert task.success(view_at(distance)).tolist() == [success]
+    assert task.reward(view_at(distance), torch.zeros(1, 7))[0].item() > 0 or not success
