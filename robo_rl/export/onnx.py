@@ -1,0 +1,186 @@
+"""A policy as one ONNX graph: normaliser, network, all steps of the evaluation sampler, and back.
+
+Shapes: B rows, To observation history, H horizon, A act_dim. Inputs: each observation by name
+(B, To, …) and ``noise`` (B, H, A), physical units; output ``act`` (B, H, A), physical units.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import os
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from robo_rl.errors import BundleError, DeviceError, GateError
+from robo_rl.export.manifest import Contract
+from robo_rl.export.parity import both_acts
+from robo_rl.export.session import ACT, NOISE, Session
+from robo_rl.spec import ActSpec, ObsSpec
+
+_EXAMPLE_ROWS = 2  # an example of one row would freeze the batch to 1
+_TRIED_ROWS = (1, 2, 7)
+
+
+class Exportable(Protocol):
+    """What a policy must offer to be exported; also an ``nn.Module``."""
+
+    obs_spec: ObsSpec
+    act_spec: ActSpec
+    obs_horizon: int
+    horizon: int
+    exec_horizon: int
+    num_steps: int
+
+    def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        """The deterministic map from noise (B, H, A) to the chunk (B, H, A) in physical units."""
+        ...
+
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        """``decode`` from standard normal noise: what is evaluated."""
+        ...
+
+
+def contract_of(policy: Exportable, *, name: str, robot: str, task: str) -> Contract:
+    """The contract that a bundle of this policy carries."""
+    return Contract(
+        policy=name,
+        robot=robot,
+        task=task,
+        obs=policy.obs_spec,
+        obs_horizon=policy.obs_horizon,
+        act=policy.act_spec,
+        horizon=policy.horizon,
+        exec_horizon=policy.exec_horizon,
+        num_steps=policy.num_steps,
+    )
+
+
+def export_policy(policy: Exportable, path: str | os.PathLike[str]) -> Path:
+    """Write the policy's graph and make sure that it takes batches of any size.
+
+    Args:
+        policy: Stays as it is; a copy on the CPU is exported.
+        path: File to write; it is there whole or not at all.
+
+    Raises:
+        GateError: The graph cannot be made, or it differs from the policy at some batch size.
+        DeviceError: The packages of the ``export`` extra are not installed.
+    """
+    target = Path(path)
+    model = cast(Any, copy.deepcopy(policy)).cpu().eval()
+    scratch = target.with_name(f".{target.name}.tmp")
+    try:
+        _write_graph(model, scratch)
+        _try_batches(model, scratch.read_bytes())
+        scratch.replace(target)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return target
+
+
+def random_inputs(policy: Exportable, rows: int, seed: int = 0) -> tuple[dict[str, Tensor], Tensor]:
+    """Inputs of the right shapes and types, to try a graph with: obs and noise."""
+    generator = torch.Generator().manual_seed(seed)
+    obs: dict[str, Tensor] = {}
+    for name, spec in policy.obs_spec.items.items():
+        values = torch.rand(rows, policy.obs_horizon, *spec.shape, generator=generator)
+        scale = 255.0 if spec.dtype == "uint8" else 1.0
+        obs[name] = (values * scale).to(getattr(torch, spec.dtype))
+    shape = (rows, policy.horizon, policy.act_spec.shape[-1])
+    return obs, torch.randn(shape, generator=generator)
+
+
+class _Graph(nn.Module):
+    """``decode`` with positional inputs, which is what the exporter names."""
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.policy = policy
+        self.names = tuple(policy.obs_spec.items)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        obs = dict(zip(self.names, inputs[:-1], strict=True))
+        return self.policy.decode(obs, inputs[-1])
+
+
+def _write_graph(model: Any, path: Path) -> None:
+    try:
+        import onnxscript  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        raise DeviceError(
+            "exporting needs onnx and onnxscript", hint="pip install 'robo-rl[export]'"
+        ) from None
+    with _quiet():
+        try:
+            program = _trace(model)
+        except Exception as error:  # the exporter's own exceptions share no base
+            first_line = str(error).strip().partition("\n")[0]
+            raise GateError(
+                f"the policy does not export to ONNX: {first_line}",
+                hint="decode must not branch on values, and takes the batch size from x.shape[0],"
+                " not from len(x)",
+            ) from error
+        _drop_stack_traces(program)
+        program.save(path)
+
+
+def _trace(model: Any) -> Any:
+    obs, noise = random_inputs(model, _EXAMPLE_ROWS)
+    example = (*obs.values(), noise)
+    rows = torch.export.Dim("rows")
+    traced = torch.export.export(
+        _Graph(model).eval(),
+        example,
+        dynamic_shapes=(tuple({0: rows} for _ in example),),
+        strict=False,
+    )
+    names = [*obs, NOISE]
+    return torch.onnx.export(
+        traced, (), dynamo=True, input_names=names, output_names=[ACT], verbose=False
+    )
+
+
+def _drop_stack_traces(program: Any) -> None:
+    # The exporter notes the source line of each node, with the paths of the machine that it ran on.
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()
+
+
+def _try_batches(model: Any, graph: bytes) -> None:
+    contract = contract_of(model, name="", robot="", task="")
+    try:
+        session = Session(graph, contract)
+    except BundleError as error:
+        raise GateError(f"the exported graph does not fit the policy: {error}") from None
+    for rows in _TRIED_ROWS:
+        obs, noise = random_inputs(model, rows)
+        try:
+            ours, theirs = both_acts(model, session, obs, noise)
+        except Exception as error:  # onnxruntime's own exceptions share no base
+            first_line = str(error).partition("\n")[0]
+            raise GateError(f"the graph fails on a batch of {rows}: {first_line}") from None
+        # Random observations may lie far outside the data, hence a relative bound.
+        if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-4):
+            gap = float(np.abs(ours - theirs).max())
+            raise GateError(f"the graph differs from the policy by {gap:.3g} on a batch of {rows}")
+
+
+@contextlib.contextmanager
+def _quiet() -> Generator[None]:
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,137 @@
+"""Whether a graph is the policy that it was exported from: in numbers, in closed loop, in time.
+
+Shapes: N observations, B rows, To observation history, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.export.manifest import ClosedLoopParity, Latency, NumericParity
+from robo_rl.export.session import Session
+from robo_rl.stats import wilson
+
+NUMERIC_LIMIT = 1e-4  # in action units: 0.1 mm, 0.006°
+MIN_ROWS = 1000
+_BATCH_ROWS = 256
+_WARM_UP_CALLS = 20
+
+
+def numeric_parity(
+    policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
+) -> NumericParity:
+    """Compare what policy and graph do under evaluation, from the same observations and generator.
+
+    Args:
+        policy: The policy that was exported; its ``act`` is what was evaluated.
+        session: Its graph.
+        obs: Name → (N, To, …), observations of the dataset.
+        generator: Draws the noise.
+
+    Returns:
+        The largest |Δ| in action units; NaN, which does not pass, where either gave one.
+    """
+    num = len(next(iter(obs.values())))
+    act = as_act(session)
+    worst: list[float] = []
+    for rows in torch.arange(num).split(_BATCH_ROWS):
+        batch = {name: tensor[rows] for name, tensor in obs.items()}
+        state = generator.get_state()
+        with torch.inference_mode():
+            ours = policy.act(batch, generator)
+        generator.set_state(state)
+        worst.append(float((ours - act(batch, generator)).abs().max()))
+    return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
+
+
+@torch.inference_mode()
+def both_acts(
+    policy: Any, session: Session, obs: Mapping[str, Tensor], noise: Tensor
+) -> tuple[np.ndarray, np.ndarray]:
+    """What policy and graph make of one batch: two (B, H, A)."""
+    device = next(policy.parameters()).device
+    ours = policy.decode({k: v.to(device) for k, v in obs.items()}, noise.to(device))
+    theirs = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.numpy())
+    return ours.cpu().numpy(), theirs
+
+
+def closed_loop_parity(
+    successes: int, episodes: int, policy_successes: int, policy_episodes: int
+) -> ClosedLoopParity:
+    """Compare how often the graph succeeds with the 95 % Wilson interval of its policy.
+
+    Args:
+        successes: Successful episodes of the graph, of ``episodes``.
+        episodes: Episodes of the graph.
+        policy_successes: Successful episodes of the policy, of ``policy_episodes``.
+        policy_episodes: Episodes of the policy.
+    """
+    low, high = wilson(policy_successes, policy_episodes)
+    return ClosedLoopParity(
+        success=successes / episodes,
+        episodes=episodes,
+        policy_success=policy_successes / policy_episodes,
+        policy_episodes=policy_episodes,
+        low=low,
+        high=high,
+    )
+
+
+def as_act(session: Session) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:
+    """The graph in the place of ``policy.act``: the same generator draws the same noise."""
+
+    def act(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        rows = len(next(iter(obs.values())))
+        shape = (rows, *session.contract.chunk_shape)
+        noise = torch.randn(shape, generator=generator, device=generator.device)
+        chunk = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.cpu().numpy())
+        return torch.from_numpy(chunk)
+
+    return act
+
+
+def session_latency(session: Session, obs: Mapping[str, Tensor], *, calls: int = 1000) -> Latency:
+    """Latency of the graph on the first of obs (N, To, …), input checks included."""
+    row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
+    noise = np.zeros((1, *session.contract.chunk_shape), np.float32)
+    return latency(lambda: session.act(row, noise), calls=calls)
+
+
+def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> Latency:
+    """Latency of a policy under eager torch, likewise, on the device that it is on."""
+    device = next(policy.parameters()).device
+    row = {name: tensor[:1].to(device) for name, tensor in obs.items()}
+    noise = torch.zeros(1, policy.horizon, policy.act_spec.shape[-1], device=device)
+    with torch.inference_mode():
+        return latency(lambda: policy.decode(row, noise).cpu(), calls=calls)
+
+
+def latency(query: Callable[[], Any], *, calls: int) -> Latency:
+    """Time ``query`` on one thread, warmed up.
+
+    Args:
+        query: One query of batch 1.
+        calls: How often to time it.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(_WARM_UP_CALLS):
+            query()
+        spent_ns = np.array([_timed_ns(query) for _ in range(calls)])
+    finally:
+        torch.set_num_threads(threads)
+    p50, p99 = np.percentile(spent_ns, [50, 99]) / 1e3
+    return Latency(p50_us=float(p50), p99_us=float(p99), calls=calls)
+
+
+def _timed_ns(query: Callable[[], Any]) -> int:
+    start = time.perf_counter_ns()
+    query()
+    return time.perf_counter_ns() - start

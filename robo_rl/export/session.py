@@ -1,0 +1,119 @@
+"""A bundle's graph under ONNX Runtime, with the types and shapes that its contract promises.
+
+Shapes: B rows, To observation history, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from robo_rl.errors import BundleError, DeviceError, SpecError
+from robo_rl.export.manifest import MODEL_FILE, Contract
+
+NOISE, ACT = "noise", "act"
+_ONNX_TYPES = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(bool)": "bool"}
+
+
+class Session:
+    """The policy, ready to act: observations in, a chunk of actions in physical units out.
+
+    Args:
+        model: The graph, as bytes.
+        contract: What it takes and gives.
+        threads: Threads that one query may use.
+
+    Raises:
+        BundleError: The graph does not load or does not fit the contract.
+        DeviceError: ONNX Runtime is not installed.
+    """
+
+    def __init__(self, model: bytes, contract: Contract, *, threads: int = 1) -> None:
+        self.contract = contract
+        self._runtime = _open(model, threads)
+        self._needs = {node.name: node for node in self._runtime.get_inputs()}
+        self._check_graph()
+
+    def act(
+        self, obs: Mapping[str, np.ndarray], noise: np.ndarray | np.random.Generator
+    ) -> np.ndarray:
+        """Query the policy once.
+
+        Args:
+            obs: Name → (B, To, …), in physical units; names beyond the contract's are an error.
+            noise: (B, H, A) float32, standard normal, that the chain starts from; or a generator to
+                draw it from.
+
+        Returns:
+            (B, H, A) float32.
+
+        Raises:
+            SpecError: An observation or the noise does not fit the contract.
+        """
+        self.contract.obs.validate_obs(obs, batch_axes=2)
+        rows = self._num_rows(obs)
+        if isinstance(noise, np.random.Generator):
+            noise = noise.standard_normal((rows, *self.contract.chunk_shape), np.float32)
+        elif noise.shape != (rows, *self.contract.chunk_shape) or noise.dtype != np.float32:
+            raise SpecError(
+                "'noise' does not fit",
+                expected=f"{(rows, *self.contract.chunk_shape)} float32",
+                found=f"{noise.shape} {noise.dtype}",
+            )
+        # An input that the network ignores is not in the graph.
+        feed = {key: value for key, value in (*obs.items(), (NOISE, noise)) if key in self._needs}
+        return self._runtime.run([ACT], feed)[0]
+
+    def _num_rows(self, obs: Mapping[str, np.ndarray]) -> int:
+        leading = {name: array.shape[:2] for name, array in obs.items()}
+        rows = next(iter(leading.values()))[0]
+        expected = (rows, self.contract.obs_horizon)
+        for name, found in leading.items():
+            if found != expected:
+                raise SpecError(f"obs '{name}': rows and history", expected=expected, found=found)
+        return rows
+
+    def _check_graph(self) -> None:
+        shapes: dict[str, tuple[tuple[int, ...], str]] = {
+            name: ((self.contract.obs_horizon, *spec.shape), spec.dtype)
+            for name, spec in self.contract.obs.items.items()
+        }
+        shapes[NOISE] = (self.contract.chunk_shape, "float32")
+        for name, node in self._needs.items():
+            self._check_node(node, shapes.get(name))
+        outputs = {node.name: node for node in self._runtime.get_outputs()}
+        if ACT not in outputs:
+            raise BundleError(
+                "has no such output", where=f"{MODEL_FILE}: {ACT}", found=list(outputs)
+            )
+        self._check_node(outputs[ACT], (self.contract.chunk_shape, "float32"))
+
+    def _check_node(self, node: Any, expected: tuple[tuple[int, ...], str] | None) -> None:
+        found = tuple(node.shape[1:]), _ONNX_TYPES.get(node.type, node.type[7:-1])
+        if found != expected:
+            raise BundleError(
+                "does not fit the contract",
+                where=f"{MODEL_FILE}: {node.name}",
+                expected=expected or "nothing of that name",
+                found=found,
+            )
+
+
+def _open(model: bytes, threads: int) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise DeviceError(
+            "running a bundle needs onnxruntime", hint="pip install 'robo-rl[deploy]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            model, sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's own exceptions share no base
+        raise BundleError(f"does not load ({error})", where=MODEL_FILE) from None

@@ -1,0 +1,117 @@
+"""A bundle is written only when every proof holds, and its manifest says what was found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from robo_rl.errors import GateError
+from robo_rl.export import build
+from robo_rl.export.build import Evidence, build_bundle
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import ClosedLoopParity, Contract, GateRecord, Latency, NumericParity
+from robo_rl.export.parity import closed_loop_parity, latency, numeric_parity
+from robo_rl.export.session import Session
+
+
+def run_build(
+    policy: Any, path: Path, contract: Contract, obs: dict[str, Tensor], successes: int = 187
+) -> Bundle:
+    return build_bundle(
+        policy,
+        path,
+        contract=contract,
+        evidence=Evidence(
+            "data", {"seed": 0}, (GateRecord(name="bc", passed=False, waiver="a trial"),)
+        ),
+        obs=obs,
+        closed_loop=lambda session: (successes, 200),
+        policy_score=(188, 200),
+        generator=torch.Generator().manual_seed(0),
+        latency_calls=50,
+    )
+
+
+def test_bundle_carries_the_evidence(
+    policy: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path
+) -> None:
+    run_build(policy, tmp_path / "bundle", contract, dataset_obs)
+    manifest = Bundle.load(tmp_path / "bundle").manifest
+    assert manifest.numeric.rows == 1000
+    assert manifest.numeric.max_abs < 1e-5
+    assert manifest.closed_loop.success == 187 / 200
+    assert [(gate.name, gate.passed, gate.waiver) for gate in manifest.gates] == [
+        ("bc", False, "a trial"),
+        ("export", True, None),
+    ]
+    assert manifest.normalizer == "stats"
+    assert manifest.latency["onnx"].p50_us < manifest.latency["torch"].p50_us
+    assert "torch" in manifest.versions
+
+
+def test_all_failed_proofs_are_named_and_nothing_is_written(
+    policy: Any,
+    contract: Contract,
+    dataset_obs: dict[str, Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Latency(p50_us=1e5, p99_us=2e5, calls=50)
+    monkeypatch.setattr(build, "session_latency", lambda *args, **kwargs: slow)
+    few = {name: tensor[:10] for name, tensor in dataset_obs.items()}
+    with pytest.raises(GateError) as caught:
+        run_build(policy, tmp_path / "bundle", contract, few, successes=100)
+    for part in ("10 observations", "success 50.0%", "p99 200000 µs"):
+        assert part in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_of_another_policy_fails_numeric_parity(
+    policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor]
+) -> None:
+    session, other = Session(graph, contract), type(policy)(seed=1)
+    same = numeric_parity(policy, session, dataset_obs, torch.Generator())
+    different = numeric_parity(other, session, dataset_obs, torch.Generator())
+    assert same.passed
+    assert same.rows == 1000
+    assert not different.passed
+
+
+def test_a_policy_that_is_evaluated_from_other_noise_fails_numeric_parity(
+    policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor]
+) -> None:
+    class FromZero(type(policy)):
+        def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+            return self.decode(obs, torch.zeros(len(obs["joint_pos"]), 8, 2))
+
+    result = numeric_parity(FromZero(), Session(graph, contract), dataset_obs, torch.Generator())
+    assert not result.passed
+
+
+def test_nan_is_no_parity() -> None:
+    assert not NumericParity(max_abs=float("nan"), limit=1e-4, rows=1000).passed
+
+
+@pytest.mark.parametrize(("successes", "passed"), [(188, True), (180, True), (150, False)])
+def test_closed_loop_parity_is_the_policys_interval(successes: int, passed: bool) -> None:
+    result = closed_loop_parity(successes, 200, 188, 200)
+    assert isinstance(result, ClosedLoopParity)
+    assert result.low < 0.94 < result.high
+    assert result.passed is passed
+
+
+def test_latency_is_on_one_thread_and_gives_the_threads_back() -> None:
+    threads, seen = torch.get_num_threads(), set[int]()
+    torch.set_num_threads(2)
+    try:
+        result = latency(lambda: seen.add(torch.get_num_threads()), calls=20)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == {1}
+    assert 0 < result.p50_us <= result.p99_us
+    assert result.calls == 20

@@ -1,0 +1,86 @@
+"""The graph is the policy, or there is no graph."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import Tensor
+
+from robo_rl.errors import GateError
+from robo_rl.export.manifest import Contract
+from robo_rl.export.onnx import export_policy
+from robo_rl.export.parity import as_act, both_acts
+from robo_rl.export.session import Session
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+def test_graph_equals_policy_at_any_batch(
+    policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor], rows: int
+) -> None:
+    noise = torch.randn(rows, *contract.chunk_shape)
+    batch = {name: tensor[:rows] for name, tensor in dataset_obs.items()}
+    ours, theirs = both_acts(policy, Session(graph, contract), batch, noise)
+    assert np.abs(ours - theirs).max() < 1e-5
+
+
+def test_exporting_changes_nothing_of_the_policy(policy: Any, tmp_path: Path) -> None:
+    policy.train()
+    before = copy.deepcopy(policy.state_dict())
+    export_policy(policy, tmp_path / "policy.onnx")
+    assert policy.training
+    assert all(torch.equal(before[key], value) for key, value in policy.state_dict().items())
+
+
+def test_same_policy_same_bytes(policy: Any, graph: bytes, tmp_path: Path) -> None:
+    assert export_policy(policy, tmp_path / "policy.onnx").read_bytes() == graph
+
+
+def test_graph_says_nothing_of_the_machine(graph: bytes) -> None:
+    assert b"/" + Path(__file__).name.encode() not in graph
+    assert b"conftest.py" not in graph
+    assert not any(node.metadata_props for node in onnx.load_from_string(graph).graph.node)
+
+
+def test_a_frozen_batch_is_caught(policy: Any, tmp_path: Path) -> None:
+    class Frozen(type(policy)):
+        def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+            return super().decode(obs, noise) + torch.zeros(len(noise), 1, 1)
+
+    with pytest.raises(GateError, match=r"x\.shape\[0\], not from len"):
+        export_policy(Frozen(), tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_that_does_not_trace_leaves_nothing(policy: Any, tmp_path: Path) -> None:
+    class Branching(type(policy)):
+        def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+            return noise if noise.sum().item() > 0 else -noise
+
+    with pytest.raises(GateError, match="does not export"):
+        export_policy(Branching(), tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_that_draws_its_own_noise_is_caught(policy: Any, tmp_path: Path) -> None:
+    class Restless(type(policy)):
+        def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+            return super().decode(obs, noise) + torch.randn_like(noise)
+
+    with pytest.raises(GateError):
+        export_policy(Restless(), tmp_path / "policy.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_graph_in_the_place_of_the_policy_draws_the_same_noise(
+    policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor]
+) -> None:
+    batch = {name: tensor[:5] for name, tensor in dataset_obs.items()}
+    act = as_act(Session(graph, contract))(batch, torch.Generator().manual_seed(3))
+    noise = torch.randn(5, *contract.chunk_shape, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(act, policy.decode(batch, noise), atol=1e-5, rtol=0)

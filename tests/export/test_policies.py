@@ -1,0 +1,29 @@
+"""Every family's evaluation path survives the way into one graph, history included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_policies import OBS, make_policy
+
+from robo_rl.export.onnx import contract_of, export_policy
+from robo_rl.export.parity import numeric_parity
+from robo_rl.export.session import Session
+
+
+@pytest.mark.parametrize(
+    ("sampler", "net"),
+    [("gaussian", "mlp"), ("ddim", "mlp"), ("flow_noise", "mlp"), ("flow_sde", "unet1d")],
+)
+def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
+    policy = make_policy(sampler, 2, obs_horizon=2, horizon=4, net={"name": net}).float()
+    graph = export_policy(policy, tmp_path / "policy.onnx").read_bytes()
+    session = Session(graph, contract_of(policy, name=sampler, robot="none", task="none"))
+    generator = torch.Generator().manual_seed(1)
+    obs = {
+        name: torch.randn(300, 2, *spec.shape, generator=generator)
+        for name, spec in OBS.items.items()
+    }
+    assert numeric_parity(policy, session, obs, generator).max_abs < 1e-4
