@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.base import Branchable, OpenLoop, Step, VecEnv
+from robo_rl.env.transition import where_rows
 from robo_rl.errors import ConfigError, PluginError, SpecError
 
 Obs = dict[str, Tensor]
@@ -131,7 +132,7 @@ class ChunkEnv:
         ended, history = step.terminated | step.truncated, Obs()
         for name, old in self._history.items():
             going = _push(old, step.obs[name])
-            history[name] = _where(ended, self._fill(step.obs[name]), going)
+            history[name] = where_rows(ended, self._fill(step.obs[name]), going)
         return history
 
     def _fill(self, frame: Tensor) -> Tensor:
@@ -160,7 +161,7 @@ class _Sum:
         self.rew = self.rew + torch.where(valid, self.discount * step.rew, 0.0)
         self.discount = torch.where(valid, self.discount * gamma, self.discount)
         self.num_exec = self.num_exec + valid
-        self.next_obs = {k: _where(valid, v, self.next_obs[k]) for k, v in successor.items()}
+        self.next_obs = {k: where_rows(valid, v, self.next_obs[k]) for k, v in successor.items()}
         for name, value in step.metrics.items():
             self._add_metric(name, value)
         self.terminated = self.terminated | self.live & step.terminated
@@ -192,7 +193,3 @@ class _Sum:
 def _push(history: Tensor, frame: Tensor) -> Tensor:
     """Drop the oldest frame of (B, To, …), append (B, …)."""
     return torch.cat([history[:, 1:], frame.unsqueeze(1)], dim=1)
-
-
-def _where(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    return torch.where(mask.view(-1, *[1] * (yes.ndim - 1)), yes, no)

@@ -12,7 +12,6 @@ warm start was measured and bought nothing at ten physics steps a call.)
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,18 +27,13 @@ from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import SimView
+from robo_rl.env.world_models import WorldModels
 from robo_rl.errors import CheckpointError, ConfigError
 
 Array = NDArray[np.float64]
 
 _STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 _CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
-# Fields from which the compiler derives nothing, so that mj_setConst has nothing to redo.
-_PLAIN = {
-    *("geom_friction", "geom_solref", "geom_solimp", "geom_margin", "geom_gap", "geom_rgba"),
-    *("dof_damping", "dof_frictionloss", "jnt_stiffness", "jnt_range", "actuator_gainprm"),
-    *("actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange"),
-}
 
 
 class MujocoCpuConfig(ConfigModel):
@@ -86,8 +80,7 @@ class MujocoCpu:
         self.close()
         self._model: mujoco.MjModel = scene.compile()
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        self._models = [self._model] * num_envs
-        self._fields: dict[str, NDArray[Any]] = {}
+        self._models = WorldModels(self._model, num_envs)
         self._data = [mujoco.MjData(self._model) for _ in range(self._threads)]
         self._scratch = mujoco.MjData(self._model)
         self._pool = Rollout(nthread=self._threads if self._threads > 1 else 0)
@@ -105,7 +98,7 @@ class MujocoCpu:
         """
         rows, nq, nv = ids.numpy(), self._model.nq, self._model.nv
         if fields:
-            self._write_fields(rows, {name: value.numpy() for name, value in fields.items()})
+            self._models.write(rows, {name: value.numpy() for name, value in fields.items()})
         state = np.repeat(self._default[None], len(rows), axis=0)
         state[:, 1 : 1 + nq] = qpos.numpy()
         state[:, 1 + nq : 1 + nq + nv] = qvel.numpy()
@@ -117,7 +110,7 @@ class MujocoCpu:
         """Advance T control steps, ctrl (B, T, nu), of substeps physics steps; T views."""
         out = self._buffers_for(ctrl.shape[1], substeps)
         out.ctrl[...] = ctrl.detach().numpy()[:, :, None]
-        self._rollout(self._models, self._state, out.ctrl, out.state, out.sensordata)
+        self._rollout(self._models.all, self._state, out.ctrl, out.state, out.sensordata)
         self._state[...] = out.state[:, -1]
         self._sensordata[...] = out.sensordata[:, -1]
         self._ctrl[...] = out.ctrl[:, -1, -1]
@@ -131,8 +124,8 @@ class MujocoCpu:
         """All worlds, exactly: physics state, last sensors and controls, per-world model fields."""
         arrays = {"state": self._state, "sensordata": self._sensordata, "ctrl": self._ctrl}
         kept = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        fields = {name: torch.from_numpy(array.copy()) for name, array in self._fields.items()}
-        return {**kept, "fields": fields}
+        fields = self._models.fields.items()
+        return {**kept, "fields": {k: torch.from_numpy(v.copy()) for k, v in fields}}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Put a snapshot back.
@@ -146,7 +139,7 @@ class MujocoCpu:
         self._state[...] = snapshot["state"].numpy()
         self._sensordata[...] = snapshot["sensordata"].numpy()
         self._ctrl[...] = snapshot["ctrl"].numpy()
-        self._restore_fields({name: value.numpy() for name, value in snapshot["fields"].items()})
+        self._models.reset({name: value.numpy() for name, value in snapshot["fields"].items()})
 
     def close(self) -> None:
         """Stop the threads."""
@@ -191,8 +184,10 @@ class MujocoCpu:
         after = np.empty((len(rows), 1, state.shape[1]))
         sensors = np.empty((len(rows), 1, self._model.nsensordata))
         ctrl = np.zeros((len(rows), 1, self._model.nu))
-        models = [self._models[row] for row in rows]
-        self._rollout(models, np.ascontiguousarray(state), ctrl, after, sensors)
+        models = self._models.all
+        self._rollout(
+            [models[row] for row in rows], np.ascontiguousarray(state), ctrl, after, sensors
+        )
         return sensors[:, 0]
 
     def _buffers_for(self, steps: int, substeps: int) -> _Buffers:
@@ -218,33 +213,6 @@ class MujocoCpu:
             goal={},
             slices=self._slices,
         )
-
-    def _write_fields(self, rows: NDArray[np.int64], fields: Mapping[str, NDArray[Any]]) -> None:
-        for name, value in fields.items():
-            if name not in self._fields:
-                base = getattr(self._model, name)
-                self._fields[name] = np.repeat(base[None], len(self._state), axis=0)
-            self._fields[name][rows] = value
-        for row in rows:
-            if self._models[row] is self._model:
-                self._models[row] = copy.copy(self._model)
-            self._apply(self._models[row], {name: self._fields[name][row] for name in fields})
-
-    def _apply(self, model: mujoco.MjModel, fields: Mapping[str, NDArray[Any]]) -> None:
-        for name, value in fields.items():
-            getattr(model, name)[...] = value
-        if fields.keys() <= _PLAIN:
-            return
-        # Shortcuts that the compiler took because frames coincided; they would hide a moved frame.
-        for shortcut in (model.body_sameframe, model.geom_sameframe, model.site_sameframe):
-            shortcut[...] = int(mujoco.mjtSameFrame.mjSAMEFRAME_NONE)
-        mujoco.mj_setConst(model, self._scratch)
-
-    def _restore_fields(self, fields: Mapping[str, NDArray[Any]]) -> None:
-        self._fields = {}
-        self._models = [self._model] * len(self._state)
-        if fields:
-            self._write_fields(np.arange(len(self._state)), fields)
 
 
 def _usable_cores() -> int:

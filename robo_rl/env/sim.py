@@ -15,6 +15,8 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import Backend, SimView, Step
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
+from robo_rl.env.threads import on_one_thread
+from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.registry import Component, component
 from robo_rl.seeding import derive
@@ -62,7 +64,7 @@ class SimEnv:
     Config: ClassVar[type[SimEnvConfig]] = SimEnvConfig
 
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
-        self.task, self.num_envs = task, num_envs
+        self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self.obs_spec, self.act_spec, self.dt_s = task.obs_spec, task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
         scene = task.scene()
@@ -85,6 +87,7 @@ class SimEnv:
         """The worlds as they stand; holds until the next call that changes them."""
         return replace(self._backend.view(), goal=self._goal)
 
+    @on_one_thread
     def reset(self, seed: int | None = None) -> Obs:
         """Start a new episode in every env; with None the random stream goes on."""
         if seed is not None:
@@ -97,6 +100,7 @@ class SimEnv:
         """Apply act (B, A) for one control step."""
         return self.rollout(act.unsqueeze(1))[0]
 
+    @on_one_thread
     def rollout(self, act: Tensor) -> list[Step]:
         """Apply act (B, T, A) without looking; T steps, ``valid`` False behind an episode's end.
 
@@ -112,7 +116,8 @@ class SimEnv:
             ended.append(~live)
             self._obs = steps[-1].next_obs
         if bool(ended[-1].any()):
-            self._renew(steps, ended)
+            ids = ended[-1].nonzero().squeeze(1)
+            steps = with_new_episodes(steps, ended, ids, self._restart(ids))
             self._obs = steps[-1].obs
         return steps
 
@@ -190,40 +195,13 @@ class SimEnv:
         }
         obs = self._observe(view)
         step = Step(obs, obs, rew.float(), terminated, at_limit & ~terminated, live & good, metrics)
-        return step if bool(step.valid.all()) else self._without_invalid(step, good, live)
+        return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _good(self, view: SimView) -> Tensor:
         """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
         due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
         total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1)
         return (view.time_s > due_s) & torch.isfinite(total)
-
-    def _without_invalid(self, step: Step, good: Tensor, live: Tensor) -> Step:
-        lost, valid = live & ~good, step.valid
-        obs = {name: _where(valid, new, self._obs[name]) for name, new in step.next_obs.items()}
-        metrics = {name: _where(valid, value, self._zero) for name, value in step.metrics.items()}
-        return Step(
-            obs=obs,
-            next_obs=obs,
-            rew=_where(valid, step.rew, self._zero),
-            terminated=step.terminated & valid,
-            truncated=step.truncated & valid | lost,
-            valid=valid,
-            metrics=metrics | {"nan_worlds": lost.float()},
-        )
-
-    def _renew(self, steps: list[Step], ended: list[Tensor]) -> None:
-        """Reset the envs that ended; from there on their ``obs`` is that of the new episode."""
-        ids = ended[-1].nonzero().squeeze(1)
-        fresh = self._restart(ids)
-        for t, done in enumerate(ended):
-            mine = done[ids]
-            if not bool(mine.any()):
-                continue
-            obs = {name: value.clone() for name, value in steps[t].next_obs.items()}
-            for name, value in obs.items():
-                value[ids[mine]] = fresh[name][mine]
-            steps[t] = steps[t]._replace(obs=obs)
 
     def _restart(self, ids: Tensor) -> Obs:
         """Put the envs ids (n,) at the start of a new episode; returns name → (n, …)."""
@@ -261,10 +239,6 @@ def _substeps(dt_s: float, timestep_s: float) -> int:
             found=f"{dt_s} s",
         )
     return substeps
-
-
-def _where(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    return torch.where(mask.view(-1, *[1] * (yes.ndim - 1)), yes, no)
 
 
 def _rows(view: SimView, ids: Tensor) -> SimView:

@@ -1,0 +1,170 @@
+"""Conformance suites for ``VecEnv`` and ``Branchable``; that for ``Backend`` is beside it.
+
+Shapes: B envs, T control steps, A act_dim. Each function returns None or raises ``PluginError``
+that says which property does not hold. They are written for plugins' tests::
+
+    def test_my_env_conforms():
+        check_vec_env(lambda num_envs: MyEnv(MyEnv.Config(), num_envs))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.env.base import Branchable, OpenLoop, Step, VecEnv
+from robo_rl.errors import PluginError, SpecError
+from robo_rl.spec import ActSpec
+from robo_rl.testing.backend import check_backend, require
+
+__all__ = ["check_backend", "check_branchable", "check_vec_env", "random_act"]
+
+MakeEnv = Callable[[int], VecEnv]
+
+
+def random_act(spec: ActSpec, num_envs: int, steps: int, generator: torch.Generator) -> Tensor:
+    """Actions (B, T, A), uniform within the limits; standard normal where there are none."""
+    shape = (num_envs, steps, spec.size)
+    if not (spec.low and spec.high):
+        return torch.randn(shape, generator=generator)
+    low, high = torch.tensor(spec.low), torch.tensor(spec.high)
+    return low + (high - low) * torch.rand(shape, generator=generator)
+
+
+def check_vec_env(make_env: MakeEnv, *, max_steps: int = 1000) -> None:
+    """What every ``VecEnv`` must do.
+
+    Args:
+        make_env: num_envs → a new env.
+        max_steps: Time limits longer than this are not waited for.
+
+    Raises:
+        PluginError: Names the property that does not hold.
+    """
+    with closing(make_env(3)) as env:
+        _check_specs(env)
+        _check_steps(env, max_steps)
+        _check_seed_repeats(env)
+        _check_clips(env)
+        if isinstance(env, OpenLoop):
+            _check_rollout(env)
+    env.close()
+    with closing(make_env(1)) as env:
+        env.obs_spec.validate_obs(env.reset(0))
+
+
+def check_branchable(make_env: MakeEnv) -> None:
+    """Whether a restored env, the same or a new one, takes the same course to the bit.
+
+    Args:
+        make_env: num_envs → a new env, which must be ``Branchable``.
+
+    Raises:
+        PluginError: Names what differs.
+    """
+    with closing(make_env(3)) as env, closing(make_env(3)) as other:
+        branch, twin = _branchable(env), _branchable(other)
+        env.reset(3)
+        before = _run(env, 1, 5)
+        snapshot = branch.snapshot()
+        first = _run(env, 2, 25)
+        again = branch.restore(snapshot)
+        require(_equal(again, before[-1].obs), "restore() gives another observation")
+        require(_equal(first, _run(env, 2, 25)), "a restored env takes another course")
+        other.reset(4)
+        twin.restore(snapshot)
+        require(_equal(first, _run(other, 2, 25)), "a new env restored takes another course")
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether nested dicts, lists and tuples of tensors are the same to the bit."""
+    if isinstance(left, Tensor):
+        return isinstance(right, Tensor) and torch.equal(left, right)
+    if isinstance(left, Mapping):
+        left, right = cast("Mapping[str, Any]", left), cast("Mapping[str, Any]", right)
+        return left.keys() == right.keys() and all(_equal(left[k], right[k]) for k in left)
+    return len(left) == len(right) and all(map(_equal, left, right))
+
+
+def _run(env: VecEnv, seed: int, steps: int) -> list[Step]:
+    generator = torch.Generator().manual_seed(seed)
+    act = random_act(env.act_spec, env.num_envs, steps, generator)
+    return [env.step(act_t) for act_t in act.unbind(1)]
+
+
+def _branchable(env: VecEnv) -> Branchable:
+    if isinstance(env, Branchable):
+        return env
+    raise PluginError("env has no snapshot and restore", where=type(env).__name__)
+
+
+def _check_specs(env: VecEnv) -> None:
+    try:
+        env.obs_spec.validate_obs(env.reset(0))
+    except SpecError as error:
+        raise PluginError(f"reset() does not fit obs_spec: {error}", where="conformance") from error
+    require(env.dt_s > 0, "dt_s must be positive", found=env.dt_s)
+    require(env.max_episode_steps > 0, "max_episode_steps must be positive")
+
+
+def _check_steps(env: VecEnv, max_steps: int) -> None:
+    env.reset(0)
+    ended = torch.zeros(env.num_envs, dtype=torch.bool)
+    for step in _run(env, 0, min(env.max_episode_steps, max_steps)):
+        _check_step(env, step)
+        ended |= (step.terminated | step.truncated).cpu()
+    if env.max_episode_steps <= max_steps:
+        require(bool(ended.all()), "an episode outlasts max_episode_steps")
+
+
+def _check_step(env: VecEnv, step: Step) -> None:
+    env.obs_spec.validate_obs(step.obs)
+    env.obs_spec.validate_obs(step.next_obs)
+    flags = {"terminated": step.terminated, "truncated": step.truncated, "valid": step.valid}
+    kinds = dict.fromkeys(flags, torch.bool) | dict.fromkeys(["rew", *step.metrics], torch.float32)
+    for name, value in {**flags, "rew": step.rew, **step.metrics}.items():
+        found = f"{tuple(value.shape)} {value.dtype}"
+        fits = value.shape == (env.num_envs,) and value.dtype == kinds[name]
+        require(fits, f"{name} must be (B,) {kinds[name]}", found=found)
+    going = ~(step.terminated | step.truncated)
+    for name, value in step.obs.items():
+        same = torch.equal(value[going], step.next_obs[name][going])
+        require(same, f"obs '{name}' differs from next_obs where no episode ended")
+    require(not bool((step.terminated & ~step.valid).any()), "an invalid step terminates")
+    require(bool(torch.isfinite(step.rew).all()), "a reward is not finite")
+
+
+def _check_seed_repeats(env: VecEnv) -> None:
+    first = env.reset(7), _run(env, 1, 10)
+    again = env.reset(7), _run(env, 1, 10)
+    require(_equal(first, again), "the same seed and actions give another course")
+
+
+def _check_clips(env: VecEnv) -> None:
+    if not (env.act_spec.low and env.act_spec.high):
+        return
+    limit = torch.tensor(env.act_spec.high, device=env.device).expand(env.num_envs, -1)
+    env.reset(7)
+    at = env.step(limit)
+    env.reset(7)
+    beyond = env.step(limit + 10.0)
+    require(_equal(at.next_obs, beyond.next_obs), "actions beyond the limits are not clipped")
+
+
+def _check_rollout(env: VecEnv) -> None:
+    """Behind an episode's end nothing counts, and the last ``obs`` is where the env stands."""
+    steps = min(env.max_episode_steps + 2, 50)
+    generator = torch.Generator().manual_seed(5)
+    env.reset(7)
+    live = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+    for step in cast(OpenLoop, env).rollout(
+        random_act(env.act_spec, env.num_envs, steps, generator)
+    ):
+        require(not bool((step.valid & ~live).any()), "a step behind the episode's end is valid")
+        over = step.terminated | step.truncated
+        require(not bool((over & ~live).any()), "an episode ends twice in one rollout")
+        live &= ~over
