@@ -150,6 +150,11 @@ class component:  # noqa: N801  reads as a function in annotations
         return Component(self.kind, name, loaded, _config(loaded, fields))
 
 
+def default(name: str, **fields: Any) -> Any:
+    """A component as a field's default, ``= default("sim")``; of type Any, as the field resolves it."""
+    return {"name": name, **fields}
+
+
 class _NoFields(ConfigModel):
     """The config of an object that has none."""
 

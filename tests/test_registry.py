@@ -13,7 +13,7 @@ import tomllib
 from robo_rl import registry
 from robo_rl.config import ConfigModel, ConfigTree, to_yaml, validate
 from robo_rl.errors import ConfigError, DeviceError, PluginError
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 
 Install = Callable[..., None]
 
@@ -41,7 +41,7 @@ ROBOT = object()
 
 class Experiment(ConfigModel):
     tool: Annotated[Component, component("tools")]
-    arm: Annotated[Component, component("tools")] = "arm"  # pyright: ignore[reportAssignmentType]
+    arm: Annotated[Component, component("tools")] = default("arm", joints=6)
     spare: Annotated[Component, component("tools")] | None = None
 
 
@@ -137,7 +137,8 @@ def test_a_component_is_named_bare_or_with_fields():
     made = validate({"tool": {"name": "gripper", "width": 0.05}}, Experiment)
     assert made.tool.build("x").cfg.width == 0.05
     assert made.tool.build("x").args == ("x",)
-    assert made.arm.build().cfg.joints == 7
+    assert made.arm.build().cfg.joints == 6
+    assert validate({"tool": "arm"}, Experiment).tool.cfg.joints == 7
     assert validate({"tool": "gripper"}, Experiment).tool.cfg.width == 0.08
 
 
