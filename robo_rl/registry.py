@@ -151,7 +151,7 @@ class component:  # noqa: N801  reads as a function in annotations
 
 
 def default(name: str, **fields: Any) -> Any:
-    """A component as a field's default, ``= default("sim")``; of type Any, as the field resolves it."""
+    """A component as a field's default; typed Any because the field makes a Component of it."""
     return {"name": name, **fields}
 
 

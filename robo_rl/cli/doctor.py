@@ -175,22 +175,26 @@ def _plugins() -> Iterator[Finding]:
     """Load everything that is registered."""
     from robo_rl.registry import kinds, names
 
-    found = [_loaded(kind, name) for kind in kinds() for name in names(kind)]
-    yield from (finding for finding in found if finding.mark != "ok")
-    remedy = "" if found else "pip install -e . (or of the wheel) registers them"
-    count = sum(finding.mark == "ok" for finding in found)
-    yield Finding("ok" if found else "FAIL", f"{count} of {len(found)} load", remedy)
+    named = [(kind, name) for kind in kinds() for name in names(kind)]
+    failed: dict[tuple[str, str], list[str]] = {}
+    for kind, name in named:
+        if problem := _load_problem(kind, name):
+            failed.setdefault(problem, []).append(f"{kind}.{name}")
+    for (mark, text), who in failed.items():
+        yield Finding(mark, f"{', '.join(who)}: {text}")
+    count = len(named) - sum(map(len, failed.values()))
+    remedy = "" if named else "pip install -e . (or of the wheel) registers them"
+    yield Finding("ok" if named else "FAIL", f"{count} of {len(named)} load", remedy)
 
 
-def _loaded(kind: str, name: str) -> Finding:
+def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
     from robo_rl.registry import load
 
     try:
         load(kind, name)
     except RoboRlError as error:
-        mark = "note" if isinstance(error, DeviceError) else "FAIL"
-        return Finding(mark, f"{kind}.{name}: {error}")
-    return Finding("ok", f"{kind}.{name}")
+        return "note" if isinstance(error, DeviceError) else "FAIL", str(error)
+    return None
 
 
 CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {

@@ -9,6 +9,7 @@ import pytest
 from robo_rl.cli import doctor
 from robo_rl.cli.doctor import Finding
 from robo_rl.cli.main import main
+from robo_rl.errors import DeviceError, PluginError
 
 
 def test_this_machine_has_the_basics(capsys: pytest.CaptureFixture[str]):
@@ -62,3 +63,16 @@ def test_the_tested_versions_are_found():
 def test_an_unknown_check_is_corrected(capsys: pytest.CaptureFixture[str]):
     assert main(["doctor", "rendring"]) == 2
     assert "did you mean 'rendering'?" in capsys.readouterr().err
+
+
+def test_a_broken_plugin_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def load(kind: str, name: str) -> object:
+        raise PluginError("fails to load") if name == "reach" else DeviceError("needs an extra")
+
+    monkeypatch.setattr("robo_rl.registry.load", load)
+    assert main(["doctor", "plugins"]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL  plugins  tasks.reach: fails to load" in shown
+    assert "robots.panda, robots.so101" in next(x for x in shown.splitlines() if "extra" in x)
