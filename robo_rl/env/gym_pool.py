@@ -32,11 +32,10 @@ _CLOSE_GRACE_S = 2.0
 
 @dataclass
 class Worker:
-    """One process, our end of its pipe, and the envs that it serves."""
+    """One process and our end of its pipe."""
 
     process: SpawnProcess
     conn: Connection
-    ids: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -76,17 +75,24 @@ class WorkerPool:
         self._deaths = [0] * num_workers
         self._workers: dict[int, Worker] = {}
         self._segments: list[Segment] = []  # one at most
+        self._interfaces: list[Interface] = []  # one, once a worker has started
         self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._segments)
         self.ids = [
             range(num_envs * w // num_workers, num_envs * (w + 1) // num_workers)
             for w in range(num_workers)
         ]
-        self.interface: Interface = self._start(range(num_workers))
+        for loss in self._start(range(num_workers)).values():
+            self._fail(f"a worker did not start: {loss.reason}")
 
     @property
     def closed(self) -> bool:
         """Whether ``close`` was called, by the user or after a failure that ended the pool."""
         return not self._close.alive
+
+    @property
+    def interface(self) -> Interface:
+        """What every env of the pool turned out to be."""
+        return self._interfaces[0]
 
     @property
     def segment(self) -> Segment:
@@ -138,13 +144,14 @@ class WorkerPool:
         Raises:
             PluginError: A worker was lost too often in a row; the pool is closed.
         """
-        for worker, loss in lost.items():
-            self._count_death(worker, loss)
-        for worker in lost:
-            _kill(self._workers.pop(worker))
-        self._renew_segment(self.segment.key.capacity)
-        if self._start(list(lost)) != self.interface:
-            self._fail("a restarted env has other spaces than before")
+        pending = dict(lost)
+        while pending:
+            for worker, loss in pending.items():
+                self._count_death(worker, loss)
+            for worker in pending:
+                _kill(self._workers.pop(worker))
+            self._renew_segment(self.segment.key.capacity)
+            pending = self._start(list(pending))
 
     def close(self) -> None:
         """End the processes and free the memory."""
@@ -164,23 +171,23 @@ class WorkerPool:
         self.close()
         raise PluginError(problem, where=f"Gymnasium env '{self._request.id}'", hint=hint)
 
-    def _start(self, workers: Sequence[int]) -> Interface:
-        context = multiprocessing.get_context("spawn")
+    def _start(self, workers: Sequence[int]) -> dict[int, Lost]:
+        """Start processes, learn their envs' interface, and say which were lost already."""
         for w in workers:
-            ours, theirs = context.Pipe()
-            arguments = (theirs, self._request, w, self.ids[w])
-            process = context.Process(target=gym_worker.main, args=arguments, daemon=True)
-            process.start()
-            theirs.close()  # so that its death closes the pipe
-            self._workers[w] = Worker(process, ours, self.ids[w])
+            self._workers[w] = _spawn(self._request, w, self.ids[w])
         answers = {w: self._await(w, self._start_timeout_s, 0) for w in workers}
-        for answer in answers.values():
-            if isinstance(answer, RoboRlError):
-                self.close()
-                raise answer
-            if isinstance(answer, Lost):
-                self._fail(f"a worker did not start: {answer.reason}")
-        return answers[workers[0]]
+        lost = {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
+        for worker in answers.keys() - lost.keys():
+            self._learn(answers[worker])
+        return lost
+
+    def _learn(self, answer: Interface | RoboRlError) -> None:
+        if isinstance(answer, RoboRlError):
+            self.close()
+            raise answer
+        self._interfaces = self._interfaces or [answer]
+        if answer != self.interface:
+            self._fail("envs of the same arguments differ in their spaces or limits")
 
     def _await(self, worker: int, timeout_s: float, seq: int) -> Any:
         """The worker's answer to message seq, or Lost; progress extends the time."""
@@ -208,6 +215,16 @@ class WorkerPool:
         while self._segments:
             self._segments.pop().close(unlink=True)
         self._segments.append(fresh)
+
+
+def _spawn(request: EnvRequest, worker: int, ids: Sequence[int]) -> Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    arguments = (theirs, request, worker, ids)
+    process = context.Process(target=gym_worker.main, args=arguments, daemon=True)
+    process.start()
+    theirs.close()  # so that its death closes the pipe
+    return Worker(process, ours)
 
 
 def _fate(process: SpawnProcess) -> str:
