@@ -1,0 +1,41 @@
+"""HTML by construction: text is escaped unless it is markup that was built here."""
+
+from __future__ import annotations
+
+import html
+
+
+class Html(str):
+    """Markup: ``el`` puts it in as it is."""
+
+    __slots__ = ()
+
+
+def el(name: str, /, *children: object, cls: str = "", **attributes: object) -> Html:
+    """An element; children that are no ``Html`` are escaped, None is left out.
+
+    Attributes: ``cls`` is the class, ``_`` in a name is ``-``, True stands alone, None is left out.
+    """
+    named = {"class": cls or None, **{key.replace("_", "-"): v for key, v in attributes.items()}}
+    head = "".join(
+        f" {key}" if value is True else f' {key}="{html.escape(str(value))}"'
+        for key, value in named.items()
+        if value is not None
+    )
+    return Html(f"<{name}{head}>{join(*children)}</{name}>")
+
+
+def join(*children: object) -> Html:
+    """Children side by side."""
+    return Html(
+        "".join(
+            child if isinstance(child, Html) else html.escape(str(child))
+            for child in children
+            if child is not None
+        )
+    )
+
+
+def void(name: str, /, **attributes: str) -> Html:
+    """An element that has no content, such as ``meta``."""
+    return Html(el(name, **attributes).removesuffix(f"</{name}>"))

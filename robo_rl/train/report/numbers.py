@@ -1,0 +1,63 @@
+"""How the numbers of a stage's report are written out.
+
+A number is a plain one, or a mapping of value, low, high, n, unit and protocol.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+_GROUP = "\u202f"  # a narrow space that does not break
+
+
+def part_of(number: Any, key: str) -> Any:
+    """A field of a number that is a mapping; None where it has none."""
+    return number.get(key) if isinstance(number, Mapping) else None
+
+
+def value_of(number: Any) -> float | None:
+    """The finite value of a number; None where it has none, as a text has."""
+    value = number.get("value") if isinstance(number, Mapping) else number
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def is_share(number: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it is a share of n with an interval, to be shown in per cent."""
+    ends = [part_of(number, key) for key in ("value", "low", "high")]
+    return part_of(number, "unit") == "1" and all(
+        isinstance(end, (int, float)) and 0.0 <= end <= 1.0 for end in ends
+    )
+
+
+def shown(value: float, number: Any) -> str:
+    """A value of this number, or an end of its interval, with its unit."""
+    if is_share(number):
+        return f"{value:.1%}"
+    unit = part_of(number, "unit") or "1"
+    return plain(value) if unit == "1" else f"{plain(value)} {unit}"
+
+
+def plain(value: Any) -> str:
+    """Four significant digits; whole numbers in full, in groups."""
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", _GROUP)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float) -> str:
+    """In seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def short(value: float) -> str:
+    """A number in few characters: ``1.2M``, ``300k``, ``0.05``, ``2e-05``."""
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{suffix}"
+    return f"{value:.4g}"

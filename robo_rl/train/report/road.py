@@ -1,0 +1,91 @@
+"""The head of the page: the run, the road of its stages, and what was waived or failed on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from robo_rl.errors import BundleError
+from robo_rl.export.bundle import Bundle
+from robo_rl.train.report.markup import Html, el, join
+from robo_rl.train.report.numbers import duration, part_of, plain, short, shown, value_of
+from robo_rl.train.report.record import RunRecord, StageRecord
+
+_MARKS = {"passed": "✓", "waived": "!", "failed": "✗"}
+_NO_FACTS = {
+    "name",
+    "directory",
+    "report",
+    "bundle",
+}  # the name stands above, paths are of one machine
+
+
+def header(name: str, run: RunRecord, summary: Mapping[str, Any]) -> Html:
+    """Name and facts of the run."""
+    seconds = sum(float(stage.report.get("seconds") or 0) for stage in run.stages)
+    steps = [stage.numbers.get("env_steps") for stage in run.stages]
+    total = sum(value for value in steps if isinstance(value, (int, float)))
+    facts = [f"{len(run.stages)} of {len(run.stages) + len(run.to_come)} stages"]
+    facts += [duration(seconds)] if seconds else []
+    facts += [f"{short(total)} env steps"] if total else []
+    facts += [f"seed {run.info['seed']}"] if "seed" in run.info else []
+    facts += [
+        f"{key.replace('_', ' ')} {plain(value)}"
+        for key, value in summary.items()
+        if isinstance(value, (int, float, str)) and key not in _NO_FACTS
+    ]
+    return el("header", el("h1", name), el("p", " · ".join(facts), cls="lead"))
+
+
+def road(run: RunRecord) -> Html:
+    """The stages in order, with status, success, time and gate."""
+    stops = [_stop(stage) for stage in run.stages]
+    for name in run.to_come:
+        pill = el("span", "to come", cls="pill")
+        stops.append(el("li", el("div", name, pill, cls="step"), cls="card to-come"))
+    return el("ol", *stops, cls="road")
+
+
+def _stop(stage: StageRecord) -> Html:
+    status = str(stage.report.get("status", "passed"))
+    pill = el("span", f"{_MARKS.get(status, '')} {status}", cls=f"pill {status}")
+    gate = None
+    if stage.gate:
+        text = f"{stage.gate.get('name')}: {stage.gate.get('detail', '')}"
+        gate = join(el("div", cls="gap"), el("div", text, cls="small gate"))
+    return el(
+        "li",
+        el("div", stage.name, pill, cls="step"),
+        *_headline(stage),
+        el("div", duration(float(stage.report.get("seconds") or 0)), cls="small"),
+        gate,
+        cls=f"card {status}",
+    )
+
+
+def _headline(stage: StageRecord) -> Iterator[Html]:
+    """The stage's success, or else its first plain number."""
+    for name, number in sorted(stage.numbers.items(), key=lambda item: item[0] != "success"):
+        value = value_of(number)
+        if value is None:
+            continue
+        low, high, n = (part_of(number, key) for key in ("low", "high", "n"))
+        label = name.replace("_", " ")
+        if low is not None and high is not None:
+            label += f" [{shown(low, number)}, {shown(high, number)}]"
+        yield el("div", shown(value, number), cls="big")
+        yield el("div", label if n is None else f"{label}, n = {n}", cls="small")
+        return
+
+
+def alerts(run: RunRecord, bundle: Bundle | BundleError | None) -> Iterator[Html]:
+    """What did not pass."""
+    for stage in run.stages:
+        if stage.report.get("status") in ("waived", "failed"):
+            gate, waiver = stage.gate, stage.gate.get("waiver")
+            text = f" gate “{gate.get('name')}” not passed ({gate.get('detail')})"
+            reason = f"; waived: {waiver}" if waiver else ""
+            cls = "alert" if waiver else "alert failed"
+            yield el("div", el("strong", f"{stage.name}:"), text + reason, cls=cls)
+    if isinstance(bundle, BundleError):
+        yield el("div", el("strong", "bundle: "), str(bundle), cls="alert failed")
