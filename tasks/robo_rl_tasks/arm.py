@@ -41,7 +41,8 @@ class ArmTask:
         episode_s: Time limit of an episode.
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it at reset, rad.
-        moves_gripper: Whether the gripper is acted on and observed; it stays at home otherwise.
+        holds_m: Width that the gripper stays closed to, being neither acted on nor observed; None
+            where the task moves it.
 
     Raises:
         ConfigError: The robot has no gripper, or ``start`` is of another length.
@@ -56,7 +57,7 @@ class ArmTask:
         start: Sequence[float],
         start_noise: float,
         *,
-        moves_gripper: bool = True,
+        holds_m: float | None = None,
     ) -> None:
         import torch
 
@@ -64,24 +65,26 @@ class ArmTask:
             raise ConfigError(f"robot '{robot.name}' has no gripper", hint="name one that has")
         self.robot, self.gripper, self.episode_s = robot, robot.gripper, episode_s
         self.dt_s = 1.0 / self.robot.rates.control_hz
-        self.arm, self._moves_gripper = arm_joints(robot), moves_gripper
+        self.arm = arm_joints(robot)
         self._finger = next(joint for joint in robot.actuated if joint not in self.arm)
-        self.act_spec = act_spec(robot, robot.actuated if moves_gripper else self.arm)
+        self._held = None if holds_m is None else self.gripper_at(holds_m)
+        self.act_spec = act_spec(robot, robot.actuated if self._held is None else self.arm)
         self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated])
-        self._start_qpos, self._start_noise = start_qpos(robot, start), start_noise
+        self._start_qpos, self._start_noise = self._start_pose(start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
-        """Actions are the controls; a gripper that is not acted on stays at home."""
-        return (
-            act
-            if self._moves_gripper
-            else self._with_gripper(act, act.new_tensor(self._finger.home))
-        )
+        """Actions are the controls; a gripper that is not acted on stays still."""
+        return act if self._held is None else self._with_gripper(act, act.new_tensor(self._held))
 
     def action(self, arm: Tensor, gripper: Tensor) -> Tensor:
         """The action (B, A) for arm targets (B, J) and, if it is acted on, gripper targets (B,)."""
-        return self._with_gripper(arm, gripper) if self._moves_gripper else arm
+        return self._with_gripper(arm, gripper) if self._held is None else arm
+
+    def gripper_at(self, width_m: float) -> float:
+        """The gripper position at which it holds something of that width."""
+        span = self.gripper.open - self.gripper.closed
+        return self.gripper.closed + span * width_m / self.gripper.max_width
 
     def observe(self, view: SimView) -> dict[str, Tensor]:
         """Arm, gripper, end effector, and what the task adds; all sensors of one moment."""
@@ -99,13 +102,13 @@ class ArmTask:
         return {
             "joint_pos": TensorSpec(shape=(len(names),), unit="rad", names=names),
             "joint_vel": TensorSpec(shape=(len(names),), unit="rad/s", names=names),
-            **({"gripper": gripper} if self._moves_gripper else {}),
+            **({"gripper": gripper} if self._held is None else {}),
             "ee_pos": TensorSpec(shape=(3,), unit="m", frame="world"),
             "ee_rot6d": TensorSpec(shape=(6,), frame="world"),
         }
 
     def _observe_arm(self, view: SimView) -> dict[str, Tensor]:
-        gripper = {"gripper": self._gripper_pos(view)} if self._moves_gripper else {}
+        gripper = {"gripper": self._gripper_pos(view)} if self._held is None else {}
         return {
             "joint_pos": view.sensor(*(f"{joint.name}_pos" for joint in self.arm)),
             "joint_vel": view.sensor(*(f"{joint.name}_vel" for joint in self.arm)),
@@ -124,6 +127,20 @@ class ArmTask:
         ctrl[:, self._is_arm] = arm
         return ctrl
 
+    def _start_pose(self, start: Sequence[float]) -> Tensor:
+        """All joints (nq,) at home, but the arm at start and the gripper as it is held."""
+        import torch
+
+        robot, finger = self.robot, self._finger.name
+        qpos, columns = torch.tensor(robot.home, dtype=torch.float32), arm_indices(robot)
+        if len(start) not in (0, len(columns)):
+            raise ConfigError("start", expected=f"{len(columns)} joints", found=len(start))
+        if start:
+            qpos[columns] = torch.tensor(start, dtype=torch.float32)
+        if self._held is not None:
+            qpos[[finger in (joint.name, joint.mimic) for joint in robot.joints]] = self._held
+        return qpos
+
     def _start(self, num: int, generator: torch.Generator) -> Tensor:
         """Draw joint positions (num, nq of the robot) about the start, within limits."""
         import torch
@@ -135,22 +152,6 @@ class ArmTask:
         drawn = torch.randn(num, len(columns), generator=generator) * self._start_noise
         qpos[:, columns] = (qpos[:, columns] + drawn).clamp(low, high)
         return qpos
-
-
-def start_qpos(robot: Robot, start: Sequence[float]) -> Tensor:
-    """All joints (nq,) at home, the arm's J joints at start where it is given.
-
-    Raises:
-        ConfigError: start is neither empty nor of length J.
-    """
-    import torch
-
-    qpos, columns = torch.tensor(robot.home, dtype=torch.float32), arm_indices(robot)
-    if len(start) not in (0, len(columns)):
-        raise ConfigError("start", expected=f"{len(columns)} joints", found=len(start))
-    if start:
-        qpos[columns] = torch.tensor(start, dtype=torch.float32)
-    return qpos
 
 
 def act_spec(robot: Robot, joints: Sequence[Joint]) -> ActSpec:

@@ -120,17 +120,14 @@ class LiftCube(ArmTask):
         return view.sensor("cube_pos")[:, 2] - self.cfg.cube_half_m
 
     def _progress(self, view: SimView) -> dict[str, Tensor]:
-        hand = self.gripper
-        holding = (
-            hand.closed + (hand.open - hand.closed) * 2 * self.cfg.cube_half_m / hand.max_width
-        )
+        holding = self.gripper_at(2 * self.cfg.cube_half_m)
         near = rewards.closeness(
             rewards.distance(view.sensor("ee_pos"), view.sensor("cube_pos")), REACH_SCALE_M
         )
         opening = self._gripper_pos(view)[:, 0]
         return {
             "reach": near,
-            "grasp": rewards.grasp(near, opening, hand.open, holding),
+            "grasp": rewards.grasp(near, opening, self.gripper.open, holding),
             "lift": rewards.progress(self._height(view), 0.0, self.cfg.lift_height_m),
         }
 

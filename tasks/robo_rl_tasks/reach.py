@@ -69,7 +69,7 @@ class ReachConfig(ConfigModel):
 
 
 class Reach(ArmTask):
-    """A point in space, to be touched by the end effector; the gripper stays open.
+    """A point in space, to be touched by the end effector; the gripper stays closed.
 
     Args:
         cfg: Settings.
@@ -79,9 +79,7 @@ class Reach(ArmTask):
 
     def __init__(self, cfg: ReachConfig) -> None:
         self.cfg = cfg
-        super().__init__(
-            cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise, moves_gripper=False
-        )
+        super().__init__(cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise, holds_m=0.0)
 
     def scene(self) -> Any:
         """The robot, a table and a marker of the goal."""
@@ -160,4 +158,4 @@ class ReachExpert(ArmExpert):
         import torch
 
         self._move(view.goal[GOAL] + self._misjudged)
-        return torch.full((len(self._pos),), self._arm_task.gripper.open)
+        return torch.zeros(len(self._pos))

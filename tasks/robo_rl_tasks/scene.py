@@ -64,6 +64,44 @@ def add_object(spec: Any, name: str, boxes: list[list[float]], mass: float, **ge
     return body
 
 
+def add_feet(body: Any, feet: list[list[float]], friction: float) -> None:
+    """Let a body stand on small spheres whose lowest points are feet, rows of (x, y, z), m."""
+    import mujoco
+
+    radius = 0.003
+    for x, y, z in feet:
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_SPHERE,
+            pos=[x, y, z + radius],
+            size=[radius, 0, 0],
+            friction=[friction, 0, 0],
+            mass=0.0,
+            priority=1,
+        )
+
+
+def add_peg(spec: Any, site_name: str, radius: float, below: float) -> None:
+    """Put a peg into the hand: a capsule along the axis of a site, reaching beyond it, m."""
+    import mujoco
+    import numpy as np
+
+    site = spec.site(site_name)
+    axis, quat = np.zeros(3), np.array(site.quat)
+    mujoco.mju_normalize4(quat)
+    mujoco.mju_rotVecQuat(axis, np.array([0.0, 0.0, 1.0]), quat)
+    upper, lower = site.pos - 0.03 * axis, site.pos + (below - radius) * axis
+    site.parent.add_geom(
+        name="peg",
+        type=mujoco.mjtGeom.mjGEOM_CAPSULE,
+        fromto=[*upper, *lower],
+        size=[radius, 0, 0],
+        mass=0.03,
+        contype=2,
+        conaffinity=1,
+        rgba=[0.85, 0.3, 0.2, 1],
+    )
+
+
 def add_marker(spec: Any, name: str, boxes: list[list[float]]) -> None:
     """Add a mocap body that shows the goal of that name in pictures and touches nothing.
 

@@ -1,4 +1,4 @@
-"""Overlap of rectangles, by hand and by counting points."""
+"""Overlap of shapes made of rectangles, by hand and by counting points."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import math
 import pytest
 import torch
 
-from robo_rl_tasks.overlap import overlap_area, place
+from robo_rl_tasks.overlap import area_within, overlap_area, place
 
-SQUARE = torch.tensor([[0.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
-
-
-def _square(x: float, y: float, yaw: float) -> torch.Tensor:
-    return place(SQUARE, torch.tensor([x, y, yaw], dtype=torch.float64))
+SQUARE = torch.tensor([[0.0, 0.0, 1.0, 1.0]])
+ORIGIN = torch.zeros(3)
 
 
 @pytest.mark.parametrize(
@@ -27,19 +24,27 @@ def _square(x: float, y: float, yaw: float) -> torch.Tensor:
         (0.0, 0.0, math.pi / 2, 4.0),
         # The regular octagon of inradius 1.
         (0.0, 0.0, math.pi / 4, 8 * (math.sqrt(2) - 1)),
-        # A corner at distance sqrt(2) from its centre reaches 1 into the square: a triangle.
+        # A corner that reaches 1 into the square: a right triangle of height 1.
         (math.sqrt(2), 0.0, math.pi / 4, 1.0),
     ],
 )
 def test_squares_of_side_two(x, y, yaw, area):
-    first, second = _square(0, 0, 0), _square(x, y, yaw)
-    assert overlap_area(first, second).item() == pytest.approx(area, abs=1e-9)
-    assert overlap_area(second, first).item() == pytest.approx(area, abs=1e-9)
+    pose = torch.tensor([x, y, yaw])
+    assert overlap_area(SQUARE, pose, ORIGIN).item() == pytest.approx(area, abs=1e-6)
+    assert overlap_area(SQUARE, ORIGIN, pose).item() == pytest.approx(area, abs=1e-6)
 
 
 def test_a_box_inside_another():
     small = place(torch.tensor([[0.0, 0.0, 0.2, 0.1]]), torch.tensor([0.1, 0.2, 0.7]))
-    assert overlap_area(small, _square(0, 0, 0).float()).item() == pytest.approx(0.08, abs=1e-6)
+    assert area_within(small, torch.tensor([1.0, 1.0])).item() == pytest.approx(0.08, abs=1e-6)
+
+
+def test_two_boxes_add_up():
+    # An L of three unit squares, moved by one to the right: one square of it lands on another.
+    ell = torch.tensor([[0.0, 0.5, 0.5, 1.0], [1.0, 0.0, 0.5, 0.5]])
+    shifted = torch.tensor([1.0, 0.0, 0.0])
+    assert overlap_area(ell, ORIGIN, ORIGIN).item() == pytest.approx(3.0)
+    assert overlap_area(ell, shifted, ORIGIN).item() == pytest.approx(1.0)
 
 
 def test_place_turns_then_moves():
@@ -48,17 +53,23 @@ def test_place_turns_then_moves():
     assert corners.mean(dim=-2)[0].tolist() == pytest.approx([2.0, 4.0], abs=1e-6)
 
 
+def test_does_not_depend_on_where_the_world_has_its_origin(generator):
+    pose, target = torch.rand(2, 30, 3, generator=generator)
+    shift = torch.tensor([3.0, -2.0, 0.0])
+    area = overlap_area(SQUARE, pose, target)
+    assert torch.allclose(overlap_area(SQUARE, pose + shift, target + shift), area, atol=1e-5)
+
+
 def test_agrees_with_counting_points(generator):
-    boxes = torch.rand(10, 4, generator=generator, dtype=torch.float64) * 0.8 + 0.2
-    poses = torch.rand(2, 10, 3, generator=generator, dtype=torch.float64) * 2 - 1
-    shapes = [place(boxes[i : i + 1], poses[:, i]) for i in range(10)]
-    exact = torch.stack([overlap_area(shape[0, 0], shape[1, 0]) for shape in shapes])
-    axis = torch.linspace(-3, 3, 301, dtype=torch.float64)
+    boxes = torch.rand(10, 4, generator=generator) * 0.8 + 0.2
+    poses = torch.rand(2, 10, 3, generator=generator) * 2 - 1
+    axis = torch.linspace(-3, 3, 301)
     points = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1).flatten(0, 1)
-    counted = torch.stack(
-        [(_within(points, s[0, 0]) & _within(points, s[1, 0])).sum() * 4e-4 for s in shapes]
-    )
-    assert torch.allclose(exact, counted.to(exact), atol=0.03)
+    for box, pose, target in zip(boxes, poses[0], poses[1], strict=True):
+        both = _within(points, place(box[None], pose)[0])
+        both &= _within(points, place(box[None], target)[0])
+        exact = overlap_area(box[None], pose, target).item()
+        assert exact == pytest.approx(both.sum().item() * 4e-4, abs=0.03)
 
 
 def _within(points: torch.Tensor, corners: torch.Tensor) -> torch.Tensor:

@@ -29,8 +29,8 @@ def test_noise_makes_the_expert_fail():
 def test_acts_on_the_arm_alone(view_at):
     task = Reach(ReachConfig())
     assert task.act_spec.names == load("robots", "panda").actuator_names[:-1]
-    ctrl = task.control(view_at(0.1), torch.zeros(1, 7))
-    assert ctrl.tolist() == [[0.0] * 7 + [pytest.approx(0.04)]]
+    ctrl = task.control(view_at(0.1), torch.ones(1, 7))
+    assert ctrl.tolist() == [[1.0] * 7 + [0.0]]
 
 
 def test_reward_by_hand(view_at):
