@@ -150,6 +150,13 @@ def test_success_under_two_protocols_is_not_put_together(run: Path) -> None:
     assert "Only numbers under one protocol may be compared" in text
 
 
+def test_a_mapping_of_numbers_is_taken_apart(run: Path) -> None:
+    add_stage(run, 2, "export", numbers={"latency_us": {"onnx_p50": 61.4}})
+    text = Document(read(run)).text
+    assert "latency us onnx p50" in text
+    assert "61.4" in text
+
+
 def test_a_file_outside_the_stage_is_not_shown(run: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.mp4").write_bytes(b"secret")
     stage = add_stage(run, 2, "spy", files={"a": "../../secret.mp4", "b": "link.mp4"})

@@ -26,11 +26,16 @@ def value_of(number: Any) -> float | None:
 
 
 def is_share(number: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a share of n with an interval, to be shown in per cent."""
-    ends = [part_of(number, key) for key in ("value", "low", "high")]
-    return part_of(number, "unit") == "1" and all(
-        isinstance(end, (int, float)) and 0.0 <= end <= 1.0 for end in ends
-    )
+    """Whether it is a share of n, to be shown in per cent."""
+    value = value_of(number)
+    known = part_of(number, "unit") == "1" and part_of(number, "n") is not None
+    return known and value is not None and 0.0 <= value <= 1.0
+
+
+def interval_of(number: Any) -> tuple[float, float] | None:
+    """Low and high ends; None where it has none."""
+    low, high = value_of(part_of(number, "low")), value_of(part_of(number, "high"))
+    return None if low is None or high is None else (low, high)
 
 
 def shown(value: float, number: Any) -> str:

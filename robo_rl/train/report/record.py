@@ -39,8 +39,15 @@ class StageRecord:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """Name → number, or value with interval."""
-        return _mapping(self.report.get("numbers"))
+        """Name → number, or value with interval; a mapping of numbers is taken apart."""
+        found: dict[str, Any] = {}
+        for name, number in _mapping(self.report.get("numbers")).items():
+            parts = _mapping(number)
+            if parts and "value" not in parts:
+                found |= {f"{name} {key}": part for key, part in parts.items()}
+            else:
+                found[name] = number
+        return found
 
     @property
     def gate(self) -> dict[str, Any]:

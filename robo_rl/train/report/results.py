@@ -9,7 +9,7 @@ from typing import Any
 
 from robo_rl.train.report.charts import Curve, interval_bar, line_chart
 from robo_rl.train.report.markup import Html, el, join
-from robo_rl.train.report.numbers import is_share, part_of, shown, value_of
+from robo_rl.train.report.numbers import interval_of, is_share, part_of, shown, value_of
 from robo_rl.train.report.record import RunRecord, StageRecord
 
 _MEDIA = {".mp4": "video/mp4", ".webm": "video/webm"}
@@ -21,7 +21,7 @@ def success(run: RunRecord) -> Html | None:
     groups: dict[str, list[tuple[str, Any]]] = {}
     for stage in run.stages:
         number = stage.numbers.get("success")
-        if is_share(number):
+        if is_share(number) and interval_of(number):
             groups.setdefault(str(number.get("protocol") or ""), []).append((stage.name, number))
     measured = {protocol: rows for protocol, rows in groups.items() if protocol}
     if not measured:
@@ -37,7 +37,7 @@ def _interval_card(protocol: str, rows: list[tuple[str, Any]]) -> Html:
     for name, number in rows:
         low, high, value = number["low"], number["high"], number["value"]
         text = join(el("strong", f"{value:.1%}"), f" [{low:.1%}, {high:.1%}]")
-        text = join(text, f" n = {number['n']}" if "n" in number else None)
+        text = join(text, f" n = {number['n']}")
         bar, value_cell = interval_bar(value, low, high), el("div", text, cls="value")
         lines.append(el("div", el("div", name), bar, value_cell, cls="row"))
     scale = el("div", *(el("span", f"{x} %") for x in (0, 25, 50, 75, 100)), cls="scale")
@@ -108,10 +108,8 @@ def numbers(run: RunRecord) -> Html | None:
 
 
 def _number_cells(number: Any) -> Iterator[Html]:
-    value, low, high = value_of(number), part_of(number, "low"), part_of(number, "high")
-    interval = ""
-    if low is not None and high is not None:
-        interval = f"{shown(low, number)} – {shown(high, number)}"
+    value, ends = value_of(number), interval_of(number)
+    interval = " – ".join(shown(end, number) for end in ends or ())
     text = str(number) if value is None else shown(value, number)
     yield el("td", text, cls="number breakable" if value is None else "number")
     yield el("td", interval, cls="number")

@@ -8,7 +8,16 @@ from typing import Any
 from robo_rl.errors import BundleError
 from robo_rl.export.bundle import Bundle
 from robo_rl.train.report.markup import Html, el, join
-from robo_rl.train.report.numbers import duration, part_of, plain, short, shown, value_of
+from robo_rl.train.report.numbers import (
+    duration,
+    interval_of,
+    is_share,
+    part_of,
+    plain,
+    short,
+    shown,
+    value_of,
+)
 from robo_rl.train.report.record import RunRecord, StageRecord
 
 _MARKS = {"passed": "✓", "waived": "!", "failed": "✗"}
@@ -64,16 +73,14 @@ def _stop(stage: StageRecord) -> Html:
 
 
 def _headline(stage: StageRecord) -> Iterator[Html]:
-    """The stage's success, or else its first plain number."""
-    for name, number in sorted(stage.numbers.items(), key=lambda item: item[0] != "success"):
-        value = value_of(number)
-        if value is None:
-            continue
-        low, high, n = (part_of(number, key) for key in ("low", "high", "n"))
+    """The stage's success, or else its first share, or else its first number."""
+    numbers = {name: value for name, value in stage.numbers.items() if value_of(value) is not None}
+    for name in sorted(numbers, key=lambda name: (name != "success", not is_share(numbers[name]))):
+        number, n = numbers[name], part_of(numbers[name], "n")
         label = name.replace("_", " ")
-        if low is not None and high is not None:
-            label += f" [{shown(low, number)}, {shown(high, number)}]"
-        yield el("div", shown(value, number), cls="big")
+        if ends := interval_of(number):
+            label += f" [{shown(ends[0], number)}, {shown(ends[1], number)}]"
+        yield el("div", shown(value_of(number) or 0.0, number), cls="big")
         yield el("div", label if n is None else f"{label}, n = {n}", cls="small")
         return
 
