@@ -8,34 +8,38 @@ and the successor gets a new segment, which the dead one cannot write to. Shapes
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from robo_rl.env import gym_worker
-from robo_rl.env.gym_shared import EnvRequest, Interface, Segment
+from robo_rl.env.gym_channel import Channel, channel_pair
+from robo_rl.env.gym_shared import EnvRequest, Interface, Segment, SegmentKey
 from robo_rl.errors import PluginError, RoboRlError
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
 
 _MAX_DEATHS_IN_A_ROW = 3
 _CLOSE_GRACE_S = 2.0
+_MESSAGE_S = 10.0
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from robo_rl.env.gym_worker import main; main(int(sys.argv[1]))"
+)
 
 
 @dataclass
 class Worker:
-    """One process and our end of its pipe."""
+    """One process, our end of its channel, and the segment that it uses."""
 
-    process: SpawnProcess
-    conn: Connection
+    process: subprocess.Popen[bytes]
+    channel: Channel
+    segment: Segment | None = None
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,7 @@ class WorkerPool:
         """
         self._seq += 1
         for worker, argument in arguments.items():
-            with suppress(OSError):  # a dead worker is noticed below
-                message = (self._seq, command, self.segment.key, argument)
-                self._workers[worker].conn.send(message)
+            self._send(self._workers[worker], command, argument)
         answers = {w: self._await(w, self._step_timeout_s, self._seq) for w in arguments}
         for worker, answer in answers.items():
             if isinstance(answer, RoboRlError):
@@ -156,6 +158,13 @@ class WorkerPool:
     def close(self) -> None:
         """End the processes and free the memory."""
         self._close()
+
+    def _send(self, worker: Worker, command: str, argument: Any) -> None:
+        segment = self.segment
+        fd = None if worker.segment is segment else segment.fd
+        with suppress(OSError):  # a dead worker is noticed when its answer is awaited
+            worker.channel.send((self._seq, command, argument, segment.key), fd)
+            worker.segment = segment
 
     def _count_death(self, worker: int, loss: Lost) -> None:
         self._deaths[worker] += 1
@@ -191,12 +200,12 @@ class WorkerPool:
 
     def _await(self, worker: int, timeout_s: float, seq: int) -> Any:
         """The worker's answer to message seq, or Lost; progress extends the time."""
-        conn = self._workers[worker].conn
+        channel = self._workers[worker].channel
         seen, deadline = self._progress(worker), time.monotonic() + timeout_s
         while True:
             try:
-                if conn.poll(timeout_s / 4):
-                    answered, answer = conn.recv()
+                if channel.poll(timeout_s / 4):
+                    (answered, answer), _ = channel.receive()
                     if answered == seq:
                         return answer
             except (EOFError, OSError):
@@ -211,51 +220,55 @@ class WorkerPool:
         return int(self.segment.arrays["progress"][worker]) if self._segments else 0
 
     def _renew_segment(self, capacity: int) -> None:
-        fresh = Segment.create(self.interface, self._num_envs, len(self.ids), capacity)
+        key = SegmentKey(self._num_envs, len(self.ids), capacity)
+        fresh = Segment(self.interface, key)
         while self._segments:
-            self._segments.pop().close(unlink=True)
+            self._segments.pop().close()
         self._segments.append(fresh)
 
 
 def _spawn(request: EnvRequest, worker: int, ids: Sequence[int]) -> Worker:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    arguments = (theirs, request, worker, ids)
-    process = context.Process(target=gym_worker.main, args=arguments, daemon=True)
-    process.start()
-    theirs.close()  # so that its death closes the pipe
-    return Worker(process, ours)
+    """A fresh interpreter with our import path: nothing of our state, our ``__main__`` included."""
+    channel, theirs = channel_pair(_MESSAGE_S)
+    with theirs:
+        command = [sys.executable, "-c", _BOOT, str(theirs.fileno()), json.dumps(sys.path)]
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, close_fds=True
+        )
+    with suppress(OSError):
+        channel.send((request, worker, ids))
+    return Worker(process, channel)
 
 
-def _fate(process: SpawnProcess) -> str:
-    process.join(timeout=1.0)
-    code = process.exitcode
+def _fate(process: subprocess.Popen[bytes]) -> str:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1.0)
+    code = process.returncode
     if code is None:
-        return "it closed its pipe"
-    if code >= 0:
-        return f"it exited with {code}"
-    return f"it was killed by {signal.Signals(-code).name}"
+        return "it closed its channel"
+    return (
+        f"it exited with {code}" if code >= 0 else f"it was killed by {signal.Signals(-code).name}"
+    )
 
 
 def _kill(worker: Worker) -> None:
     """SIGKILL, which also ends a stopped process, and wait until it is gone."""
     worker.process.kill()
-    worker.process.join(timeout=_CLOSE_GRACE_S)
-    worker.conn.close()
-    if worker.process.exitcode is not None:
-        worker.process.close()
+    worker.channel.close()
+    with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel
+        worker.process.wait(timeout=_CLOSE_GRACE_S)
 
 
 def _shut_down(owner: int, workers: dict[int, Worker], segments: list[Segment]) -> None:
     if os.getpid() != owner:
         return  # a forked child has no business with our workers
     for worker in workers.values():
-        with suppress(OSError):
-            worker.conn.send((0, "close"))
+        worker.channel.close()  # which tells it to end
     deadline = time.monotonic() + _CLOSE_GRACE_S
     for worker in workers.values():
-        worker.process.join(timeout=max(0.0, deadline - time.monotonic()))
+        with suppress(subprocess.TimeoutExpired):
+            worker.process.wait(timeout=max(0.0, deadline - time.monotonic()))
         _kill(worker)
     workers.clear()
     while segments:
-        segments.pop().close(unlink=True)
+        segments.pop().close()

@@ -6,11 +6,10 @@ Imports neither torch nor gymnasium, so that a worker starts fast.
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
+import mmap
+import os
+import tempfile
 from dataclasses import dataclass
-from multiprocessing.shared_memory import SharedMemory
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,58 +58,49 @@ class Interface:
 
 
 class SegmentKey(NamedTuple):
-    """How a worker that knows its env's interface finds a segment and its layout."""
+    """The layout of a segment, for a worker that knows its env's interface."""
 
-    name: str
     num_envs: int
     num_workers: int
     capacity: int
 
 
 class Segment:
-    """Named arrays in one shared memory segment, in ``arrays``.
+    """Named arrays in one piece of shared memory, in ``arrays``.
+
+    The memory has no name: a worker gets its file descriptor, and it is gone with the last process
+    that holds it, however that ends.
 
     ``act`` (B, T, A); ``next_obs.<name>`` (T, B, …), the true successors; ``reset_obs.<name>`` (B,
     …), the first observation of an env's newest episode; ``rew``, ``success``, ``terminated``,
     ``truncated``, ``valid`` (T, B); ``progress`` (W,), which a worker counts up with every env step
     and reset.
+
+    Args:
+        interface: Of the envs.
+        key: Sizes.
+        fd: File descriptor of the memory, now the segment's own; None makes new memory, zeroed.
+
+    Raises:
+        DeviceError: There is not enough memory.
     """
 
-    def __init__(self, interface: Interface, key: SegmentKey, memory: SharedMemory) -> None:
+    def __init__(self, interface: Interface, key: SegmentKey, fd: int | None = None) -> None:
+        places, size = _layout(_fields(interface, key))
         self.key = key
-        self._memory = memory
-        self.arrays: dict[str, NDArray[Any]] = {}
-        for name, (shape, dtype, offset) in _layout(_fields(interface, key))[0].items():
-            self.arrays[name] = np.ndarray(shape, dtype, buffer=memory.buf, offset=offset)
+        self.fd = _allocate(size) if fd is None else fd
+        memory = mmap.mmap(self.fd, size)
+        self.arrays: dict[str, NDArray[Any]] = {
+            name: np.ndarray(shape, dtype, buffer=memory, offset=offset)
+            for name, (shape, dtype, offset) in places.items()
+        }
 
-    @classmethod
-    def create(
-        cls, interface: Interface, num_envs: int, num_workers: int, capacity: int
-    ) -> Segment:
-        """A new segment, zeroed.
-
-        Raises:
-            DeviceError: Shared memory has not enough room.
-        """
-        key = SegmentKey("", num_envs, num_workers, capacity)
-        size = _layout(_fields(interface, key))[1]
-        _check_room(size)
-        memory = SharedMemory(create=True, size=size)
-        return cls(interface, key._replace(name=memory.name), memory)
-
-    @classmethod
-    def attach(cls, interface: Interface, key: SegmentKey) -> Segment:
-        """The segment that another process created."""
-        return cls(interface, key, SharedMemory(name=key.name))
-
-    def close(self, *, unlink: bool) -> None:
-        """Let go of the memory; ``unlink`` also takes its name away, which only its creator may."""
+    def close(self) -> None:
+        """Let go of the memory; what still holds one of its arrays may go on to use it."""
         self.arrays.clear()
-        if unlink:
-            with suppress(FileNotFoundError):
-                self._memory.unlink()
-        with suppress(BufferError):  # a traceback may still hold a view; it goes when that goes
-            self._memory.close()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 def _fields(interface: Interface, key: SegmentKey) -> Fields:
@@ -138,15 +128,21 @@ def _layout(fields: Fields) -> tuple[dict[str, tuple[tuple[int, ...], str, int]]
     return placed, offset
 
 
-def _check_room(size: int) -> None:
-    """Writing to an overfull /dev/shm kills the process with SIGBUS, so ask before."""
-    mount = Path("/dev/shm")
-    if not mount.is_dir() or size <= (free := shutil.disk_usage(mount).free):
-        return
-    raise DeviceError(
-        "not enough shared memory for the envs",
-        where=mount,
-        expected=f"{size / 2**20:.0f} MiB",
-        found=f"{free / 2**20:.0f} MiB free",
-        hint="use fewer envs or shorter chunks, or give the container more with --shm-size",
-    )
+def _allocate(size: int) -> int:
+    """Descriptor of new memory; all of it is claimed at once, as running out later is a SIGBUS."""
+    try:
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("robo-rl-envs")
+        else:
+            with tempfile.TemporaryFile() as file:
+                fd = os.dup(file.fileno())
+        os.ftruncate(fd, size)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        raise DeviceError(
+            f"no shared memory for the envs: {error.strerror}",
+            expected=f"{size / 2**20:.0f} MiB",
+            hint="use fewer envs or shorter chunks",
+        ) from error
+    return fd

@@ -1,6 +1,6 @@
 """One worker process of ``GymEnv``: makes its envs, steps them, resets them at an episode's end.
 
-A worker answers every message (seq, command, …) with (seq, answer); an answer that is a
+A worker answers every message (seq, command, argument, key) with (seq, answer); an answer that is a
 ``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only. Shapes as in
 ``gym_shared``.
 """
@@ -10,14 +10,15 @@ from __future__ import annotations
 import importlib
 import random
 import signal
+import socket
 import traceback
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robo_rl.env.gym_channel import Channel
 from robo_rl.env.gym_shared import EnvRequest, Interface, Segment, SegmentKey
 from robo_rl.errors import ConfigError, PluginError, RoboRlError, SpecError
 
@@ -30,19 +31,24 @@ _DEFAULT_DT_S = 0.05
 _TRACEBACK_CHARS = 4000
 
 
-def main(conn: Connection, request: EnvRequest, worker: int, ids: Sequence[int]) -> None:
-    """Serve the envs ids until conn closes; the first answer is their ``Interface``."""
+def main(fd: int) -> None:
+    """Serve over the socket fd until it closes.
+
+    The first message is what ``EnvGroup`` takes, the first answer its ``Interface``.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it closes us
+    channel = Channel(socket.socket(fileno=fd))
     group = None
     try:
-        group = EnvGroup(request, worker, ids)
-        conn.send((0, group.interface))
-        while (message := conn.recv())[1] != "close":
-            conn.send((message[0], group.answer(*message[1:])))
+        group = EnvGroup(*channel.receive()[0])
+        channel.send((0, group.interface))
+        while True:
+            (seq, command, argument, key), segment_fd = channel.receive()
+            channel.send((seq, group.answer(command, argument, key, segment_fd)))
     except RoboRlError as error:
-        conn.send((0, error))
+        channel.send((0, error))
     except (EOFError, OSError):
-        pass  # the parent is gone
+        pass  # the parent closed the channel, or is gone
     finally:
         if group is not None:
             group.close()
@@ -75,10 +81,16 @@ class EnvGroup:
         self._act_shape, self._act_dtype = space.shape, space.dtype
         self._low, self._high = space.low, space.high
 
-    def answer(self, command: str, key: SegmentKey, argument: Any) -> RoboRlError | None:
-        """Do "reset" (argument: a seed an env or None) or "rollout" (argument: T steps)."""
+    def answer(
+        self, command: str, argument: Any, key: SegmentKey, segment_fd: int | None
+    ) -> RoboRlError | None:
+        """Do "reset" (argument: a seed an env or None) or "rollout" (argument: T steps).
+
+        A file descriptor is that of a new segment, to be used from now on.
+        """
         try:
-            self._attach(key)
+            if segment_fd is not None:
+                self._attach(key, segment_fd)
             if command == "reset":
                 self._reset(argument)
             else:
@@ -93,14 +105,12 @@ class EnvGroup:
             with suppress(Exception):
                 env.close()
         if self._segment is not None:
-            self._segment.close(unlink=False)
+            self._segment.close()
 
-    def _attach(self, key: SegmentKey) -> None:
-        if self._segment is not None and self._segment.key.name == key.name:
-            return
+    def _attach(self, key: SegmentKey, fd: int) -> None:
         if self._segment is not None:
-            self._segment.close(unlink=False)
-        self._segment = Segment.attach(self.interface, key)
+            self._segment.close()
+        self._segment = Segment(self.interface, key, fd)
         self._arrays = self._segment.arrays
         self._progress = self._arrays["progress"]
 
