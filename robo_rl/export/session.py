@@ -34,6 +34,10 @@ class Session:
         self.contract = contract
         self._runtime = _open(model, threads)
         self._needs = {node.name: node for node in self._runtime.get_inputs()}
+        self._expected = {
+            name: ((contract.obs_horizon, *spec.shape), np.dtype(spec.dtype))
+            for name, spec in contract.obs.items.items()
+        }
         self._check_graph()
 
     def act(
@@ -52,35 +56,39 @@ class Session:
         Raises:
             SpecError: An observation or the noise does not fit the contract.
         """
-        self.contract.obs.validate_obs(obs, batch_axes=2)
         rows = self._num_rows(obs)
         if isinstance(noise, np.random.Generator):
             noise = noise.standard_normal((rows, *self.contract.chunk_shape), np.float32)
         elif noise.shape != (rows, *self.contract.chunk_shape) or noise.dtype != np.float32:
-            raise SpecError(
-                "'noise' does not fit",
-                expected=f"{(rows, *self.contract.chunk_shape)} float32",
-                found=f"{noise.shape} {noise.dtype}",
-            )
+            expected = f"{(rows, *self.contract.chunk_shape)} float32"
+            found = f"{noise.shape} {noise.dtype}"
+            raise SpecError("'noise' does not fit", expected=expected, found=found)
         # An input that the network ignores is not in the graph.
         feed = {key: value for key, value in (*obs.items(), (NOISE, noise)) if key in self._needs}
         return self._runtime.run([ACT], feed)[0]
 
     def _num_rows(self, obs: Mapping[str, np.ndarray]) -> int:
-        leading = {name: array.shape[:2] for name, array in obs.items()}
-        rows = next(iter(leading.values()))[0]
+        rows = next(iter(obs.values())).shape[0] if obs else 0
+        fits = obs.keys() == self._expected.keys() and all(
+            obs[name].shape == (rows, *shape) and obs[name].dtype == dtype
+            for name, (shape, dtype) in self._expected.items()
+        )
+        return rows if fits else self._refuse(obs, rows)
+
+    def _refuse(self, obs: Mapping[str, np.ndarray], rows: int) -> int:
+        """Say what does not fit; apart, for a query must not wait for the making of sentences."""
+        self.contract.obs.validate_obs(obs, batch_axes=2)
         expected = (rows, self.contract.obs_horizon)
-        for name, found in leading.items():
-            if found != expected:
-                raise SpecError(f"obs '{name}': rows and history", expected=expected, found=found)
-        return rows
+        for name, array in obs.items():
+            if array.shape[:2] != expected:
+                raise SpecError(
+                    f"obs '{name}': rows and history", expected=expected, found=array.shape[:2]
+                )
+        raise SpecError("observations do not fit", where=MODEL_FILE)
 
     def _check_graph(self) -> None:
-        shapes: dict[str, tuple[tuple[int, ...], str]] = {
-            name: ((self.contract.obs_horizon, *spec.shape), spec.dtype)
-            for name, spec in self.contract.obs.items.items()
-        }
-        shapes[NOISE] = (self.contract.chunk_shape, "float32")
+        chunk = self.contract.chunk_shape, np.dtype("float32")
+        shapes = {**self._expected, NOISE: chunk}
         for name, node in self._needs.items():
             self._check_node(node, shapes.get(name))
         outputs = {node.name: node for node in self._runtime.get_outputs()}
@@ -88,15 +96,18 @@ class Session:
             raise BundleError(
                 "has no such output", where=f"{MODEL_FILE}: {ACT}", found=list(outputs)
             )
-        self._check_node(outputs[ACT], (self.contract.chunk_shape, "float32"))
+        self._check_node(outputs[ACT], chunk)
 
-    def _check_node(self, node: Any, expected: tuple[tuple[int, ...], str] | None) -> None:
+    def _check_node(
+        self, node: Any, expected: tuple[tuple[int, ...], np.dtype[Any]] | None
+    ) -> None:
         found = tuple(node.shape[1:]), _ONNX_TYPES.get(node.type, node.type[7:-1])
-        if found != expected:
+        wanted = "nothing of that name" if expected is None else (expected[0], expected[1].name)
+        if found != wanted:
             raise BundleError(
                 "does not fit the contract",
                 where=f"{MODEL_FILE}: {node.name}",
-                expected=expected or "nothing of that name",
+                expected=wanted,
                 found=found,
             )
 
