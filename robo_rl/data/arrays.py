@@ -135,8 +135,9 @@ class RowArray:
 
     def _open(self) -> Any:
         if self._array is None:
-            with zarr.config.set({"array.write_empty_chunks": True}):
-                self._array = zarr.open_array(self.path, mode="r+")
+            opened = zarr.open_array(self.path, mode="r+")
+            # a chunk of zeros is written too: a missing file must always mean damage
+            self._array = opened.with_config({"write_empty_chunks": True})
         return self._array
 
 

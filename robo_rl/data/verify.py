@@ -134,9 +134,10 @@ def _repair(root: Path, schema: StoreSchema) -> Repair:
     torn_bytes = end_log_cleanly(root)
     rewritten = _mend_metadata(root, schema)
     log = read_log(root)
-    bad = {
-        found.episode: found for found in reversed(verify(root).damage) if found.episode is not None
-    }
+    bad: dict[int, Damage] = {}
+    for found in verify(root).damage:
+        if found.episode is not None:
+            bad.setdefault(found.episode, found)
     out = _quarantined(root, schema, log, bad)
     good = [record for index, record in enumerate(log.records) if index not in bad]
     if out:

@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+import torch
+from small_stores import flat_rows, make_episode, make_store
+
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.errors import DataError
+
+TO, H = 3, 4
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = make_store(tmp_path / "data.zarr")
+    store.extend(make_episode(index) for index in range(5))
+    return store
+
+
+def brute_force(indices, obs_horizon, horizon):
+    """Every window by the plainest loop: (obs (N, To, 2), act (N, H, 2))."""
+    past, future = [], []
+    for index in indices:
+        rows = flat_rows(make_episode(index))
+        last = len(rows["act"]) - 1
+        for t in range(last + 1):
+            past.append(
+                [rows["obs.joint_pos"][max(s, 0)] for s in range(t - obs_horizon + 1, t + 1)]
+            )
+            future.append([rows["act"][min(s, last)] for s in range(t, t + horizon)])
+    return torch.tensor(np.array(past)), torch.tensor(np.array(future))
+
+
+@pytest.mark.parametrize(("obs_horizon", "horizon"), [(1, 1), (TO, H), (20, 20)])
+def test_windows_repeat_the_first_observation_and_the_last_action(store, obs_horizon, horizon):
+    data = WindowDataset(store, obs_horizon, horizon)
+    obs, act = brute_force(range(5), obs_horizon, horizon)
+    found = data.windows(torch.arange(len(data)))
+    assert torch.equal(found.obs["joint_pos"], obs)
+    assert torch.equal(found.act, act)
+    assert found.obs["image"].shape == (len(data), obs_horizon, 2, 2, 3)
+    assert found.obs["image"].dtype == torch.uint8
+
+
+def test_a_sample_depends_on_its_generator_alone_and_reaches_every_row(store):
+    data = WindowDataset(store, TO, H)
+
+    def draw(seed):
+        return data.sample(2000, torch.Generator().manual_seed(seed))
+
+    assert torch.equal(draw(1).act, draw(1).act)
+    assert not torch.equal(draw(1).act, draw(2).act)
+    assert len(draw(1).act[:, 0].unique(dim=0)) == len(data)
+
+
+def test_batches_cover_every_window_once_in_order_or_shuffled(store):
+    data = WindowDataset(store, TO, H)
+    every = data.windows(torch.arange(len(data))).act
+    in_order = [batch.act for batch in data.batches(10)]
+    assert [len(act) for act in in_order] == [10, 10, 10, 10, 3]
+    assert torch.equal(torch.cat(in_order), every)
+    shuffled = torch.cat([b.act for b in data.batches(10, torch.Generator().manual_seed(0))])
+    assert not torch.equal(shuffled, every)
+    assert torch.equal(shuffled.sort(dim=0).values, every.sort(dim=0).values)
+
+
+def test_failed_episodes_can_be_left_out(store):
+    data = WindowDataset(store, TO, H, only_success=True)
+    _, act = brute_force([0, 2, 4], TO, H)
+    assert torch.equal(data.windows(torch.arange(len(data))).act, act)
+    assert data.digest != WindowDataset(store, TO, H).digest
+
+
+def test_statistics_are_those_of_the_rows_without_the_padding(store):
+    rows = store.read()
+    stats = WindowDataset(store, TO, H).stats()
+    assert stats.keys.keys() == {"obs.joint_pos", "act"}
+    for key, found in stats.keys.items():
+        column = rows[key].astype("f8")
+        expected = (column.min(0), column.max(0), column.mean(0), column.std(0))
+        for got, wanted in zip(found[:4], expected, strict=True):
+            np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-12)
+        assert found.names == ("shoulder", "elbow")
+
+
+def test_nothing_to_learn_from_is_an_error(tmp_path):
+    store = make_store(tmp_path / "data.zarr")
+    with pytest.raises(DataError, match="no episode to learn from"):
+        WindowDataset(store, TO, H)
+    store.append(make_episode(1))
+    with pytest.raises(DataError, match=r"expected successful episodes, found 1 episodes"):
+        WindowDataset(store, TO, H, only_success=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_data_that_are_not_finite_stop_training_before_it_begins(store, monkeypatch, value):
+    monkeypatch.setattr("robo_rl.data.episode.first_not_finite", lambda rows: None)
+    bad = make_episode(7)
+    bad["obs"]["joint_pos"][2, 1] = value
+    start = store.append(bad).start
+    with pytest.raises(DataError, match=rf"'obs\.joint_pos' is not finite.*rows {start}–"):
+        WindowDataset(store, TO, H)

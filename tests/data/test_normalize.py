@@ -1,0 +1,166 @@
+import copy
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_stores import ACT, OBS, make_episode, make_store
+
+from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
+from robo_rl.data.normalize import Normalizer
+from robo_rl.errors import CheckpointError, ConfigError, DataError, SpecError
+
+REAL = st.floats(-1e4, 1e4, width=32)
+COLUMNS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=20)
+
+
+def stats_of(rows, names=()):
+    rows = torch.as_tensor(rows, dtype=torch.float64)
+    std = rows.std(0, correction=0)
+    return Stats({"act": KeyStats(rows.amin(0), rows.amax(0), rows.mean(0), std, names)}, "digest")
+
+
+def quiet(stats, modes=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Normalizer.from_stats(stats, modes)
+
+
+@settings(deadline=None)
+@given(COLUMNS, st.sampled_from(["min_max", "standard"]))
+def test_there_and_back_is_where_it_began(rows, mode):
+    normalizer = quiet(stats_of(rows), {"act": mode})
+    x = torch.tensor(rows, dtype=torch.float32)
+    back = normalizer.unnormalize("act", normalizer.normalize("act", x))
+    # one rounding of each of: the difference, the quotient, the product, the sum
+    bound = 4 * torch.finfo(torch.float32).eps * (x.abs() + x.abs().amax(0))
+    assert torch.isfinite(back).all()
+    assert ((back - x).abs() <= bound + 1e-30).all()
+
+
+@settings(deadline=None)
+@given(COLUMNS)
+def test_min_max_maps_the_data_into_one_and_its_ends_onto_it(rows):
+    normalizer = quiet(stats_of(rows))
+    x = torch.tensor(rows, dtype=torch.float64)
+    y = normalizer.double().normalize("act", x)
+    # shift is float32: half its last place, over half of a range this large, is at most 1.2e-4
+    varies = (x.amax(0) - x.amin(0)) > 1e-3 * x.abs().amax(0).clamp_min(1.0)
+    ones = torch.ones(int(varies.sum()), dtype=y.dtype)
+    assert torch.allclose(y.amax(0)[varies], ones, atol=2e-4)
+    assert torch.allclose(y.amin(0)[varies], -ones, atol=2e-4)
+
+
+def test_standard_gives_mean_zero_and_deviation_one():
+    rows = torch.randn(500, 3, generator=torch.Generator().manual_seed(0)) * 5 + 7
+    y = Normalizer.from_stats(stats_of(rows), {"act": "standard"}).normalize("act", rows)
+    assert torch.allclose(y.mean(0), torch.zeros(3), atol=1e-5)
+    assert torch.allclose(y.std(0, correction=0), torch.ones(3), atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["min_max", "standard"])
+@pytest.mark.parametrize("value", [0.0, 3.0, -2e5])
+def test_what_does_not_vary_keeps_its_scale_and_is_named(mode, value):
+    rows = [[value, 1.0], [value * (1 + 1e-8), 2.0]]
+    with pytest.warns(UserWarning, match=r"'act' does not vary.*: shoulder$"):
+        normalizer = Normalizer.from_stats(stats_of(rows, ("shoulder", "elbow")), {"act": mode})
+    y = normalizer.normalize("act", torch.tensor([[value + 0.5, 1.5]]))
+    assert y[0, 0] == pytest.approx(0.5)
+    assert normalizer.unnormalize("act", torch.zeros(1, 2))[0, 0] == pytest.approx(value)
+
+
+def test_history_and_chunk_axes_are_in_front():
+    normalizer = Normalizer.from_stats(stats_of([[0.0, 2.0], [2.0, 4.0]]))
+    y = normalizer.normalize("act", torch.tensor([1.0, 4.0]).expand(5, 3, 2))
+    assert torch.equal(y, torch.tensor([0.0, 1.0]).expand(5, 3, 2))
+
+
+def test_fit_takes_the_data_and_remembers_which(tmp_path):
+    store = make_store(tmp_path / "data.zarr")
+    store.extend(make_episode(index) for index in range(3))
+    data = WindowDataset(store, 1, 1)
+    normalizer = Normalizer.fit(data)
+    y = normalizer.normalize("act", data.windows(torch.arange(len(data))).act)
+    assert y.amin() == pytest.approx(-1, abs=1e-6)
+    assert y.amax() == pytest.approx(1, abs=1e-6)
+    with pytest.raises(SpecError, match=r"knows no 'obs\.image'.*images"):
+        normalizer.normalize("obs.image", torch.zeros(1))
+    before = normalizer.stats_hash
+    store.append(make_episode(3))
+    assert Normalizer.fit(WindowDataset(store, 1, 1)).stats_hash != before
+
+
+def test_the_hash_is_of_data_modes_and_numbers():
+    stats = stats_of([[0.0, 2.0], [2.0, 4.0]])
+    others = [
+        Normalizer.from_stats(stats),
+        Normalizer.from_stats(stats, {"act": "standard"}),
+        Normalizer.from_stats(stats._replace(digest="other")),
+        Normalizer.from_stats(stats_of([[0.0, 2.0], [2.0, 4.5]])),
+    ]
+    assert len({normalizer.stats_hash for normalizer in others}) == 4
+    assert Normalizer.from_stats(stats).stats_hash == others[0].stats_hash
+
+
+@settings(deadline=None)
+@given(COLUMNS)
+def test_it_survives_json_and_the_state_dict_to_the_bit(rows):
+    normalizer = quiet(stats_of(rows))
+    again = Normalizer.from_meta(json.loads(json.dumps(normalizer.to_meta())))
+    blank = quiet(stats_of([[0.0, 0.0], [9.0, 9.0]]))
+    blank.load_state_dict(normalizer.state_dict())
+    for other in (again, blank, copy.deepcopy(normalizer)):
+        assert other.stats_hash == normalizer.stats_hash
+        for a, b in zip(other.buffers(), normalizer.buffers(), strict=True):
+            assert a.dtype == b.dtype
+            assert torch.equal(a, b)
+
+
+def test_a_changed_number_does_not_match_its_hash():
+    meta = Normalizer.from_stats(stats_of([[0.0, 2.0], [2.0, 4.0]])).to_meta()
+    meta["keys"]["act"]["shift"][0] += 1e-6
+    with pytest.raises(CheckpointError, match="do not match its hash"):
+        Normalizer.from_meta(meta)
+
+
+def test_identity_changes_nothing():
+    normalizer = Normalizer.identity(OBS, ACT)
+    x = torch.randn(4, 2)
+    assert torch.equal(normalizer.normalize("act", x), x)
+    assert torch.equal(normalizer.unnormalize("obs.joint_pos", x), x)
+
+
+@pytest.mark.parametrize(
+    ("modes", "message"),
+    [({"acts": "standard"}, "no such array"), ({"act": "max"}, "unknown mode")],
+)
+def test_unknown_keys_and_modes_are_refused(modes, message):
+    with pytest.raises(ConfigError, match=message):
+        Normalizer.from_stats(stats_of([[0.0], [1.0]]), modes)
+
+
+def test_statistics_that_are_not_finite_are_refused():
+    with pytest.raises(DataError, match="not finite"):
+        Normalizer.from_stats(stats_of([[0.0], [float("nan")]]))
+
+
+def test_it_exports_to_onnx_as_it_is(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.normalizer = Normalizer.from_stats(stats_of([[0.1, 2.0], [2.0, 4.7]]))
+
+        def forward(self, x):
+            y = self.normalizer.normalize("act", x)
+            return y, self.normalizer.unnormalize("act", y.tanh())
+
+    both, x = Both().eval(), torch.randn(2, 3, 2)
+    torch.onnx.export(both, (x,), tmp_path / "m.onnx", dynamo=True, verbose=False)
+    outputs = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x.numpy()})
+    for got, wanted in zip(outputs, both(x), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,354 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+from small_stores import ACT, CHUNK_ROWS, COLUMNS, OBS, flat_rows, make_episode, make_store
+
+from robo_rl import durable
+from robo_rl.data import arrays, commits
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.seal import seal, unseal
+from robo_rl.spec import ObsSpec, TensorSpec
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path / "data.zarr")
+
+
+def concatenated(indices):
+    rows = [flat_rows(make_episode(index)) for index in indices]
+    return {key: np.concatenate([part[key] for part in rows]) for key in rows[0]}
+
+
+def assert_holds(store, indices):
+    expected = concatenated(indices)
+    found = store.read()
+    assert found.keys() == expected.keys()
+    for key, rows in expected.items():
+        assert found[key].dtype == rows.dtype
+        np.testing.assert_array_equal(found[key], rows)
+    assert [record.seed for record in store.episodes] == list(indices)
+
+
+def array_metadata(store, key):
+    return (arrays.array_path(store.path, key) / "zarr.json").read_text()
+
+
+def edit_metadata(file, change):
+    doc = unseal(file.read_bytes(), within="attributes")
+    change(doc)
+    file.write_bytes(seal(doc, within="attributes"))
+
+
+def append_record(store, **fields):
+    record = {"start": 0, "length": 1, "success": True, "sha256": "0" * 64} | fields
+    with (store.path / "commits.jsonl").open("ab") as file:
+        file.write(seal(record) + b"\n")
+
+
+def test_what_was_appended_is_read_back_one_by_one_or_many_at_once(store):
+    for index in range(3):
+        store.append(make_episode(index))
+    store.extend(make_episode(index) for index in range(3, 9))
+    assert store.extend([]) == []
+    assert_holds(store, range(9))
+    assert_holds(ZarrStore.open(store.path), range(9))
+
+
+def test_some_episodes_and_some_arrays_can_be_read_in_any_order(store):
+    store.extend(make_episode(index) for index in range(6))
+    chosen = [store.episodes[4], store.episodes[1]]
+    found = store.read(["act"], chosen)
+    np.testing.assert_array_equal(found["act"], concatenated([4, 1])["act"])
+    assert list(found) == ["act"]
+    assert store.read(["act"], [])["act"].shape == (0, 2)
+    with pytest.raises(DataError, match=r"no such arrays.*'acts'"):
+        store.read(["acts"])
+
+
+def test_tensors_are_taken_as_arrays_are(store):
+    import torch
+
+    episode = make_episode(0)
+    episode["act"] = torch.from_numpy(episode["act"])
+    episode["obs"] = {name: torch.from_numpy(rows) for name, rows in episode["obs"].items()}
+    store.append(episode)
+    assert_holds(store, [0])
+
+
+def test_zarr_itself_reads_the_arrays(store):
+    store.extend(make_episode(index) for index in range(3))
+    array = zarr.open_array(store.path / "obs" / "joint_pos", mode="r")
+    record = store.episodes[2]
+    rows = np.asarray(array[record.start : record.stop])
+    np.testing.assert_array_equal(rows, make_episode(2)["obs"]["joint_pos"])
+    codecs = [codec["name"] for codec in json.loads(array_metadata(store, "act"))["codecs"]]
+    assert codecs == ["bytes", "zstd", "crc32c"]
+
+
+def test_schema_and_meta_survive_with_infinite_limits(store):
+    opened = ZarrStore.open(store.path)
+    assert opened.obs_spec == OBS
+    assert opened.act_spec == ACT
+    assert opened.schema.columns == COLUMNS
+    assert opened.schema.meta == {"task": "tiny"}
+
+
+def test_a_committed_chunk_is_never_written_again(store):
+    store.append(make_episode(0))
+    chunks = {file: file.stat() for file in store.path.rglob("c.*")}
+    store.append(make_episode(1))
+    for file, before in chunks.items():
+        after = file.stat()
+        assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_every_episode_begins_at_a_chunk(store):
+    store.extend(make_episode(index) for index in range(7))
+    assert all(record.start % CHUNK_ROWS == 0 for record in store.episodes)
+
+
+def test_the_record_follows_when_all_else_is_flushed(store, monkeypatch):
+    flushed, fsync = [], os.fsync
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd)),
+    )
+    before = set(store.path.rglob("*"))
+    store.append(make_episode(0))
+    new = {str(path) for path in set(store.path.rglob("*")) - before if path.name != ".lock"}
+    assert new  # chunk files of every array
+    assert flushed[-1] == str(store.path / "commits.jsonl")
+    assert new | {os.path.dirname(path) for path in new} <= set(flushed[:-1])
+
+
+@pytest.mark.parametrize("cut", range(1, 200, 13))
+def test_a_torn_last_line_is_ignored_and_written_over(store, cut):
+    store.extend(make_episode(index) for index in range(3))
+    log = store.path / "commits.jsonl"
+    log.write_bytes(log.read_bytes()[:-cut])
+    opened = ZarrStore.open(store.path)
+    # without its newline alone the record is still whole, and so counts
+    kept = 3 if cut == 1 else 2
+    assert len(opened.episodes) == kept
+    opened.extend([make_episode(index) for index in range(kept, 5)])
+    assert_holds(ZarrStore.open(store.path), range(5))
+
+
+@pytest.mark.parametrize("byte", [b"X", b"\0", b" "])
+def test_a_damaged_newline_does_not_pass_for_a_torn_line(store, byte):
+    store.extend(make_episode(index) for index in range(2))
+    log = store.path / "commits.jsonl"
+    log.write_bytes(log.read_bytes()[:-1] + byte)
+    with pytest.raises(DataError, match=r"commits.jsonl:2.*damaged"):
+        ZarrStore.open(store.path)
+
+
+def no_space(*_args, **_kwargs):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(arrays, "write_metadata"), (arrays, "sync"), (commits, "append_file"), (os, "fsync")],
+)
+def test_a_failed_append_says_so_and_leaves_no_episode(store, monkeypatch, module, name):
+    store.append(make_episode(0))
+    monkeypatch.setattr(module, name, no_space)
+    with pytest.raises(DataError, match="could not be written: No space left"):
+        store.append(make_episode(4))
+    monkeypatch.undo()
+    assert_holds(ZarrStore.open(store.path), [0])
+    store.append(make_episode(1))
+    assert_holds(ZarrStore.open(store.path), [0, 1])
+    assert store.verify().ok
+
+
+def test_two_openers_take_turns(store):
+    other = ZarrStore.open(store.path)
+    store.append(make_episode(0))
+    other.append(make_episode(1))
+    store.append(make_episode(2))
+    assert_holds(store, range(3))
+
+
+def test_two_writers_at_once_are_refused(store):
+    with commits.writing(store.path), pytest.raises(DataError, match="another process is writing"):
+        store.append(make_episode(0))
+
+
+BAD_EPISODES = {
+    "act missing": (lambda e: e.pop("act"), "act: fields of the episode differ"),
+    "unknown column": (lambda e: e.update(extra=e["rew"]), "extra: fields"),
+    "obs missing": (lambda e: e["obs"].pop("image"), "obs.image: fields"),
+    "no success": (lambda e: e.pop("success"), "success: fields"),
+    "wrong dtype": (lambda e: e.update(act=e["act"].astype("f8")), r"'act'.*float32.*float64"),
+    "wrong shape": (lambda e: e.update(act=e["act"][:, :1]), r"'act' does not fit"),
+    "scalar": (lambda e: e.update(act=np.float32(1)), "no steps"),
+    "shorter": (lambda e: e.update(rew=e["rew"][1:]), r"'rew' differs in length.*5 rows, found 4"),
+    "NaN": (lambda e: e["act"].__setitem__((2, 1), np.nan), r"row 2: 'act' is not finite"),
+    "inf": (lambda e: e["obs"]["joint_pos"].__setitem__((3, 0), np.inf), r"row 3.*joint_pos"),
+    "no JSON": (lambda e: e.update(meta={"x": object()}), r"meta\.x.*cannot be recorded"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EPISODES)
+def test_an_episode_that_does_not_fit_is_refused_as_a_whole(store, name):
+    spoil, message = BAD_EPISODES[name]
+    bad = make_episode(0)
+    spoil(bad)
+    with pytest.raises(DataError, match=message):
+        store.extend([make_episode(1), bad])
+    assert ZarrStore.open(store.path).episodes == ()
+
+
+@pytest.mark.parametrize("name", ["../out", "a/b", "", ".", "a.b", "nul\0"])
+def test_names_that_would_leave_the_store_are_refused(tmp_path, name):
+    specs = ObsSpec(items={name: TensorSpec(shape=(1,))})
+    with pytest.raises(DataError, match="cannot name an array"):
+        ZarrStore.create(tmp_path / "data.zarr", specs, ACT, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "spec", [{"shape": (1 << 40,)}, {"shape": (0,)}, {"shape": (), "dtype": "O"}]
+)
+def test_specs_that_cannot_be_stored_are_refused(tmp_path, spec):
+    obs = ObsSpec(items={"x": TensorSpec(**spec)})
+    with pytest.raises(DataError, match=r"obs\.x"):
+        ZarrStore.create(tmp_path / "data.zarr", obs, ACT, {})
+
+
+def test_a_path_that_is_taken_is_refused(store):
+    with pytest.raises(DataError, match="there already"):
+        make_store(store.path)
+
+
+def test_what_is_no_store_is_said_to_be_none(tmp_path):
+    with pytest.raises(DataError, match=r"is not a demonstration store.*no such directory"):
+        ZarrStore.open(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"no zarr\.json"):
+        ZarrStore.open(tmp_path)
+    zarr.create_group(tmp_path / "foreign.zarr")
+    with pytest.raises(DataError, match=r"foreign\.zarr/zarr\.json.*unreadable"):
+        ZarrStore.open(tmp_path / "foreign.zarr")
+
+
+def set_field(key, value):
+    return lambda doc: doc.__setitem__(key, value)
+
+
+BAD_FILES = {
+    "newer": ("zarr.json", lambda d: d["attributes"].update(version=2), "newer schema"),
+    "other": ("zarr.json", lambda d: d["attributes"].update(format="x"), "another format"),
+    "traversal": (
+        "zarr.json",
+        lambda d: d["attributes"]["columns"].update({"../../x": {"shape": []}}),
+        "cannot name an array",
+    ),
+    "bomb": (
+        "zarr.json",
+        lambda d: d["attributes"]["act_spec"].update(shape=[1 << 50], names=[], low=[], high=[]),
+        "over 1 GiB",
+    ),
+    "dtype": ("act/zarr.json", set_field("data_type", "float64"), "float32.*float64"),
+    "shape": ("act/zarr.json", set_field("shape", [8, 3]), r"shape differs.*\[8, 3\]"),
+    "rows": ("act/zarr.json", set_field("shape", [-8, 2]), "rows differs"),
+    "codecs": ("act/zarr.json", set_field("codecs", []), "codecs differs"),
+    "short": ("act/zarr.json", set_field("shape", [0, 2]), "'act' is too short"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_metadata_that_does_not_fit_is_refused(store, name):
+    store.append(make_episode(0))
+    file, change, message = BAD_FILES[name]
+    edit_metadata(store.path / file, change)
+    with pytest.raises(DataError, match=message) as caught:
+        ZarrStore.open(store.path)
+    assert str(store.path / file.removesuffix("/zarr.json")) in str(caught.value)
+
+
+def test_lengths_beyond_the_files_are_refused_before_anything_is_allocated(store):
+    store.append(make_episode(0))
+    append_record(store, start=8, length=1 << 40)
+    with pytest.raises(DataError, match=r"too short.*at least 1099511627784 rows"):
+        ZarrStore.open(store.path)
+    for key in store.schema.arrays:
+        path = arrays.array_path(store.path, key) / "zarr.json"
+        edit_metadata(path, lambda doc: doc["shape"].__setitem__(0, 1 << 41))
+    with pytest.raises(DataError, match=r"chunk files.*found 1\b"):
+        ZarrStore.open(store.path)
+
+
+def test_episodes_that_overlap_are_refused(store):
+    store.append(make_episode(0))
+    append_record(store, start=3, length=1)
+    with pytest.raises(DataError, match="inside of the episode before"):
+        ZarrStore.open(store.path)
+
+
+def test_a_missing_array_is_named(store):
+    durable.discard(store.path / "act")
+    with pytest.raises(DataError, match=r"data\.zarr/act: array is missing"):
+        ZarrStore.open(store.path)
+
+
+def test_an_array_or_chunk_that_links_elsewhere_is_refused(store, tmp_path):
+    store.append(make_episode(0))
+    chunk = store.path / "act" / "c.0.0"
+    chunk.rename(tmp_path / "chunk")
+    chunk.symlink_to(tmp_path / "chunk")
+    with pytest.raises(DataError, match=r"act/c\.0\.0: chunk is missing"):
+        store.read()
+    (store.path / "act").rename(tmp_path / "act")
+    (store.path / "act").symlink_to(tmp_path / "act")
+    with pytest.raises(DataError, match="outside of the store"):
+        ZarrStore.open(store.path)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "flipped", "empty"])
+def test_a_damaged_chunk_is_an_error_that_names_it(store, damage):
+    store.extend(make_episode(index) for index in range(3))
+    file = store.path / "obs" / "joint_pos" / "c.1.0"
+    data = file.read_bytes()
+    if damage == "missing":
+        file.unlink()
+    else:
+        spoilt = {"truncated": data[:-7], "flipped": data[:-9] + b"??" + data[-7:], "empty": b""}
+        file.write_bytes(spoilt[damage])
+    with pytest.raises(DataError, match=r"obs/joint_pos/c\.1\.0"):
+        store.read()
+    np.testing.assert_array_equal(store.read(["act"])["act"], concatenated(range(3))["act"])
+
+
+def test_the_digest_is_of_the_content_alone(tmp_path):
+    def digest(name, indices, **fields):
+        store = make_store(tmp_path / name, **fields)
+        for index in indices:
+            store.append(make_episode(index))
+        assert ZarrStore.open(store.path).digest() == store.digest()
+        return store.digest()
+
+    assert digest("a", [0, 1]) == digest("b", [0, 1])
+    others = [digest("c", [1, 0]), digest("d", [0]), digest("e", [0, 1], chunk_rows=16)]
+    assert len({digest("f", [0, 1]), *others}) == 4
+
+
+def test_importing_the_normaliser_needs_no_zarr():
+    code = "import sys, robo_rl.data.normalize; assert 'zarr' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_log_is_one_json_object_a_line(store):
+    store.extend(make_episode(index) for index in range(2))
+    lines = (store.path / "commits.jsonl").read_text().splitlines()
+    assert [json.loads(line)["start"] for line in lines] == [0, 8]
