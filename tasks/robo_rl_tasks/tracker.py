@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robo_rl_tasks.arm import arm_indices
+from robo_rl_tasks.arm import arm_indices, arm_joints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,7 @@ class Tracker:
 
         model = robot.spec().compile()
         self._dt_s, self._arm = dt_s, arm_indices(robot)
+        self._range = np.array([(joint.low, joint.high) for joint in arm_joints(robot)]).T
         self._configuration = mink.Configuration(model)
         self._frame = mink.FrameTask(
             robot.frames.ee_site, "site", 1.0, orientation_cost, lm_damping=1e-4
@@ -55,8 +56,11 @@ class Tracker:
 
     def start(self, ids: Tensor, joint_pos: Tensor) -> None:
         """Put the commanded arms of envs ids (n,) at joint_pos (n, J)."""
-        rows = ids.numpy()[:, None]
-        self._qpos[rows, self._arm] = joint_pos.numpy()
+        import numpy as np
+
+        # A joint that leans on its stop may measure as beyond it, where no velocity is allowed.
+        within = np.clip(joint_pos.numpy(), *self._range)
+        self._qpos[ids.numpy()[:, None], self._arm] = within
 
     def follow(self, pos: Tensor, quat: Tensor) -> Tensor:
         """Move every commanded arm towards an end effector pose for one step.
