@@ -78,7 +78,7 @@ class Randomizer:
         scene: ``MjSpec`` that the names are looked up in; its values are the nominal ones.
 
     Raises:
-        ConfigError: A field or a name is unknown, or the field has no effect in this model.
+        ConfigError: A field or a name is unknown, or the field is fixed in this model.
     """
 
     def __init__(self, terms: Sequence[RandomizeTerm], scene: Any) -> None:
@@ -124,8 +124,8 @@ def _rows(model: mujoco.MjModel, term: RandomizeTerm) -> list[int]:
         raise ConfigError(f"no {prefix} '{term.name}' to randomise '{term.field}' of", hint=hint)
     if term.field in ("body_ipos", "body_iquat") and model.body_simple[index]:
         raise ConfigError(
-            f"'{term.field}' of '{term.name}' has no effect: its inertia was compiled as central",
-            hint="give its inertial a small offset in the MJCF",
+            f"cannot move '{term.field}' of '{term.name}', which is compiled as a simple body",
+            hint="give it the attribute simple='false' in the MJCF",
         )
     if prefix != "dof":
         return [index]
@@ -141,4 +141,4 @@ def _names(model: mujoco.MjModel, kind: mujoco.mjtObj) -> list[str]:
         mujoco.mjtObj.mjOBJ_ACTUATOR: model.nu,
         mujoco.mjtObj.mjOBJ_SITE: model.nsite,
     }[kind]
-    return [mujoco.mj_id2name(model, kind, i) or "" for i in range(count)]
+    return list(filter(None, (mujoco.mj_id2name(model, kind, i) for i in range(count))))

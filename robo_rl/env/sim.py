@@ -20,6 +20,7 @@ from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.registry import Component, component
 from robo_rl.seeding import derive
+from robo_rl.spec import ActSpec
 from robo_rl.task import Task
 
 Obs = dict[str, Tensor]
@@ -74,9 +75,7 @@ class SimEnv:
         self._backend: Backend = cfg.backend.build()
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
-        self._limits = [
-            torch.tensor(v, device=self.device) for v in (task.act_spec.low, task.act_spec.high)
-        ]
+        self._limits = _limits(task.act_spec, self.device)
         self._generator = torch.Generator().manual_seed(derive("env", 0))
         self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self._goal: Obs = {}
@@ -160,9 +159,7 @@ class SimEnv:
         if act.ndim != 3 or act.shape[::2] != (self.num_envs, self.act_spec.size):
             expected = f"({self.num_envs}, T, {self.act_spec.size})"
             raise SpecError("action does not fit", expected=expected, found=tuple(act.shape))
-        low, high = self._limits
-        act = act.to(self.device)
-        return act.clamp(low, high) if len(low) and len(high) else act
+        return act.to(self.device).clamp(*self._limits)
 
     def _advance(self, act: Tensor) -> Iterator[tuple[SimView, Tensor]]:
         """Yield (view, act (B, A)) after each control step; one backend call where possible."""
@@ -189,10 +186,9 @@ class SimEnv:
         good = self._good(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
-        metrics = {"success": self.task.success(view)} | {f"rew/{k}": v for k, v in parts.items()}
-        metrics = {name: value.float() for name, value in metrics.items()} | {
-            "nan_worlds": self._zero
-        }
+        metrics = {f"rew/{name}": value.float() for name, value in parts.items()}
+        metrics["success"] = self.task.success(view).float()
+        metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs = self._observe(view)
         step = Step(obs, obs, rew.float(), terminated, at_limit & ~terminated, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
@@ -200,7 +196,7 @@ class SimEnv:
     def _good(self, view: SimView) -> Tensor:
         """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
         due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
-        total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1)
+        total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
         return (view.time_s > due_s) & torch.isfinite(total)
 
     def _restart(self, ids: Tensor) -> Obs:
@@ -220,10 +216,6 @@ class SimEnv:
         # Copied, because views and goals are memory that is written again.
         return {k: v.to(torch.float32, copy=True) for k, v in self.task.observe(view).items()}
 
-    @property
-    def _zero(self) -> Tensor:
-        return torch.zeros(self.num_envs, device=self.device)
-
     def _restorable(self) -> _Restorable:
         if isinstance(self._backend, _Restorable):
             return self._backend
@@ -239,6 +231,11 @@ def _substeps(dt_s: float, timestep_s: float) -> int:
             found=f"{dt_s} s",
         )
     return substeps
+
+
+def _limits(spec: ActSpec, device: torch.device) -> tuple[Tensor, Tensor]:
+    low, high = spec.low or (-torch.inf,) * spec.size, spec.high or (torch.inf,) * spec.size
+    return torch.tensor(low, device=device), torch.tensor(high, device=device)
 
 
 def _rows(view: SimView, ids: Tensor) -> SimView:

@@ -63,9 +63,5 @@ class WorldModels:
     def _apply(self, model: mujoco.MjModel, fields: Mapping[str, NDArray[Any]]) -> None:
         for name, value in fields.items():
             getattr(model, name)[...] = value
-        if fields.keys() <= _PLAIN:
-            return
-        # Shortcuts that the compiler took because frames coincided; they would hide a moved frame.
-        for shortcut in (model.body_sameframe, model.geom_sameframe, model.site_sameframe):
-            shortcut[...] = int(mujoco.mjtSameFrame.mjSAMEFRAME_NONE)
-        mujoco.mj_setConst(model, self._scratch)
+        if not fields.keys() <= _PLAIN:
+            mujoco.mj_setConst(model, self._scratch)

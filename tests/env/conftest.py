@@ -42,10 +42,12 @@ OBS = {"cart": 2, "pole": 1, "box": 3, "mark": 1}
 class CartTask:
     """Action: target position, or its change with ``delta``. Ends beyond ``end_m``."""
 
-    def __init__(self, *, end_m=9.0, steps=10, open_loop=True, delta=False, spread_m=0.1):
+    def __init__(
+        self, *, end_m=9.0, steps=10, open_loop=True, delta=False, spread_m=0.1, dt_s=0.02
+    ):
         self.robot: Any = None
         self.end_m, self.delta, self.spread_m, self.open_loop = end_m, delta, spread_m, open_loop
-        self.dt_s, self.episode_s = 0.02, 0.02 * steps
+        self.dt_s, self.episode_s = dt_s, dt_s * steps
         items = {name: TensorSpec(shape=(size,)) for name, size in OBS.items()}
         self.obs_spec = ObsSpec(items=items)
         self.act_spec = ActSpec(shape=(1,), unit="m", low=(-1.0,), high=(1.0,), rate_hz=50)
@@ -57,7 +59,7 @@ class CartTask:
         draw = 2 * torch.rand(num, 2, generator=generator, dtype=torch.float64) - 1
         qpos = torch.tensor([0, 0.1, 0.4, 0, 0.1, 1, 0, 0, 0], dtype=torch.float64).repeat(num, 1)
         qpos[:, 0] += self.spread_m * draw[:, 0]
-        return Reset(qpos, torch.zeros(num, 8), {"mark": draw[:, 1:]})
+        return Reset(qpos, torch.zeros(num, 8), {"mark": draw[:, 1:].float()})
 
     def control(self, view, act):
         return view.ctrl + 0.1 * act if self.delta else act

@@ -14,9 +14,12 @@ GAMMA = 0.5
 
 
 class Counter:
-    """Observation 100·episode + step; reward is the action; env i ends after ``ends[i]`` steps."""
+    """Observation 100·episode + step; reward is the action; env i ends after ``ends[i]`` steps.
 
-    def __init__(self, ends, *, terminates=True):
+    Episodes before number ``terminates`` terminate, the others are truncated.
+    """
+
+    def __init__(self, ends, *, terminates=99):
         self.num_envs, self.device = len(ends), torch.device("cpu")
         self.ends, self.terminates = torch.tensor(ends), terminates
         self.obs_spec = ObsSpec(items={"count": TensorSpec(shape=(1,))})
@@ -34,8 +37,9 @@ class Counter:
     def step(self, act):
         self.count = self.count + 1
         next_obs, over = self._obs(), self.count >= self.ends
+        early = self.episode < self.terminates
         self.episode, self.count = self.episode + over, torch.where(over, 0.0, self.count)
-        flags = (over, ~over & over) if self.terminates else (~over & over, over)
+        flags = over & early, over & ~early
         metrics = {"rew/act": act[:, 0], "peak": -act[:, 0]}
         return Step(self._obs(), next_obs, act[:, 0], *flags, torch.ones_like(over), metrics)
 
@@ -99,7 +103,7 @@ def test_history_reaches_back_over_chunks():
     assert seen == [[0, 0, 1], [0, 1, 2], [1, 2, 3]]
 
 
-@pytest.mark.parametrize("terminates", [True, False])
+@pytest.mark.parametrize("terminates", [1, 0])
 def test_an_episode_that_ends_inside_a_chunk(terminates):
     """Env 0 ends at step 2: 1 + ½·2 = 2, γ² = ¼; env 1 goes on; each with its own history."""
     chunk = chunked(Waiting([2, 9], terminates=terminates))
@@ -108,8 +112,8 @@ def test_an_episode_that_ends_inside_a_chunk(terminates):
     assert step.rew.tolist() == [2.0, 3.0]
     assert step.discount.tolist() == [0.25, 0.125]
     assert step.num_exec.tolist() == [2, 3]
-    assert step.terminated.tolist() == [terminates, False]
-    assert step.truncated.tolist() == [not terminates, False]
+    assert step.terminated.tolist() == [terminates == 1, False]
+    assert step.truncated.tolist() == [terminates == 0, False]
     assert frames(step.next_obs, 0) == [0, 1, 2]
     assert frames(step.obs, 0) == [100, 100, 100]
     assert frames(step.next_obs, 1) == frames(step.obs, 1) == [1, 2, 3]
@@ -117,11 +121,13 @@ def test_an_episode_that_ends_inside_a_chunk(terminates):
 
 def test_without_rollout_leftover_actions_run_into_the_new_episode_and_are_dropped():
     """Env 0 ends at step 2 of 4; steps 3 and 4 are the new episode's first, seen in its history."""
-    chunk = chunked(Counter([2, 9]), obs_horizon=4, exec_horizon=4)
+    chunk = chunked(Counter([2, 9], terminates=1), obs_horizon=4, exec_horizon=4)
     chunk.reset(0)
     step = chunk.step(ACT.repeat(2, 1, 1))
     assert step.rew.tolist() == [2.0, 3.0 + 9.0 / 8]
     assert step.num_exec.tolist() == [2, 4]
+    assert step.terminated.tolist() == [True, False]
+    assert not step.truncated.any()  # the new episode's end is not this transition's
     assert frames(step.next_obs, 0) == [0, 0, 1, 2]
     assert frames(step.obs, 0) == [200, 200, 200, 200]  # ended again at step 4
     chunk = chunked(Counter([3]), obs_horizon=3, exec_horizon=4)

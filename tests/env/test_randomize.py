@@ -76,7 +76,7 @@ def test_a_seed_repeats_and_worlds_differ(draw):
         ("body_mass", "bux", "did you mean 'box'"),
         ("dof_damping", "slid", "did you mean 'slide'"),
         ("geom_size", "box", "cannot randomise 'geom_size'"),
-        ("body_ipos", "box", "no effect"),
+        ("body_ipos", "box", "simple='false'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_nearest_name(draw, field, name, says):

@@ -27,7 +27,7 @@ def test_conforms(cart, open_loop):
 
 @pytest.mark.parametrize("randomize", [(), MASS])
 def test_snapshots_are_exact(cart, randomize):
-    check_branchable(lambda n: cart.env(n, randomize, end_m=0.3))
+    check_branchable(lambda n: cart.env(n, randomize, end_m=0.3, delta=True))
 
 
 def test_protocols_are_met(cart):
@@ -55,6 +55,7 @@ def test_restore_takes_away_what_was_randomised_later(cart):
     plain.reset(0)
     drawn.reset(0)
     drawn.restore(plain.snapshot())
+    assert drawn.snapshot()["backend"]["fields"] == {}
     act = torch.ones(3, 1)
     assert same(plain.step(act).obs, drawn.step(act).obs)
 
@@ -237,6 +238,29 @@ def test_a_world_lost_inside_a_chunk_waits_for_its_end(cart):
     assert [float(s.metrics["nan_worlds"][1]) for s in steps] == [0, 0, 1, 0, 0, 0]
     assert all(bool(step.valid[[0, 2, 3]].all()) for step in steps)
     assert env.step(torch.zeros(4, 1)).valid.all()
+
+
+def test_a_world_lost_in_the_first_step_of_its_episode_repeats_its_start(cart):
+    env = cart.env(2, steps=1)
+    env.reset(0)
+    start = env.step(torch.zeros(2, 1)).obs
+    assert same(env.step(torch.tensor([[torch.nan], [0.0]])).next_obs, start, 0)
+
+
+def test_a_control_step_of_one_physics_step_is_watched_too(cart):
+    """MuJoCo freezes a world behind the bad step only, so the clock alone does not tell."""
+    env = cart.env(3, dt_s=0.005)
+    env.reset(0)
+    step = env.step(torch.tensor([[0.0], [torch.nan], [0.0]]))
+    assert step.valid.tolist() == [True, False, True]
+
+
+def test_an_episode_begins_without_the_control_of_the_last_one(cart):
+    env = cart.env(2, steps=3, delta=True, spread_m=0.0)
+    env.reset(0)
+    first = [env.step(torch.ones(2, 1)).next_obs["cart"] for _ in range(3)]
+    second = [env.step(torch.ones(2, 1)).next_obs["cart"] for _ in range(3)]
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_infinite_actions_are_clipped(cart):
