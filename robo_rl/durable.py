@@ -64,6 +64,21 @@ def append_file(path: Path, data: bytes) -> None:
             raise
 
 
+def overwrite_file(path: Path, data: bytes) -> None:
+    """Write a file that nobody reads yet, straight to its place; flushed, but not its name.
+
+    Raises:
+        OSError: It could not be written, or is a link.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def truncate_file(path: Path, size: int) -> None:
     """Cut a file to ``size`` bytes and flush that to the disk."""
     with path.open("r+b") as file:

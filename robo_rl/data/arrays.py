@@ -19,7 +19,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
 from robo_rl.data.schema import METADATA_FILE, REPAIR_HINT, StoreSchema, array_path, read_metadata
-from robo_rl.durable import remove_temporary, sync, write_file
+from robo_rl.durable import overwrite_file, remove_temporary, sync, write_file
 from robo_rl.errors import DataError
 from robo_rl.seal import seal
 from robo_rl.spec import TensorSpec
@@ -45,8 +45,18 @@ class RowArray:
         self.chunk_rows = schema.chunk_rows
         _refuse_escape(root, self.path)
         self._metadata = _metadata(self.spec, self.chunk_rows)
-        self.rows = _checked_rows(self, read_metadata(self.path / METADATA_FILE), self._metadata)
-        self._array: Any = None
+        self.rows, self._array = 0, None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the number of rows anew.
+
+        Raises:
+            DataError: The metadata are damaged, or not what the schema says.
+        """
+        rows = _checked_rows(self, read_metadata(self.path / METADATA_FILE), self._metadata)
+        if rows != self.rows:
+            self.rows, self._array = rows, None
 
     def chunk_file(self, chunk: int) -> Path:
         """The file that holds rows ``chunk * chunk_rows`` and on."""
@@ -70,23 +80,23 @@ class RowArray:
                 f"unreadable rows {start}–{stop - 1}: {error}", where=self.path
             ) from error
 
-    def write(self, start: int, rows: NDArray[Any]) -> list[Path]:
+    def write(self, start: int, rows: NDArray[Any]) -> None:
         """Write whole chunks from row ``start`` on, growing the array; durable when it returns.
 
-        Returns:
-            The files written.
+        Zarr encodes them in memory and the files are written here: on an error Zarr's own writer
+        leaves other chunks on their way to the disk, where they could land on later episodes.
 
         Raises:
             OSError: The disk is full, or the like.
         """
-        stop = start + len(rows)
-        if stop > self.rows:
-            self._grow(stop)
-        self._open()[start:stop] = rows
-        chunks = range(start // self.chunk_rows, stop // self.chunk_rows)
-        files = [self.chunk_file(chunk) for chunk in chunks]
-        sync([*files, self.path])
-        return files
+        if start + len(rows) > self.rows:
+            self._grow(start + len(rows))
+        encoded: dict[str, Any] = {}
+        _create(self.spec, self.chunk_rows, len(rows), encoded)[:] = rows
+        for chunk in range(len(rows) // self.chunk_rows):
+            data = encoded[self.chunk_file(chunk).name].to_bytes()
+            overwrite_file(self.chunk_file(start // self.chunk_rows + chunk), data)
+        sync([self.path])
 
     def check_chunk(self, chunk: int) -> str | None:
         """What is wrong with a chunk file: None, or a clause that says it."""
@@ -110,8 +120,6 @@ class RowArray:
     def sweep(self) -> None:
         """Remove the temporary files of killed writers; only for the holder of the lock."""
         remove_temporary(self.path)
-        for partial in self.path.glob("*.partial"):  # zarr's name for its own
-            partial.unlink(missing_ok=True)
 
     def _demand_files(self, chunks: range) -> None:
         # Zarr reads a missing chunk as zeros: silently wrong rows. It also would allocate first.
@@ -135,9 +143,7 @@ class RowArray:
 
     def _open(self) -> Any:
         if self._array is None:
-            opened = zarr.open_array(self.path, mode="r+")
-            # a chunk of zeros is written too: a missing file must always mean damage
-            self._array = opened.with_config({"write_empty_chunks": True})
+            self._array = zarr.open_array(self.path, mode="r")
         return self._array
 
 
@@ -160,16 +166,22 @@ def group_metadata(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _metadata(spec: TensorSpec, chunk_rows: int) -> dict[str, Any]:
     """The ``zarr.json`` of an array without rows, as zarr itself would write it."""
-    array = zarr.create_array(
-        MemoryStore(),
-        shape=(0, *spec.shape),
+    return json.loads(json.dumps(_create(spec, chunk_rows, 0, {}).metadata.to_dict()))
+
+
+def _create(spec: TensorSpec, chunk_rows: int, rows: int, store: dict[str, Any]) -> Any:
+    """An array in memory, whose chunks go to ``store``."""
+    return zarr.create_array(
+        MemoryStore(store),
+        shape=(rows, *spec.shape),
         chunks=(chunk_rows, *spec.shape),
         dtype=spec.dtype,
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
         chunk_key_encoding={"name": "default", "separator": "."},
         zarr_format=3,
+        # a chunk of zeros is written too: a missing file must always mean damage
+        config={"write_empty_chunks": True},
     )
-    return json.loads(json.dumps(array.metadata.to_dict()))
 
 
 def _with_rows(metadata: dict[str, Any], rows: int) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Training windows over demonstrations, in memory: observation histories and action chunks.
 
 Shapes: N rows of all episodes together, B rows of a batch, To observations of history, H actions of
-    a chunk,
-A act_dim. Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode; at the
+a chunk, A act_dim.
+
+Row i gives the observations i-To+1 … i and the actions i … i+H-1 of its episode; at the
 start of an episode its first observation is repeated, at its end its last action.
 """
 

@@ -1,10 +1,11 @@
 """Demonstrations on disk: append an episode = one durable commit.
 
-Shapes: L steps of an episode, N rows of all episodes together, A act_dim. Rows of all episodes lie
-    behind each
-other in flat arrays; an episode begins at a chunk boundary, so that a committed chunk is never
-written again. The commit record follows when everything else is on the disk (``commits.py``): a
-killed or failed append leaves nothing that a reader can see, and the next append writes over it.
+Shapes: L steps of an episode, N rows of all episodes together, A act_dim.
+
+Rows of all episodes lie behind each other in flat arrays; an episode begins at a chunk boundary, so
+that a committed chunk is never written again. The commit record follows when everything else is on
+the disk (``commits.py``): a killed or failed append leaves nothing that a reader can see, and the
+next append writes over it.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class ZarrStore:
         return repair(self.path)
 
     def _commit(self, blocks: list[Block]) -> list[EpisodeRecord]:
-        self._episodes = read_records(self.path)  # another process may have appended since
+        self._refresh()
         kept = [entry.keep_rows for entry in read_quarantine(self.path)]
         start = max([0, *kept, *(episode.stop for episode in self._episodes)])
         records = lay_out(blocks, start, self.schema.chunk_rows)
@@ -211,11 +212,16 @@ class ZarrStore:
         self._episodes += records
         return records
 
-    def _write(self, records: list[EpisodeRecord], blocks: list[Block]) -> None:
-        if not self._swept:
-            for array in self._arrays.values():
+    def _refresh(self) -> None:
+        """See what other processes have appended since, and clean up behind killed ones."""
+        self._episodes = read_records(self.path)
+        for array in self._arrays.values():
+            array.refresh()
+            if not self._swept:
                 array.sweep()
-            self._swept = True
+        self._swept = True
+
+    def _write(self, records: list[EpisodeRecord], blocks: list[Block]) -> None:
         start, chunk_rows = records[0].start, self.schema.chunk_rows
 
         def write(array: RowArray) -> None:

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import zarr
+from small_disk import mount_small_disk
 from small_stores import ACT, CHUNK_ROWS, COLUMNS, OBS, flat_rows, make_episode, make_store
 
 from robo_rl import durable
@@ -15,6 +16,12 @@ from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.seal import seal, unseal
 from robo_rl.spec import ObsSpec, TensorSpec
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    with mount_small_disk(tmp_path / "disk") as disk:
+        yield disk
 
 
 @pytest.fixture
@@ -178,6 +185,28 @@ def test_two_openers_take_turns(store):
     other.append(make_episode(1))
     store.append(make_episode(2))
     assert_holds(store, range(3))
+
+
+def test_what_a_failed_append_left_does_not_mislead_the_next_writer(store, monkeypatch):
+    other = ZarrStore.open(store.path)
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "append_file", no_space)
+        with pytest.raises(DataError, match="No space"):
+            store.extend(make_episode(index) for index in range(5))
+    other.append(make_episode(0))
+    store.extend([make_episode(1), make_episode(2)])
+    assert_holds(ZarrStore.open(store.path), range(3))
+
+
+def test_a_full_disk_is_an_error_and_earlier_episodes_stay(small_disk):
+    store = make_store(small_disk / "data.zarr", chunk_rows=1 << 14)
+    store.append(make_episode(0))
+    rows = np.random.default_rng(0).integers(0, 255, (200_000, 2, 2, 3), np.uint8)
+    big = make_episode(1, length=len(rows))
+    big["obs"]["image"] = rows
+    with pytest.raises(DataError, match="could not be written: No space left"):
+        store.append(big)
+    assert_holds(ZarrStore.open(store.path), [0])
 
 
 def test_two_writers_at_once_are_refused(store):

@@ -5,11 +5,11 @@ import random
 import resource
 import shutil
 import struct
-import subprocess
 import warnings
 
 import pytest
 import torch
+from small_disk import mount_small_disk
 
 from robo_rl import durable
 from robo_rl.errors import CheckpointError
@@ -269,17 +269,8 @@ def test_a_file_size_limit_is_an_error_and_nothing_is_left(saved):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False).returncode
-    except FileNotFoundError:
-        done = 1
-    if done:
-        pytest.skip("mounting a small disk is not permitted here")
-    yield mount
-    subprocess.run(["umount", str(mount)], check=True)
+    with mount_small_disk(tmp_path / "disk") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_an_error_and_training_can_go_on(small_disk):
