@@ -139,7 +139,7 @@ def _check_outputs(task: Task, env: SimEnv) -> None:
     for name, value in {"reward": rew, **{f"reward '{k}'": v for k, v in parts.items()}}.items():
         _check_rows(name, value, env.num_envs)
         _require(value.is_floating_point(), name, "floating point", value.dtype)
-    for name, value in (("terminated", task.terminated(view)), ("success", task.success(view))):
+    for name, value in (("success", task.success(view)), ("terminated", task.terminated(view))):
         _check_rows(name, value, env.num_envs)
         _require(value.dtype == torch.bool, name, "bool", value.dtype)
     _require(not bool(task.success(view).any()), "an episode starts with success")

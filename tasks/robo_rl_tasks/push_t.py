@@ -128,10 +128,11 @@ class PushT(ArmTask):
 
     def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """1 at success; dense adds what is missing in overlap, pose and nearness as costs."""
-        success = self.success(view).float()
+        overlap = self.overlap(view)
+        success = (overlap >= self.cfg.success_overlap).float()
         if self.cfg.reward == "sparse":
             return success, {"success": success}
-        parts = self._progress(view)
+        parts = {"overlap": overlap, **self._progress(view)}
         return rewards.shaped(parts, WEIGHTS, success), parts
 
     def terminated(self, view: SimView) -> Tensor:
@@ -159,7 +160,6 @@ class PushT(ArmTask):
         hand = rewards.distance(pose[:, :2], view.sensor("ee_pos")[:, :2])
         turn = wrap_angle(pose[:, 2] - target[:, 2]).abs()
         return {
-            "overlap": self.overlap(view),
             "place": rewards.closeness(apart, PLACE_SCALE_M),
             "turn": rewards.progress(turn, math.pi, 0.0),
             "near": rewards.closeness(hand, NEAR_SCALE_M),

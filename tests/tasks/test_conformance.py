@@ -1,0 +1,74 @@
+"""The conformance suite finds what is wrong with a task."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from robo_rl.errors import PluginError, SpecError
+from robo_rl.testing.task import check_task
+from robo_rl_tasks.reach import Reach, ReachConfig
+
+
+class _StartsInTheGoal(Reach):
+    def success(self, view):
+        return self._distance(view) < 10.0
+
+
+class _SaysSuccessInFloats(Reach):
+    def success(self, view):
+        return super().success(view).float()
+
+    def terminated(self, view):
+        return super().success(view)
+
+
+class _LeavesOutAnObservation(Reach):
+    def _observe_task(self, view):
+        return {"goal_pos": view.goal["goal_pos"]}
+
+
+class _StartsBeyondItsLimits(Reach):
+    def reset(self, num, generator):
+        start = super().reset(num, generator)
+        return start._replace(qpos=start.qpos + 3.0)
+
+
+class _ForgetsTheGenerator(Reach):
+    def reset(self, num, generator):
+        return super().reset(num, torch.Generator().manual_seed(torch.seed() % 2**32))
+
+
+class _ActsBeyondTheActuators(Reach):
+    def control(self, view, act):
+        return super().control(view, act) * 10
+
+
+class _RewardsPerEnvAndJoint(Reach):
+    def reward(self, view, act):
+        return act, {}
+
+
+class _GivesUp(Reach):
+    def expert(self, num_envs, generator, noise=0.0):
+        expert = super().expert(num_envs, generator, noise)
+        expert._move = lambda waypoint, speed_mps=None: None
+        return expert
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (_StartsInTheGoal, "starts with success"),
+        (_SaysSuccessInFloats, "success; expected bool"),
+        (_LeavesOutAnObservation, "observation keys differ"),
+        (_StartsBeyondItsLimits, "reset: joint 'panda_joint"),
+        (_ForgetsTheGenerator, "another start"),
+        (_ActsBeyondTheActuators, "actuators' ranges"),
+        (_RewardsPerEnvAndJoint, r"reward; expected \(64,\)"),
+        (_GivesUp, "the expert fails"),
+    ],
+)
+def test_names_the_property_that_does_not_hold(task, says):
+    with pytest.raises((PluginError, SpecError), match=says):
+        check_task(lambda: task(ReachConfig()))
