@@ -1,7 +1,7 @@
 """Random streams that cannot meet: a purpose and a seed give a stream of their own.
 
-Training, collection and evaluation draw from different purposes, so no evaluation start state is ever trained on
-by way of a shared seed.
+Training, collection and evaluation draw from different purposes, so no evaluation start state is
+ever trained on by way of a shared seed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a tensor is called and what it means: shape, dtype, unit, frame, limits.
 
-Specs are shared by tasks, datasets, policies, bundles and the robot node, so they import numpy alone.
+Specs are shared by tasks, datasets, policies, bundles and the robot node, so they import numpy
+alone.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ class ObsSpec(BaseModel):
             SpecError: A key is missing or too many, or a tensor does not fit.
         """
         if set(obs) != set(self.items):
-            raise SpecError("observation keys differ", expected=sorted(self.items), found=sorted(obs))
+            raise SpecError(
+                "observation keys differ", expected=sorted(self.items), found=sorted(obs)
+            )
         for name, spec in self.items.items():
             spec.validate_array(f"obs '{name}'", obs[name], batch_axes=batch_axes)

@@ -1,6 +1,7 @@
 """What a task is: reward, reset, observation and termination over a robot and a scene; no learning code.
 
-Shapes: B envs, A act_dim. A task is written once against ``SimView`` and runs on every backend and on the twin.
+Shapes: B envs, A act_dim. A task is written once against ``SimView`` and runs on every backend
+and on the twin.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Reset(NamedTuple):
 class Task(Protocol):
     """A task over a robot and a scene. Construct with its own ``Config`` model.
 
-    ``open_loop`` says that ``control`` reads nothing of the view but ``ctrl``, so that an action sequence can be
-    turned into controls without stepping.
+    ``open_loop`` says that ``control`` reads nothing of the view but ``ctrl``, so that an action
+    sequence can be turned into controls without stepping.
     """
 
     robot: Robot

@@ -17,7 +17,7 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Evaluate under the protocol of the run that it comes from."""
-    from robo_rl.train.evaluate import evaluate_path
+    from robo_rl.train.revisit import evaluate_path
 
     numbers = evaluate_path(path, episodes=episodes, seed=seed).numbers()
     typer.echo(f"success {rate(numbers)}, protocol {numbers['protocol']}")

@@ -1,7 +1,7 @@
 """The one environment interface: simulators, Gymnasium, learnt worlds and twins.
 
-Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are torch tensors on ``device``;
-actions and observations are in physical units (SI).
+Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are torch tensors on
+``device``; actions and observations are in physical units (SI).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ class Step(NamedTuple):
     """What one env step gives back.
 
     Args:
-        obs: Name → (B, …): the observation to act on next; of the new episode where the env was reset.
+        obs: Name → (B, …): the observation to act on next; of the new episode where the env was
+            reset.
         next_obs: Name → (B, …): the true successor of the action, also where the env was reset.
         rew: (B,) float32.
         terminated: (B,) bool, the task ended: no bootstrap.
         truncated: (B,) bool, a time limit or a cut: bootstrap from ``next_obs``.
-        valid: (B,) bool, False where no transition took place: a world that went NaN and was reset, or an env
+        valid: (B,) bool, False where no transition took place: a world that went NaN and was
+            reset, or an env
             whose episode ended earlier in the open-loop sequence.
         metrics: Name → (B,) float32, ``success`` among them where the task defines it.
     """
@@ -43,8 +45,8 @@ class Step(NamedTuple):
 class VecEnv(Protocol):
     """A vectorised world that runs a task, with same-step reset.
 
-    ``reset(seed)`` starts every env anew; with None the random streams go on. Actions outside ``act_spec``'s
-    limits are clipped here and nowhere else.
+    ``reset(seed)`` starts every env anew; with None the random streams go on. Actions outside
+    ``act_spec``'s limits are clipped here and nowhere else.
     """
 
     num_envs: int
@@ -93,9 +95,9 @@ class Branchable(Protocol):
 class SimView:
     """The backend-neutral batched state that a task reads.
 
-    Sensor values lag ``qpos`` by one physics step on every backend, because physics computes them before it
-    integrates; do not mix the two in one observation. ``goal`` holds what the task drew at reset and what a
-    real robot would be told.
+    Sensor values lag ``qpos`` by one physics step on every backend, because physics computes them
+    before it integrates; do not mix the two in one observation. ``goal`` holds what the task drew
+    at reset and what a real robot would be told.
 
     Args:
         qpos: (B, nq); qvel: (B, nv); ctrl: (B, nu), the last control applied; time_s: (B,).

@@ -148,7 +148,7 @@ class DenoisingPolicy(nn.Module):
         """``decode`` before the normaliser is undone."""
         embedding, x = self.encode(obs), noise.to(self.normalizer.dtype)
         for step in range(self.num_steps):
-            k = torch.full((len(x),), step, device=x.device)
+            k = torch.full((x.shape[0],), step, device=x.device)
             prediction = self._predict(self.net, self.eval_sampler, embedding, k, x)
             x = self.eval_sampler.kernel(k, x, prediction).mean
         return x

@@ -29,32 +29,77 @@ class Prediction(NamedTuple):
 class Kernel:
     """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 where the step is deterministic.
 
+    With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
+    that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
+    are those of each action given the ones before it, so that the first n of them sum to the
+    density of the chunk's first n actions.
+
     Args:
         mean: (B, H, A).
         std: Broadcastable to mean.
+        rho: Correlation of neighbouring actions' noise, in [0, 1).
     """
 
     mean: Tensor
     std: Tensor
+    rho: float = 0.0
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """Draw x[k+1], (B, H, A)."""
-        return self.mean + self.std * randn(self.mean.shape, generator).to(self.mean)
+        noise = randn(self.mean.shape, generator).to(self.mean)
+        return self.mean + self.std * self._correlated(noise)
 
     def log_prob(self, x_next: Tensor) -> Tensor:
-        """Log-density of each element of x_next, (B, H, A); 0 where the step is deterministic."""
+        """Log-density of each action of x_next given those before, per element: (B, H, A).
+
+        It is 0 where the step is deterministic.
+        """
         random = self.std > 0
         std = torch.where(random, self.std, 1.0)
-        z = (x_next - self.mean) / std
-        return torch.where(random, -0.5 * z * z - std.log() - LOG_SQRT_2PI, 0.0)
+        z = self._white((x_next - self.mean) / std)
+        spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
+        return torch.where(random, -0.5 * z * z - spread, 0.0)
 
     def kl(self, other: Kernel) -> Tensor:
-        """KL(self ‖ other) of each element in closed form, (B, H, A); 0 where either is deterministic."""
+        """KL(self ‖ other) in closed form, by the chain rule along the horizon: (B, H, A).
+
+        Both must have the same ``rho``; 0 where either is deterministic.
+        """
         random = (self.std > 0) & (other.std > 0)
         ours, theirs = (torch.where(random, kernel.std, 1.0) for kernel in (self, other))
         gap = (self.mean - other.mean) / theirs
-        ratio = ours / theirs
-        return torch.where(random, 0.5 * (gap * gap + ratio * ratio - 1.0) - ratio.log(), 0.0)
+        ratio = (ours / theirs).expand_as(gap)
+        fresh = (2.0 * self._log_fresh(gap)).exp()
+        carried = self.rho * (ratio - _before(ratio, ratio))
+        second = (self._white(gap) ** 2) + ratio**2 + carried**2 / fresh
+        return torch.where(random, 0.5 * (second - 1.0) - ratio.log(), 0.0)
+
+    def _correlated(self, noise: Tensor) -> Tensor:
+        if self.rho == 0.0:
+            return noise
+        fresh = math.sqrt(1.0 - self.rho**2)
+        steps = [noise[:, 0]]
+        for h in range(1, noise.shape[1]):
+            steps.append(self.rho * steps[-1] + fresh * noise[:, h])
+        return torch.stack(steps, dim=1)
+
+    def _white(self, z: Tensor) -> Tensor:
+        """Undo ``_correlated``."""
+        if self.rho == 0.0:
+            return z
+        fresh = math.sqrt(1.0 - self.rho**2)
+        return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
+
+    def _log_fresh(self, like: Tensor) -> Tensor:
+        """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""
+        share = torch.full((1, like.shape[1], 1), 0.5 * math.log(1.0 - self.rho**2)).to(like)
+        share[:, 0] = 0.0
+        return share
+
+
+def _before(x: Tensor, first: Tensor) -> Tensor:
+    """Each step's predecessor along the horizon; the first keeps ``first``."""
+    return torch.cat([first[:, :1], x[:, :-1]], dim=1)
 
 
 class Sampler(Protocol):
@@ -152,7 +197,9 @@ def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None)
 def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
     pick = rows[:, None, None]
     return Kernel(
-        torch.where(pick, chosen.mean, other.mean), torch.where(pick, chosen.std, other.std)
+        torch.where(pick, chosen.mean, other.mean),
+        torch.where(pick, chosen.std, other.std),
+        chosen.rho,
     )
 
 

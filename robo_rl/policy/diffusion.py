@@ -19,7 +19,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
 from robo_rl.registry import Component, component
 
-TRAIN_STEPS_FIELD = Field(default=100, ge=2)
+
 
 
 def cosine_alpha_bar(train_steps: int) -> Tensor:
@@ -50,7 +50,7 @@ class Ddim:
         eta: float = Field(default=1.0, ge=0.0, le=1.0)
         std_min: float = Field(default=0.1, ge=0.0)
         clip: float = Field(default=1.0, gt=0.0)
-        train_steps: int = TRAIN_STEPS_FIELD
+        train_steps: int = Field(default=100, ge=1)
 
     learns_noise = False
 

@@ -118,10 +118,14 @@ class FlowNoise(FlowOde):
     """
 
     class Config(ConfigModel):
-        """Bounds of the learnt standard deviation, in normalised action units."""
+        """Bounds of the learnt standard deviation, in normalised action units.
+
+        ``rho`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
+        """
 
         std_min: float = Field(default=0.05, gt=0.0)
         std_max: float = Field(default=0.15, gt=0.0)
+        rho: float = Field(default=0.0, ge=0.0, lt=1.0)
 
     learns_noise = True
 
@@ -134,7 +138,7 @@ class FlowNoise(FlowOde):
         """Mean x + v·dt, std as learnt."""
         del k
         std = bounded_std(prediction.noise, self.cfg.std_min, self.cfg.std_max)
-        return Kernel(x + self.dt * prediction.out, std)
+        return Kernel(x + self.dt * prediction.out, std, self.cfg.rho)
 
 
 class FlowPolicy(DenoisingPolicy):

@@ -58,7 +58,7 @@ class StateIndependentNoise(nn.Module):
 
     def forward(self, embedding: Tensor) -> Tensor:
         """(B, C) → (B, size)."""
-        return self.raw.expand(len(embedding), -1)
+        return self.raw.expand(embedding.shape[0], -1)
 
 
 class GaussianPolicy(DenoisingPolicy):
@@ -73,6 +73,10 @@ class GaussianPolicy(DenoisingPolicy):
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The same sampler, whose mean is what evaluation takes."""
         return Gaussian(Gaussian.Config(), num_steps)
+
+    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        """The mean, whatever the noise."""
+        return super().decode_normalized(obs, torch.zeros_like(noise))
 
     def make_noise_head(self) -> nn.Module:
         """State-independent noise, as is usual in PPO."""

@@ -1,0 +1,158 @@
+"""Stage ``distill``: the teacher's chain is compressed into one step, on states the student visits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.bc import Supervised
+from robo_rl.algo.distill import same_noise_loss
+from robo_rl.config import ConfigModel
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.one_step import student_of
+from robo_rl.seeding import derive, make_generator
+from robo_rl.stats import paired_noninferiority
+from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.video import record_video
+
+
+class Distill:
+    """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
+
+    The first round acts with the teacher; every further one with the student as it stands.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Rounds, env decisions and gradient steps of each, and the gate's margin.
+
+        The student passes when its success is shown to be no more than ``margin`` below the
+        teacher's, on the same start states.
+        """
+
+        rounds: int = Field(default=4, ge=1)
+        num_envs: int = Field(default=128, ge=1)
+        decisions: int = Field(default=20, ge=1)
+        steps: int = Field(default=1000, ge=1)
+        batch: int = Field(default=512, ge=1)
+        margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+        optim: Supervised.Config = Supervised.Config(lr=5e-4)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Distil, evaluate student and teacher on the same starts, and keep the student."""
+        teacher = load_policy(context.artifact("policy"))
+        run = _Run(self.cfg, context, teacher)
+        run.train()
+        student = run.trainer.ema.module
+        assert isinstance(student, DenoisingPolicy)
+        path = save_policy(context.directory / "policy", student, "flow")
+        result = context.evaluate(student.act, "one step")
+        reference = context.evaluate(teacher.act, "teacher")
+        test = paired_noninferiority(
+            result.success.numpy(), reference.success.numpy(), self.cfg.margin
+        )
+        return Report(
+            "distill",
+            numbers={
+                "success": result.numbers(),
+                "teacher_success": reference.numbers(),
+                "loss": run.loss,
+                "env_steps": run.env_steps,
+            },
+            artifacts={"policy": path.name, "student": path.name},
+            gate=Gate(
+                name="non-inferior to the teacher",
+                passed=test.noninferior,
+                detail=f"difference {test.difference:+.1%} [{test.interval.low:+.1%},"
+                f" {test.interval.high:+.1%}], margin −{self.cfg.margin:.1%}",
+            ),
+            files=record_video(context, student, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
+        )
+
+
+class _Run:
+    """The rounds and all of their state; a checkpoint is taken after each."""
+
+    def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
+        self.cfg, self.context, self.teacher = cfg, context, teacher
+        self.trainer = Supervised(cfg.optim, student_of(teacher), cfg.rounds * cfg.steps)
+        self.generator = make_generator("distill", context.seed)
+        self.series = CheckpointSeries(context.directory / "ckpt")
+        self.log = MetricsLogger(context.directory / "metrics.jsonl")
+        self.visited: dict[str, Tensor] = {}
+        self.round, self.env_steps, self.loss = 0, 0, float("nan")
+        if (state := self.series.load_latest()) is not None:
+            self._restore(state)
+        self.log.truncate_after(self.trainer.done)
+
+    def train(self) -> None:
+        """The rounds that are left."""
+        total = self.cfg.rounds * self.cfg.steps
+        with Progress(total, "distil", "steps") as progress:
+            while self.round < self.cfg.rounds:
+                self._visit()
+                for _ in range(self.cfg.steps):
+                    self._regress()
+                    if self.trainer.done % 100 == 0:
+                        self.log.log({"step": self.trainer.done, "loss": self.loss})
+                        progress.update(self.trainer.done, loss=self.loss)
+                self.round += 1
+                self.series.save(self.round, self._state())
+
+    @torch.no_grad()
+    def _visit(self) -> None:
+        """Add the states that this round's policy visits."""
+        policy = self.teacher if self.round == 0 else self.trainer.ema.module
+        assert isinstance(policy, DenoisingPolicy)
+        env = ChunkEnv(
+            self.context.experiment.make_env(self.cfg.num_envs),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=1.0,
+        )
+        obs = env.reset(derive("distill", self.context.seed, self.round))
+        seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
+        for _ in range(self.cfg.decisions):
+            seen.append(obs)
+            step = env.step(policy.act(obs, self.generator))
+            self.env_steps += int(step.num_exec.sum())
+            obs = step.obs
+        env.close()
+        self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
+
+    def _regress(self) -> None:
+        size = len(next(iter(self.visited.values())))
+        pick = torch.randint(size, (self.cfg.batch,), generator=self.generator)
+        obs = {name: rows[pick] for name, rows in self.visited.items()}
+        student = self.trainer.policy
+        loss = self.trainer.step(same_noise_loss(student, self.teacher, obs, self.generator))
+        self.loss = loss if self.loss != self.loss else 0.98 * self.loss + 0.02 * loss
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "trainer": self.trainer.state_dict(),
+            "generator": self.generator.get_state(),
+            "visited": self.visited,
+            "round": self.round,
+            "env_steps": self.env_steps,
+            "loss": self.loss,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.trainer.load_state_dict(state["trainer"])
+        self.generator.set_state(state["generator"])
+        self.visited, self.round = state["visited"], state["round"]
+        self.env_steps, self.loss = state["env_steps"], state["loss"]

@@ -1,0 +1,135 @@
+"""Stage ``export``: the newest policy becomes a bundle, or nothing does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.export.build import Evidence, build_bundle
+from robo_rl.export.manifest import GateRecord, Latency, Manifest, Measured
+from robo_rl.export.onnx import contract_of
+from robo_rl.export.parity import MIN_ROWS, as_act, policy_latency
+from robo_rl.export.session import Session
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import make_generator
+from robo_rl.train.policies import load_policy
+from robo_rl.train.stage import Context, Gate, Report
+
+
+class Export:
+    """Exports with proof: numeric, closed-loop and latency parity; see ``build_bundle``.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Number of queries that are timed."""
+
+        latency_calls: int = Field(default=1000, ge=100)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Write the bundle.
+
+        Raises:
+            GateError: A proof failed; no bundle was written.
+        """
+        policy = load_policy(context.artifact("policy"))
+        store = ZarrStore.open(context.artifact("dataset"))
+        obs = _observations(store, policy)
+        result = context.evaluate(policy.act, "torch")
+
+        def closed_loop(session: Session) -> tuple[int, int]:
+            graph = context.evaluate(as_act(session), "bundle")
+            return int(graph.success.sum()), len(graph.success)
+
+        bundle = build_bundle(
+            policy,
+            context.directory / "bundle",
+            contract=self._contract(context, policy),
+            evidence=self._evidence(context, store, obs),
+            obs=obs,
+            closed_loop=closed_loop,
+            policy_score=(int(result.success.sum()), len(result.success)),
+            generator=make_generator("parity", context.seed),
+            latency_calls=self.cfg.latency_calls,
+        )
+        return _report(bundle.manifest)
+
+    def _contract(self, context: Context, policy: DenoisingPolicy) -> Any:
+        task = context.experiment.task
+        return contract_of(
+            policy,
+            name=context.experiment.policy.name,
+            robot=task.build().robot.name if task is not None else "",
+            task=task.name if task is not None else context.experiment.env.name,
+        )
+
+    def _evidence(self, context: Context, store: ZarrStore, obs: dict[str, Tensor]) -> Evidence:
+        gates = [
+            GateRecord(**report.gate.model_dump())
+            for _, report in context.earlier
+            if report.gate is not None
+        ]
+        measured = {
+            f"{report.stage}.{name}": Measured(**number)
+            for _, report in context.earlier
+            for name, number in report.numbers.items()
+            if isinstance(number, dict) and "value" in number
+        }
+        return Evidence(
+            dataset=store.digest(),
+            config=context.experiment.model_dump(mode="json"),
+            gates=tuple(gates),
+            evaluation=measured,
+            latency=self._teacher_latency(context, obs),
+        )
+
+    def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, Latency]:
+        """Latency of the policy that was distilled, if any, to compare with."""
+        if not any("teacher" in report.artifacts for _, report in context.earlier):
+            return {}
+        teacher = load_policy(context.artifact("teacher"))
+        return {"teacher": policy_latency(teacher, obs, calls=self.cfg.latency_calls)}
+
+
+def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:
+    """All of the dataset's observations; a small dataset's again and again, under other noise."""
+    data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
+    return data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
+
+
+def _report(manifest: Manifest) -> Report:
+    latency = {
+        f"{name}_{level}": getattr(times, f"{level}_us")
+        for name, times in manifest.latency.items()
+        for level in ("p50", "p99")
+    }
+    loop, gate = manifest.closed_loop, manifest.gates[-1]
+    return Report(
+        "export",
+        numbers={
+            "max_abs_difference": manifest.numeric.max_abs,
+            "compared_rows": manifest.numeric.rows,
+            "closed_loop_success": {"value": loop.success, "n": loop.episodes, "unit": "1"},
+            "torch_success": {
+                "value": loop.policy_success,
+                "low": loop.low,
+                "high": loop.high,
+                "n": loop.policy_episodes,
+                "unit": "1",
+            },
+            "latency_us": latency,
+        },
+        artifacts={"bundle": "bundle"},
+        gate=Gate(name=gate.name, passed=gate.passed, detail=gate.detail),
+    )

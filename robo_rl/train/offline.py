@@ -1,0 +1,98 @@
+"""Stage ``bc``: a policy is cloned from the dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.bc import Supervised
+from robo_rl.config import ConfigModel
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import derive, make_generator
+from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.policies import save_policy
+from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.video import record_video
+
+
+class CloneBehaviour:
+    """Fits the experiment's policy to the newest dataset; the averaged weights are the result.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out."""
+
+        steps: int = Field(default=4000, ge=1)
+        batch: int = Field(default=256, ge=1)
+        only_success: bool = True
+        modes: dict[str, str] = {}
+        checkpoint_every: int = Field(default=1000, ge=1)
+        optim: Supervised.Config = Supervised.Config()
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Train what is left to train, evaluate, and keep the policy."""
+        store = ZarrStore.open(context.artifact("dataset"))
+        component = context.experiment.policy
+        data = WindowDataset(
+            store,
+            obs_horizon=component.cfg.obs_horizon,
+            horizon=component.cfg.horizon,
+            only_success=self.cfg.only_success,
+        )
+        torch.manual_seed(derive("init", context.seed))
+        policy: DenoisingPolicy = component.build(
+            store.obs_spec, store.act_spec, Normalizer.from_stats(data.stats(), self.cfg.modes)
+        )
+        trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
+        loss = self._train(context.directory, trainer, data, context.seed)
+        best = trainer.ema.module
+        assert isinstance(best, DenoisingPolicy)
+        path = save_policy(context.directory / "policy", best, component.name)
+        result = context.evaluate(best.act, "bc")
+        low = result.interval.low
+        return Report(
+            "bc",
+            numbers={"success": result.numbers(), "loss": loss, "gradient_steps": self.cfg.steps},
+            artifacts={"policy": path.name, "bc_policy": path.name},
+            gate=Gate(
+                name="learnt",
+                passed=bool(result.success.any()),
+                detail=f"success {result.rate:.1%} (≥ {low:.1%}); at least one episode must",
+            ),
+            files=record_video(context, best, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
+        )
+
+    def _train(self, directory: Path, trainer: Supervised, data: WindowDataset, seed: int) -> float:
+        generator = make_generator("bc", seed)
+        series = CheckpointSeries(directory / "ckpt")
+        if (state := series.load_latest()) is not None:
+            trainer.load_state_dict(state["trainer"])
+            generator.set_state(state["generator"])
+        log = MetricsLogger(directory / "metrics.jsonl")
+        log.truncate_after(trainer.done)
+        mean = float("nan")
+        with Progress(self.cfg.steps, "clone", "steps") as progress:
+            while trainer.done < self.cfg.steps:
+                batch = data.sample(self.cfg.batch, generator)
+                loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
+                mean = loss if mean != mean else 0.98 * mean + 0.02 * loss
+                if trainer.done % 100 == 0:
+                    log.log({"step": trainer.done, "loss": mean})
+                    progress.update(trainer.done, loss=mean)
+                if trainer.done % self.cfg.checkpoint_every == 0:
+                    state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
+                    series.save(trainer.done, state | {"mean": mean})
+        return mean

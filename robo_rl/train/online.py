@@ -1,0 +1,172 @@
+"""Stage ``online``: PPO inside the denoising process, in a parallel env."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.ppo import Ppo
+from robo_rl.algo.ratio import RatioMode
+from robo_rl.config import ConfigModel
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import derive, make_generator
+from robo_rl.stats import paired_noninferiority
+from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.rollouts import Collector
+from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.video import record_video
+
+
+class FineTune:
+    """Fine-tunes the newest policy by PPO until its budget is spent or training success is enough.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Budget and batch.
+
+        ``decisions`` are chunks per env and update. With ``stop_success`` the run ends early once
+        that share of the training episodes (under exploration noise) of the last ``stop_window``
+        updates succeeds. ``margin``: how much worse than before RL the result may be.
+        """
+
+        num_envs: int = Field(default=256, ge=1)
+        decisions: int = Field(default=10, ge=1)
+        updates: int = Field(default=100, ge=1)
+        stop_success: float = Field(default=1.01, gt=0.0)
+        stop_window: int = Field(default=5, ge=1)
+        checkpoint_every: int = Field(default=10, ge=1)
+        margin: float = Field(default=0.0, ge=0.0, lt=1.0)
+        ppo: Ppo.Config = Ppo.Config()
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Train what is left to train, evaluate, and keep the policy."""
+        before = load_policy(context.artifact("policy"))
+        run = _Run(self.cfg, context, load_policy(context.artifact("policy")))
+        run.train()
+        path = save_policy(
+            context.directory / "policy", run.policy, context.experiment.policy.name
+        )
+        after = context.evaluate(run.policy.act, "after RL")
+        reference = context.evaluate(before.act, "before RL")
+        test = paired_noninferiority(
+            after.success.numpy(), reference.success.numpy(), self.cfg.margin
+        )
+        return Report(
+            "online",
+            numbers={
+                "success": after.numbers(),
+                "success_before": reference.numbers(),
+                "env_steps": run.collector.env_steps,
+                "updates": run.ppo.updates,
+                "rollbacks": run.ppo.guard.rollbacks,
+            },
+            artifacts={"policy": path.name, "teacher": path.name},
+            gate=Gate(
+                name="no worse than before",
+                passed=test.noninferior,
+                detail=f"difference {test.difference:+.1%}"
+                f" [{test.interval.low:+.1%}, {test.interval.high:+.1%}]",
+            ),
+            files=record_video(context, run.policy, "rollout.mp4"),
+            curves={
+                "success": {"x": "env_steps", "y": "success"},
+                "return": {"x": "env_steps", "y": "rew_per_step"},
+                "kl": {"x": "env_steps", "y": "kl"},
+            },
+        )
+
+
+class _Run:
+    """The loop and all of its state."""
+
+    def __init__(self, cfg: FineTune.Config, context: Context, policy: DenoisingPolicy) -> None:
+        self.cfg, self.policy, seed = cfg, policy, context.seed
+        if policy.cfg.finetune_steps:
+            policy.anchor()
+        torch.manual_seed(derive("critic", seed))
+        self.ppo = Ppo(cfg.ppo, policy, cfg.num_envs, make_generator("minibatch", seed))
+        env = ChunkEnv(
+            context.experiment.make_env(cfg.num_envs),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=context.experiment.gamma,
+        )
+        one_step = cfg.ppo.ratio is RatioMode.ONE_STEP
+        self.collector = Collector(env, make_generator("explore", seed), one_step=one_step)
+        self.series = CheckpointSeries(context.directory / "ckpt")
+        self.log = MetricsLogger(context.directory / "metrics.jsonl")
+        self.recent: list[float] = []
+        self.enough = False
+        self._resume(derive("online", seed))
+
+    def train(self) -> None:
+        """Update until the budget is spent or success is enough; checkpoints on the way."""
+        with Progress(self.cfg.updates, "fine-tune", "updates") as progress:
+            while self.ppo.updates < self.cfg.updates and not self.enough:
+                metrics = self._update()
+                self.log.log(metrics)
+                progress.update(
+                    self.ppo.updates,
+                    success=metrics["success"],
+                    kl=metrics.get("kl", 0.0),
+                    env_steps=self.collector.env_steps,
+                )
+                if self.ppo.updates % self.cfg.checkpoint_every == 0 or self.enough:
+                    self.series.save(self.ppo.updates, self._state())
+        self.collector.env.close()
+
+    def _update(self) -> dict[str, float]:
+        start = time.perf_counter()
+        rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
+        collected = time.perf_counter()
+        if stats["episodes"]:
+            self._watch(stats["success"])
+            if self.ppo.guard_success(stats["success"]):  # the block was another policy's
+                rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
+        metrics = self.ppo.update(rollout)
+        ended = time.perf_counter()
+        return {
+            "step": self.ppo.updates,
+            "env_steps": self.collector.env_steps,
+            **stats,
+            **metrics,
+            "collect_s": collected - start,
+            "update_s": ended - collected,
+        }
+
+    def _watch(self, success: float) -> None:
+        self.recent = [*self.recent, success][-self.cfg.stop_window :]
+        full = len(self.recent) == self.cfg.stop_window
+        self.enough = full and sum(self.recent) / len(self.recent) >= self.cfg.stop_success
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "ppo": self.ppo.state_dict(),
+            "minibatch": self.ppo.generator.get_state(),
+            "collector": self.collector.state_dict(),
+            "recent": self.recent,
+            "enough": self.enough,
+        }
+
+    def _resume(self, seed: int) -> None:
+        state = self.series.load_latest()
+        if state is None:
+            self.collector.start(seed)
+        else:
+            self.ppo.load_state_dict(state["ppo"])
+            self.ppo.generator.set_state(state["minibatch"])
+            self.collector.load_state_dict(state["collector"])
+            self.recent, self.enough = state["recent"], state["enough"]
+        self.log.truncate_after(self.ppo.updates)

@@ -1,0 +1,55 @@
+"""Evaluating again what a run left behind: a stage's policy, or a bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robo_rl.config import compose, validate
+from robo_rl.errors import CheckpointError
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import MANIFEST_FILE
+from robo_rl.export.parity import as_act
+from robo_rl.train.evaluate import Act, EvalResult
+from robo_rl.train.policies import load_policy
+from robo_rl.train.stage import Context, Experiment, Report
+
+
+def evaluate_path(
+    path: Path, *, episodes: int | None = None, seed: int | None = None
+) -> EvalResult:
+    """Evaluate under the protocol of the run that made it.
+
+    Args:
+        path: A stage's directory, or a bundle.
+        episodes: Instead of the protocol's; the hash changes with it.
+        seed: Likewise.
+
+    Raises:
+        CheckpointError: Neither a bundle nor a stage that made a policy.
+    """
+    act, experiment = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
+    changes = {"episodes": episodes, "seed": seed}
+    protocol = experiment.eval.model_copy(
+        update={name: value for name, value in changes.items() if value is not None}
+    )
+    experiment = experiment.model_copy(update={"eval": protocol})
+    return Context(experiment, path, []).evaluate(act, path.name)
+
+
+def _bundle(path: Path) -> tuple[Act, Experiment]:
+    bundle = Bundle.load(path)
+    experiment = validate(bundle.manifest.config, Experiment)
+    return as_act(bundle.session()), experiment
+
+
+def _stage(path: Path) -> tuple[Act, Experiment]:
+    report = Report.read(path)
+    if report is None or "policy" not in report.artifacts:
+        raise CheckpointError(
+            "holds no policy",
+            where=path,
+            expected="a finished stage's directory, or a bundle",
+            hint="robo-rl run writes both under runs/<name>/",
+        )
+    experiment = validate(compose(str(path.parent / "config.yaml"), ()), Experiment)
+    return load_policy(path / report.artifacts["policy"]).act, experiment

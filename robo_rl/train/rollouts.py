@@ -1,0 +1,92 @@
+"""Collecting blocks of decisions with an exploring policy.
+
+Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Chain
+
+
+class Collector:
+    """Steps a policy through an env and keeps what PPO needs; counts episodes.
+
+    Args:
+        env: Where to act.
+        generator: Source of the policy's noise.
+        one_step: Chains with one stochastic step each (see ``draw_chain``).
+    """
+
+    def __init__(self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool) -> None:
+        self.env, self.generator, self.one_step = env, generator, one_step
+        self.env_steps = 0
+        self.obs: dict[str, Tensor] = {}
+        self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
+
+    def start(self, seed: int) -> None:
+        """Begin new episodes everywhere."""
+        self.obs = self.env.reset(seed)
+
+    @torch.no_grad()
+    def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
+        """T decisions in every env.
+
+        Returns:
+            The block, and metrics of the episodes that ended in it: ``episodes``, ``success``
+            (their share that succeeded at any step), ``rew_per_step`` and what the env counts.
+        """
+        builder, ended, good = RolloutBuilder(), 0, 0
+        dropped = 0.0
+        for _ in range(decisions):
+            chain = policy.sample(self.obs, self.generator, one_step=self.one_step)
+            step = self.env.step(policy.to_env(chain.act))
+            builder.add(self.obs, step.next_obs, _columns(chain, step))
+            self.succeeded |= step.metrics["success"] > 0
+            over = step.terminated | step.truncated
+            ended, good = ended + int(over.sum()), good + int((over & self.succeeded).sum())
+            self.succeeded &= ~over
+            dropped += float((~step.valid).sum())
+            self.obs = step.obs
+        rollout = builder.finish(self.obs)
+        self.env_steps += int(rollout.num_exec.sum())
+        stats = {"episodes": float(ended), "success": good / max(ended, 1), "dropped": dropped}
+        stats["rew_per_step"] = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
+        return rollout, stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints: env, policy noise, counters."""
+        return {
+            "env": self.env.snapshot(),
+            "generator": self.generator.get_state(),
+            "env_steps": self.env_steps,
+            "succeeded": self.succeeded,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        self.obs = self.env.restore(state["env"])
+        self.generator.set_state(state["generator"])
+        self.env_steps, self.succeeded = state["env_steps"], state["succeeded"]
+
+
+def _columns(chain: Chain, step: Any) -> dict[str, Tensor]:
+    mask = executed(step.num_exec, chain.x.shape[2])[:, None]
+    columns = {
+        "x": chain.x,
+        "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
+        "rew": step.rew,
+        "terminated": step.terminated,
+        "truncated": step.truncated,
+        "valid": step.valid,
+        "discount": step.discount,
+        "num_exec": step.num_exec,
+    }
+    return columns if chain.k_star is None else columns | {"k_star": chain.k_star}

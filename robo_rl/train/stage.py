@@ -1,0 +1,194 @@
+"""What a stage of a pipeline is, what it is given, and the report that it leaves behind.
+
+``runs/<name>/<NN-stage>/`` holds a stage's checkpoints, ``metrics.jsonl`` and ``report.json``; the
+report names the artifacts (dataset, policy, bundle) that later stages take up.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Protocol, cast
+
+from pydantic import BeforeValidator, Field
+
+from robo_rl.config import ConfigModel, digest
+from robo_rl.durable import write_file
+from robo_rl.env.base import VecEnv
+from robo_rl.errors import DataError, GateError
+from robo_rl.registry import Component, component
+from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
+from robo_rl.train.logger import Progress
+
+REPORT = "report.json"
+
+
+def _named(stages: Any) -> Any:
+    """A stage is called by its label unless it says otherwise: ``bc: {steps: 100}``."""
+    if not isinstance(stages, dict):
+        return stages
+    labelled = cast("dict[str, Any]", stages)
+    return {
+        label: {"name": label, **cast("dict[str, Any]", fields or {})}
+        if fields is None or isinstance(fields, dict)
+        else fields
+        for label, fields in labelled.items()
+    }
+
+
+Stages = Annotated[
+    dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)
+]
+"""Label → stage, in the order in which they run."""
+
+
+class Experiment(ConfigModel):
+    """A staged experiment: what ``robo-rl run`` takes.
+
+    ``stages`` run in the order in which they are written; a stage that comes twice has a label and
+    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the reason is kept down
+    to the bundle.
+    """
+
+    name: str
+    seed: int = 0
+    task: Annotated[Component, component("tasks")] | None = None
+    env: Annotated[Component, component("envs")] = Field(default="sim")
+    policy: Annotated[Component, component("policies")]
+    gamma: float = Field(default=0.99, gt=0.0, le=1.0)
+    eval: EvalProtocol = EvalProtocol()
+    stages: Stages = Field(min_length=1)
+    waive: dict[str, str] = {}
+
+    def make_env(self, num_envs: int) -> VecEnv:
+        """The env of single steps; a task is handed to an env that runs tasks."""
+        task = () if self.task is None else (self.task.build(),)
+        return self.env.build(*task, num_envs)
+
+    def world(self) -> dict[str, Any]:
+        """What fixes the world, for protocol hashes and bundles."""
+        return self.model_dump(mode="json", include={"task", "env"})
+
+
+class Gate(ConfigModel):
+    """Whether a stage's result may be built upon."""
+
+    name: str
+    passed: bool
+    detail: str
+    waiver: str | None = None
+
+
+@dataclass
+class Report:
+    """What a stage has to show.
+
+    Args:
+        stage: Its name.
+        numbers: Name → number, or value with low, high, n, unit and protocol.
+        artifacts: Kind → path relative to the stage's directory.
+        gate: None where there is nothing to pass.
+        files: Pictures and videos for the page, relative.
+        curves: Figures of ``metrics.jsonl``: name → {x, y}.
+    """
+
+    stage: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    gate: Gate | None = None
+    files: dict[str, str] = field(default_factory=dict)
+    curves: dict[str, dict[str, str]] = field(default_factory=dict)
+    seconds: float = 0.0
+    digest: str = ""
+
+    @property
+    def status(self) -> str:
+        """``passed``, ``waived`` or ``failed``."""
+        if self.gate is None or self.gate.passed:
+            return "passed"
+        return "waived" if self.gate.waiver else "failed"
+
+    def write(self, directory: Path) -> None:
+        """Commit: the stage counts as done once this file is there."""
+        body = {**self.__dict__, "status": self.status}
+        body["gate"] = None if self.gate is None else self.gate.model_dump()
+        write_file(directory / REPORT, json.dumps(body, indent=1).encode())
+
+    @classmethod
+    def read(cls, directory: Path) -> Report | None:
+        """The report of a stage that is done, None of one that is not."""
+        path = directory / REPORT
+        if not path.exists():
+            return None
+        try:
+            body = json.loads(path.read_text())
+            gate = body.pop("gate")
+            del body["status"]
+            return cls(**body, gate=None if gate is None else Gate(**gate))
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                "not a stage report", where=path, found=str(error), hint="delete it to run again"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a stage is given.
+
+    Args:
+        experiment: The whole of it.
+        directory: The stage's own.
+        earlier: Reports of the stages before it with their directories, in order.
+    """
+
+    experiment: Experiment
+    directory: Path
+    earlier: list[tuple[Path, Report]]
+
+    @property
+    def seed(self) -> int:
+        """The experiment's seed."""
+        return self.experiment.seed
+
+    def artifact(self, kind: str) -> Path:
+        """The newest artifact of a kind.
+
+        Raises:
+            GateError: No earlier stage made one.
+        """
+        for directory, report in reversed(self.earlier):
+            if kind in report.artifacts:
+                return directory / report.artifacts[kind]
+        raise GateError(f"no earlier stage made a {kind}", hint="put one before this stage")
+
+    def evaluate(self, act: Act, label: str) -> EvalResult:
+        """Evaluate a policy under the experiment's protocol, with a progress line."""
+        protocol, cfg = self.experiment.eval, self.experiment.policy.cfg
+        with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
+            return evaluate(
+                act,
+                self.experiment.make_env,
+                protocol,
+                obs_horizon=cfg.obs_horizon,
+                exec_horizon=cfg.exec_horizon,
+                protocol_hash=protocol_digest(
+                    protocol, self.experiment.world(), cfg.exec_horizon
+                ),
+                progress=progress.update,
+            )
+
+
+class Stage(Protocol):
+    """One stage; built with its own ``Config``, resumes by itself from what is in its directory."""
+
+    def run(self, context: Context) -> Report:
+        """Do the work, or the rest of it, and say what came out."""
+        ...
+
+
+def stage_digest(experiment: Experiment, index: int) -> str:
+    """Hash of all that a stage's result depends on: the experiment up to it, its gates left out."""
+    body = experiment.model_dump(mode="json", exclude={"waive", "stages", "name"})
+    stages = list(experiment.model_dump(mode="json")["stages"].items())
+    return digest({"experiment": body, "stages": stages[: index + 1]})

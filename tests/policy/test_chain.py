@@ -1,0 +1,105 @@
+"""Draw and score come from one kernel: replayed log-probabilities equal the rollout's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from small_policies import SAMPLERS, make_obs, make_policy
+
+from robo_rl.policy.chain import Kernel
+
+ROWS = 16
+
+
+@pytest.mark.parametrize("num_steps", [1, 4, 5, 10, 20])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_replayed_log_prob_equals_rollout_log_prob_in_any_order(sampler, num_steps, generator):
+    policy, obs = make_policy(sampler, num_steps), make_obs(ROWS)
+    with torch.no_grad():
+        chain = policy.sample(obs, generator)
+    steps = policy.trainable_steps.nonzero().flatten()
+    row, k = (pair.flatten() for pair in torch.meshgrid(torch.arange(ROWS), steps, indexing="ij"))
+    order = torch.randperm(len(row), generator=generator)
+    row, k = row[order], k[order]
+    again = policy.log_prob(
+        {name: o[row] for name, o in obs.items()}, k, chain.x[row, k], chain.x[row, k + 1]
+    )
+    torch.testing.assert_close(again, chain.log_prob[row, k], rtol=0, atol=1e-10)
+    assert chain.act.shape == (ROWS, 3, 2)
+
+
+@pytest.mark.parametrize("sampler", ["ddim", "flow_sde", "flow_cps", "flow_noise"])
+def test_one_step_chains_are_random_at_k_star_alone(sampler, generator):
+    policy, obs = make_policy(sampler, 5), make_obs(200)
+    with torch.no_grad():
+        chain = policy.sample(obs, generator, one_step=True)
+    assert chain.k_star is not None
+    scored = chain.log_prob.abs().sum(dim=(2, 3)) > 0
+    assert torch.equal(scored.sum(1), torch.ones(200, dtype=torch.int64))
+    assert torch.equal(scored.int().argmax(1), chain.k_star)
+    drawn = set(chain.k_star.tolist())
+    assert drawn == set(policy.trainable_steps.nonzero().flatten().tolist())
+
+
+def test_kernel_log_prob_is_the_normal_density():
+    kernel = Kernel(torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[0.5, 2.0]]]))
+    got = kernel.log_prob(torch.tensor([[[1.5, 0.0]]]))
+    # −½·1² − ln 0.5 − ln √2π and −½·1² − ln 2 − ln √2π
+    half_log_2pi = 0.5 * math.log(2 * math.pi)
+    want = torch.tensor([[[-0.5 + math.log(2) - half_log_2pi, -0.5 - math.log(2) - half_log_2pi]]])
+    torch.testing.assert_close(got, want)
+
+
+def test_kernel_kl_equals_monte_carlo(generator):
+    ours = Kernel(torch.tensor([[[0.3]]]), torch.tensor([[[0.5]]]))
+    theirs = Kernel(torch.tensor([[[-0.1]]]), torch.tensor([[[0.8]]]))
+    wide = Kernel(ours.mean.expand(400_000, 1, 1), ours.std)
+    x = wide.sample(generator)
+    estimate = (wide.log_prob(x) - theirs.log_prob(x)).mean()
+    assert abs(float(ours.kl(theirs)) - float(estimate)) < 0.005
+
+
+def test_deterministic_steps_have_no_density_and_no_gradient(generator):
+    mean = torch.zeros(2, 1, 1, requires_grad=True)
+    kernel = Kernel(mean, torch.zeros(1))
+    score = kernel.log_prob(kernel.sample(generator) + 1.0)
+    assert float(score.detach().abs().sum()) == 0.0
+    score.sum().backward()
+    assert mean.grad is not None
+    assert float(mean.grad.abs().sum()) == 0.0
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.8])
+def test_correlated_density_is_the_multivariate_normal_of_every_prefix(rho, generator):
+    horizon, std = 4, torch.tensor([0.5, 1.0, 2.0, 0.7]).view(1, -1, 1).double()
+    kernel = Kernel(torch.randn(1, horizon, 1, generator=generator).double(), std, rho)
+    x = kernel.sample(generator)
+    lags = torch.arange(horizon)
+    cov = rho ** (lags[:, None] - lags).abs().double() * std.flatten() * std.view(-1, 1)
+    score = kernel.log_prob(x).flatten()
+    for n in range(1, horizon + 1):
+        law = torch.distributions.MultivariateNormal(kernel.mean.flatten()[:n], cov[:n, :n])
+        assert float(score[:n].sum()) == pytest.approx(float(law.log_prob(x.flatten()[:n])))
+
+
+def test_correlated_noise_keeps_its_std_and_has_its_correlation(generator):
+    kernel = Kernel(torch.zeros(200_000, 3, 1), torch.full((1, 1, 1), 0.3), 0.8)
+    cov = torch.cov(kernel.sample(generator)[..., 0].T)
+    want = 0.09 * torch.tensor([[1.0, 0.8, 0.64], [0.8, 1.0, 0.8], [0.64, 0.8, 1.0]])
+    assert float((cov - want).abs().max()) < 0.002
+
+
+def test_correlated_kl_is_the_multivariate_normals(generator):
+    horizon, rho = 3, 0.7
+    lags = torch.arange(horizon)
+    corr = rho ** (lags[:, None] - lags).abs().double()
+    laws, kernels = [], []
+    for _ in range(2):
+        mean = torch.randn(horizon, generator=generator).double()
+        std = 0.5 + torch.rand(horizon, generator=generator).double()
+        laws.append(torch.distributions.MultivariateNormal(mean, corr * std * std[:, None]))
+        kernels.append(Kernel(mean.view(1, -1, 1), std.view(1, -1, 1), rho))
+    want = torch.distributions.kl_divergence(*laws)
+    assert float(kernels[0].kl(kernels[1]).sum()) == pytest.approx(float(want))

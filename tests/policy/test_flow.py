@@ -1,0 +1,104 @@
+"""Flow samplers on data whose flow is known in closed form.
+
+For actions ~ N(0, s²) the velocity at (x, t) is x·(t·s² − (1−t))/(t²s² + (1−t)²), so that the
+samplers can be tested without a network.
+"""
+
+from __future__ import annotations
+
+import torch
+from small_policies import make_obs, make_policy
+from torch import Tensor
+
+from robo_rl.policy.chain import Prediction, Sampler, draw_chain
+from robo_rl.policy.flow import FlowCps, FlowNoise, FlowOde, FlowSde
+
+STD = 0.4
+
+
+def velocity(x: Tensor, t: float) -> Tensor:
+    return x * (t * STD**2 - (1 - t)) / (t**2 * STD**2 + (1 - t) ** 2)
+
+
+def final_std(sampler: Sampler, rows: int = 40_000) -> float:
+    generator = torch.Generator().manual_seed(0)
+    start = sampler.start((rows, 1, 1), generator).double()
+    times = sampler.times.tolist()
+
+    def predict(k: int, x: Tensor) -> Prediction:
+        return Prediction(velocity(x, times[k]))
+
+    return float(draw_chain(sampler, predict, start, generator).act.std())
+
+
+def test_ode_carries_noise_to_the_data():
+    assert abs(final_std(FlowOde(FlowOde.Config(), 400)) - STD) < 0.01
+
+
+def test_sde_keeps_the_marginals_of_the_flow():
+    sampler = FlowSde(FlowSde.Config(level=0.5), 400)
+    # std error of a std over 40,000 draws is 0.4 %; discretisation adds about 1e-3
+    assert abs(final_std(sampler) - STD) < 0.01
+
+
+def test_cps_keeps_the_marginals_of_the_flow():
+    # At few steps CPS, like the ODE, shrinks; at many the noise that is renewed accumulates to the
+    # flow's own law only for small levels.
+    assert abs(final_std(FlowCps(FlowCps.Config(level=0.05), 200)) - STD) < 0.02
+
+
+def test_cps_step_replaces_noise_by_as_much_noise(generator):
+    """On pure noise (no action in it) the next noise level is exactly 1 − t'."""
+    sampler = FlowCps(FlowCps.Config(level=0.7), 5)
+    x = torch.randn(200_000, 1, 1, generator=generator, dtype=torch.float64)
+    k = torch.zeros(len(x), dtype=torch.int64)
+    kernel = sampler.kernel(k, x, Prediction(-x))  # velocity = act − noise with act = 0
+    assert abs(float(kernel.sample(generator).std()) - 0.8) < 0.005
+
+
+def test_sde_without_noise_would_be_the_ode():
+    sde, ode = FlowSde(FlowSde.Config(level=1e-9), 7), FlowOde(FlowOde.Config(), 7)
+    x, k = torch.randn(7, 2, 3, dtype=torch.float64), torch.arange(7)
+    vel = torch.randn_like(x)
+    gap = sde.kernel(k, x, Prediction(vel)).mean - ode.kernel(k, x, Prediction(vel)).mean
+    assert float(gap.abs().max()) < 1e-12
+
+
+def test_sde_step_std_is_the_published_formula():
+    # K = 4, a = 0.5: σ·√dt with t floored at 1/4 is 0.5·√3·0.5 at k = 0, 1; then √1 and √(1/3)
+    sampler = FlowSde(FlowSde.Config(level=0.5), 4)
+    x, k = torch.zeros(4, 1, 1, dtype=torch.float64), torch.arange(4)
+    std = sampler.kernel(k, x, Prediction(x)).std.flatten()
+    want = 0.25 * torch.tensor([3.0, 3.0, 1.0, 1.0 / 3.0], dtype=torch.float64).sqrt()
+    torch.testing.assert_close(std, want)
+
+
+def test_learnt_noise_stays_between_its_bounds():
+    sampler = FlowNoise(FlowNoise.Config(std_min=0.05, std_max=0.2), 4)
+    x, k = torch.zeros(3, 1, 1), torch.zeros(3, dtype=torch.int64)
+    raw = torch.tensor([-50.0, 0.0, 50.0]).view(3, 1, 1)
+    std = sampler.kernel(k, x, Prediction(x, raw)).std.flatten()
+    torch.testing.assert_close(std, torch.tensor([0.05, 0.1, 0.2]))  # geometric middle
+
+
+def test_evaluation_runs_the_ode_whatever_explores():
+    obs, noise = make_obs(8), torch.randn(8, 3, 2, dtype=torch.float64)
+    acts = [
+        make_policy(sampler, 5).decode(obs, noise)
+        for sampler in ("flow_sde", "flow_cps", "flow_noise")
+    ]
+    torch.testing.assert_close(acts[0], acts[1])
+    torch.testing.assert_close(acts[0], acts[2])
+
+
+def test_finetune_steps_leave_the_early_steps_as_they_were(generator):
+    policy, obs = make_policy("flow_noise", 4, finetune_steps=2), make_obs(4)
+    policy.anchor()
+    before = policy.sample(obs, generator.manual_seed(1)).x
+    with torch.no_grad():
+        for parameter in policy.net.parameters():
+            parameter.add_(0.1)
+    after = policy.sample(obs, generator.manual_seed(1)).x
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.equal(before[:, 3:], after[:, 3:])
+    assert policy.trainable_steps.tolist() == [False, False, True, True]

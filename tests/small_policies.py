@@ -1,0 +1,48 @@
+"""Small policies of every family over a made-up world, in float64 where exactness is tested."""
+
+from __future__ import annotations
+
+import torch
+
+from robo_rl.data.normalize import Normalizer
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import component
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+
+OBS = ObsSpec(items={"pos": TensorSpec(shape=(3,)), "goal": TensorSpec(shape=(2,))})
+ACT = ActSpec(shape=(2,), rate_hz=20.0, low=(-1.0, -1.0), high=(1.0, 1.0))
+
+SAMPLERS = {
+    "gaussian": {"name": "gaussian"},
+    "ddpm": {"name": "ddpm"},
+    "ddim": {"name": "ddim", "train_steps": 20},
+    "flow_sde": {"name": "flow_sde"},
+    "flow_cps": {"name": "flow_cps"},
+    "flow_noise": {"name": "flow_noise"},
+}
+FAMILY = {"gaussian": "gaussian", "ddpm": "diffusion", "ddim": "diffusion"}
+
+
+def make_policy(sampler: str, num_steps: int, **fields: object) -> DenoisingPolicy:
+    torch.manual_seed(0)
+    settings = {
+        "name": FAMILY.get(sampler, "flow"),
+        "sampler": SAMPLERS[sampler],
+        "num_steps": 1 if sampler == "gaussian" else num_steps,
+        "horizon": 3,
+        "exec_horizon": 2,
+        "net": {"name": "mlp", "width": 32, "depth": 1},
+        **fields,
+    }
+    normalizer = Normalizer.identity(OBS, ACT)
+    return component("policies").make(settings).build(OBS, ACT, normalizer).double()
+
+
+def make_obs(rows: int, seed: int = 0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(rows, 1, *spec.shape, generator=generator, dtype=torch.float64)
+        for name, spec in OBS.items.items()
+    }
+
+
