@@ -1,3 +1,3 @@
-"""Reinforcement learning for generative robot policies, from demonstrations to a verified deployable policy."""
+"""Generative robot policies, from demonstrations to a verified deployable policy."""
 
 __version__ = "0.1.0"

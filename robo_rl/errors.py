@@ -1,4 +1,4 @@
-"""The typed errors a user can meet: each names the place, what was expected, what was found and what to do.
+"""The typed errors a user can meet: the place, what was expected and found, and what to do.
 
 The command line prints ``str(error)`` and exits with 2; a traceback is shown only with ``--debug``.
 """

@@ -1,4 +1,4 @@
-"""What a task is: reward, reset, observation and termination over a robot and a scene; no learning code.
+"""What a task is: reward, reset, observation, termination over a robot and a scene; no learning.
 
 Shapes: B envs, A act_dim. A task is written once against ``SimView`` and runs on every backend
 and on the twin.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reset(NamedTuple):
-    """Start states: qpos (n, nq), qvel (n, nv), and goal name → (n, …) for the length of the episode."""
+    """Start states: qpos (n, nq), qvel (n, nv), and for the whole episode goal name → (n, …)."""
 
     qpos: Tensor
     qvel: Tensor

@@ -44,5 +44,3 @@ def make_obs(rows: int, seed: int = 0) -> dict[str, torch.Tensor]:
         name: torch.randn(rows, 1, *spec.shape, generator=generator, dtype=torch.float64)
         for name, spec in OBS.items.items()
     }
-
-

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-import torch
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 
 class Ema:
@@ -23,9 +23,9 @@ class Ema:
         self.decay, self.updates = decay, 0
         self.module = copy.deepcopy(module).requires_grad_(False)
 
-    @torch.no_grad()
     def update(self, module: nn.Module) -> None:
         """Take in the module's present weights."""
         self.updates += 1
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        torch._foreach_lerp_(list(self.module.parameters()), list(module.parameters()), 1.0 - decay)
+        average = get_ema_multi_avg_fn(decay)
+        average(list(self.module.parameters()), list(module.parameters()), self.updates)

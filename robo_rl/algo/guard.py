@@ -25,7 +25,7 @@ class CollapseGuard:
     """
 
     class Config(ConfigModel):
-        """Weight of a new block in the smoothed rate, fall that counts, and how long it may last."""
+        """Weight of a new block in the smoothed rate, fall that counts, how long it may last."""
 
         smoothing: float = Field(default=0.3, gt=0.0, le=1.0)
         drop: float = Field(default=0.15, gt=0.0, le=1.0)

@@ -17,7 +17,11 @@ from robo_rl.errors import ConfigError
 
 
 class RatioMode(StrEnum):
-    """per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); one_step: Flow-SDE hybrid (2510.25889)."""
+    """What a sample unit is: one step, all of them, or the one step that was random.
+
+    per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); one_step: the Flow-SDE
+    hybrid (2510.25889).
+    """
 
     PER_STEP = "per_step"
     JOINT = "joint"

@@ -71,7 +71,7 @@ class VecEnv(Protocol):
 
 @runtime_checkable
 class OpenLoop(Protocol):
-    """An env that can run a sequence of actions at once and lets an env wait whose episode ended in it."""
+    """An env that runs a sequence of actions at once and waits where an episode ends in it."""
 
     def rollout(self, act: Tensor) -> list[Step]:
         """Apply act (B, T, A) open loop; T steps, ``valid`` False behind an episode's end."""
@@ -80,7 +80,7 @@ class OpenLoop(Protocol):
 
 @runtime_checkable
 class Branchable(Protocol):
-    """An env whose whole state can be kept and put back, exactly: physics, clocks, random streams."""
+    """An env whose whole state can be kept and put back: physics, clocks, random streams."""
 
     def snapshot(self) -> dict[str, Any]:
         """The state as nested dicts of tensors and JSON values."""
@@ -115,7 +115,7 @@ class SimView:
     slices: Mapping[str, slice]
 
     def sensor(self, *names: str) -> Tensor:
-        """The named sensors side by side: (B, sum of their sizes); KeyError where one is unknown."""
+        """The named sensors side by side, (B, sum of their sizes); KeyError if one is unknown."""
         import torch
 
         parts = [self.sensordata[:, self.slices[name]] for name in names]
@@ -134,14 +134,14 @@ class Backend(Protocol):
     def write(
         self, ids: Tensor, qpos: Tensor, qvel: Tensor, fields: Mapping[str, Tensor] | None = None
     ) -> None:
-        """Put the worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, with nothing left of their past.
+        """Put the worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, their past forgotten.
 
         ``fields`` are per-world model fields, name → (n, …) in the model's own shape.
         """
         ...
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
-        """Advance by T control steps, ctrl (B, T, nu), each of ``substeps`` physics steps; T views."""
+        """Advance by T control steps, ctrl (B, T, nu), of ``substeps`` physics steps; T views."""
         ...
 
     def view(self) -> SimView:

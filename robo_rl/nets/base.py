@@ -6,6 +6,7 @@ Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -50,7 +51,7 @@ class TimeEmbedding(nn.Module):
 def dense(sizes: list[int], activation: type[nn.Module] = nn.Mish) -> nn.Sequential:
     """Linear layers with ``activation`` between them: sizes[0] → … → sizes[-1]."""
     layers: list[nn.Module] = []
-    for i, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         layers += [nn.Linear(fan_in, fan_out)]
         if i < len(sizes) - 2:
             layers += [activation()]

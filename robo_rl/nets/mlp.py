@@ -25,7 +25,7 @@ class ChunkMlp(nn.Module):
     """
 
     class Config(ConfigModel):
-        """Width of the hidden layers, their number behind the first, and size of the time features."""
+        """Width of the hidden layers, their number behind the first, size of the time features."""
 
         width: int = 256
         depth: int = 2

@@ -1,4 +1,6 @@
-"""A temporal U-Net over the action chunk, with FiLM conditioning (Chi et al. 2023, "Diffusion Policy", fig. 2).
+"""A temporal U-Net over the action chunk, with FiLM conditioning.
+
+Source: Chi et al. 2023, "Diffusion Policy", figure 2.
 
 Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width, W channels of a
 level.
@@ -27,7 +29,7 @@ class Unet1d(nn.Module):
     """
 
     class Config(ConfigModel):
-        """Channels per level, kernel size in steps, groups of the group norm, size of the time features."""
+        """Channels per level, kernel size in steps, groups of the norms, time features."""
 
         channels: tuple[int, ...] = (64, 128)
         kernel_size: int = 5

@@ -19,7 +19,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.base import ChunkNet, dense
 from robo_rl.policy.chain import Chain, Kernel, Prediction, Sampler, draw_chain
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 from robo_rl.spec import ActSpec, ObsSpec
 
 
@@ -48,7 +48,7 @@ class DenoisingPolicy(nn.Module):
         exec_horizon: int = Field(default=8, ge=1)
         num_steps: int = Field(default=4, ge=1)
         finetune_steps: int = Field(default=0, ge=0)
-        net: Annotated[Component, component("nets")] = Field(default="mlp")
+        net: Annotated[Component, component("nets")] = default("mlp")
         sampler: Annotated[Component, component("samplers")]
 
     def __init__(
@@ -82,8 +82,9 @@ class DenoisingPolicy(nn.Module):
         """What learns the noise: (embedding, time features) → raw level per action element."""
         size = self.horizon * self.act_spec.size
         head = dense([cast(ChunkNet, self.net).embed_dim + 1, 64, size], nn.Tanh)
-        nn.init.zeros_(head[-1].weight)
-        nn.init.zeros_(head[-1].bias)
+        last = cast(nn.Linear, head[-1])
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
         return head
 
     @property
@@ -93,7 +94,7 @@ class DenoisingPolicy(nn.Module):
         return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
 
     def anchor(self) -> None:
-        """Keep a frozen copy of the network: what the steps before K' run on, and what RL may be held to."""
+        """Keep a frozen copy of the network, on which the steps before K' run."""
         self.base_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
@@ -107,13 +108,13 @@ class DenoisingPolicy(nn.Module):
         return self.net.embed(self.features(obs))
 
     def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
-        """The law of x[k+1] for rows x (B, H, A) at steps k (B,), any mix, under the exploring sampler."""
+        """The exploring sampler's law of x[k+1] given x (B, H, A) at steps k (B,), any mix."""
         return self.sampler.kernel(k, x, self._predict(self.net, self.sampler, embedding, k, x))
 
     def sample(
         self, obs: dict[str, Tensor], generator: torch.Generator, *, one_step: bool = False
     ) -> Chain:
-        """Explore: a chain with its log-probabilities; with ``one_step`` one stochastic step a row."""
+        """Explore: a chain with its log-probabilities; ``one_step``: one stochastic step a row."""
         features = self.features(obs)
         embedding = self.net.embed(features)
         base = None if self.base_net is None else cast(Any, self.base_net).embed(features)
@@ -141,7 +142,7 @@ class DenoisingPolicy(nn.Module):
         return self.decode(obs, start)
 
     def decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """The deterministic map from x[0] = noise (B, H, A) to the chunk (B, H, A) in physical units."""
+        """The deterministic map of noise x[0] (B, H, A) to the chunk (B, H, A), physical units."""
         return self.to_env(self.decode_normalized(obs, noise))
 
     def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:

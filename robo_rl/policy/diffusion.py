@@ -17,13 +17,11 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
-from robo_rl.registry import Component, component
-
-
+from robo_rl.registry import Component, component, default
 
 
 def cosine_alpha_bar(train_steps: int) -> Tensor:
-    """Diffusers' ``squaredcos_cap_v2`` table of ᾱ by DDPM time (Nichol & Dhariwal 2021), (T,) float64."""
+    """ᾱ by DDPM time, (T,) float64: diffusers' ``squaredcos_cap_v2`` (Nichol & Dhariwal 2021)."""
     from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 
     scheduler = DDIMScheduler(train_steps, beta_schedule="squaredcos_cap_v2")
@@ -42,7 +40,7 @@ class Ddim:
     """
 
     class Config(ConfigModel):
-        """Noise share, floor of the step's std, bound of the predicted action, length of the schedule.
+        """Noise share, floor of the step's std, bound of the action, length of the schedule.
 
         The floor and the bound are in normalised action units.
         """
@@ -120,13 +118,16 @@ class Ddpm(Ddim):
 
 
 class DiffusionPolicy(DenoisingPolicy):
-    """An ε network under DDPM or DDIM; see ``DenoisingPolicy``. Trained over the sampler's whole schedule."""
+    """An ε network under DDPM or DDIM, trained over the sampler's whole schedule.
+
+    See ``DenoisingPolicy``.
+    """
 
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: ddpm or ddim; evaluation is DDIM without noise."""
 
         num_steps: int = Field(default=10, ge=1)
-        sampler: Annotated[Component, component("samplers")] = Field(default="ddim")
+        sampler: Annotated[Component, component("samplers")] = default("ddim")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """DDIM with eta = 0 on the exploring sampler's schedule."""
@@ -141,7 +142,7 @@ class DiffusionPolicy(DenoisingPolicy):
         return sampler
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """E‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² over the schedule (arXiv 2006.11239, eq. 14); (B,)."""
+        """E‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² over the schedule (2006.11239, eq. 14); (B,)."""
         act = self.normalizer.normalize("act", act)
         length = self._ddim.cfg.train_steps
         time = torch.randint(length, (len(act),), generator=generator, device=generator.device)

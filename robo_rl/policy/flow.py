@@ -17,7 +17,7 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_std, randn
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 
 
 class FlowOde:
@@ -45,7 +45,7 @@ class FlowOde:
 
 
 class FlowSde(FlowOde):
-    """The SDE with the flow's own marginals (Flow-SDE, arXiv 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
+    """The SDE with the flow's own marginals (Flow-SDE, 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
 
     σ_t = a·√((1−t)/t), t floored at 1/K; drift v + ½σ²·score with score = (t·v − x)/(1−t); step
     std σ·√dt.
@@ -147,14 +147,14 @@ class FlowPolicy(DenoisingPolicy):
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
-        sampler: Annotated[Component, component("samplers")] = Field(default="flow_noise")
+        sampler: Annotated[Component, component("samplers")] = default("flow_noise")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The ODE."""
         return FlowOde(FlowOde.Config(), num_steps)
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖² (arXiv 2210.02747, eq. 23); (B,)."""
+        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖² (2210.02747, eq. 23); (B,)."""
         act = self.normalizer.normalize("act", act)
         noise = randn(act.shape, generator).to(act)
         t = torch.rand(len(act), generator=generator, device=generator.device).to(act)

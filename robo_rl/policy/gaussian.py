@@ -1,4 +1,4 @@
-"""The Gaussian policy: a chain with one step, from zero to an action drawn around the network's mean.
+"""The Gaussian policy: a chain of one step, from zero to an action around the network's mean.
 
 Shapes: B rows, H horizon, A act_dim.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, bounded_std
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 
 
 class Gaussian:
@@ -68,7 +68,7 @@ class GaussianPolicy(DenoisingPolicy):
         """``sampler`` holds the bounds of the noise."""
 
         num_steps: int = Field(default=1, ge=1, le=1)
-        sampler: Annotated[Component, component("samplers")] = Field(default="gaussian")
+        sampler: Annotated[Component, component("samplers")] = default("gaussian")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The same sampler, whose mean is what evaluation takes."""

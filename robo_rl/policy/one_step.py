@@ -1,4 +1,4 @@
-"""The one-step student: a flow chain with K = 1, which maps noise to the action chunk in one network call."""
+"""The one-step student: a flow chain with K = 1, from noise to the chunk in one network call."""
 
 from __future__ import annotations
 

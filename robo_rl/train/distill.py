@@ -1,4 +1,4 @@
-"""Stage ``distill``: the teacher's chain is compressed into one step, on states the student visits."""
+"""Stage ``distill``: the teacher's chain becomes one step, on states that the student visits."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 class EvalProtocol(ConfigModel):
     """How many episodes, from which seeds, how many at once.
 
-    Each of the ``episodes`` starts from a state that depends on ``seed`` and its index alone, so two
-    policies under one protocol meet the same starts. ``num_envs`` run at once; it is part of the
-    protocol because start states are drawn env by env.
+    Each of the ``episodes`` starts from a state that depends on ``seed`` and its index alone, so
+    two policies under one protocol meet the same starts. ``num_envs`` run at once; it is part of
+    the protocol because start states are drawn env by env.
     """
 
     episodes: int = Field(default=200, ge=1)

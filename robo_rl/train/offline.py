@@ -34,7 +34,7 @@ class CloneBehaviour:
         steps: int = Field(default=4000, ge=1)
         batch: int = Field(default=256, ge=1)
         only_success: bool = True
-        modes: dict[str, str] = {}
+        modes: dict[str, str] = Field(default_factory=dict)
         checkpoint_every: int = Field(default=1000, ge=1)
         optim: Supervised.Config = Supervised.Config()
 

@@ -1,4 +1,4 @@
-"""The road: stages in order, each behind the gate of the one before it, resumed where it stopped."""
+"""The road: stages in order, each behind the gate of the one before, resumed where it stopped."""
 
 from __future__ import annotations
 

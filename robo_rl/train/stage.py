@@ -17,7 +17,7 @@ from robo_rl.config import ConfigModel, digest
 from robo_rl.durable import write_file
 from robo_rl.env.base import VecEnv
 from robo_rl.errors import DataError, GateError
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.logger import Progress
 
@@ -37,9 +37,7 @@ def _named(stages: Any) -> Any:
     }
 
 
-Stages = Annotated[
-    dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)
-]
+Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)]
 """Label → stage, in the order in which they run."""
 
 
@@ -47,19 +45,19 @@ class Experiment(ConfigModel):
     """A staged experiment: what ``robo-rl run`` takes.
 
     ``stages`` run in the order in which they are written; a stage that comes twice has a label and
-    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the reason is kept down
-    to the bundle.
+    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the
+    reason is kept down to the bundle.
     """
 
     name: str
     seed: int = 0
     task: Annotated[Component, component("tasks")] | None = None
-    env: Annotated[Component, component("envs")] = Field(default="sim")
+    env: Annotated[Component, component("envs")] = default("sim")
     policy: Annotated[Component, component("policies")]
     gamma: float = Field(default=0.99, gt=0.0, le=1.0)
     eval: EvalProtocol = EvalProtocol()
     stages: Stages = Field(min_length=1)
-    waive: dict[str, str] = {}
+    waive: dict[str, str] = Field(default_factory=dict)
 
     def make_env(self, num_envs: int) -> VecEnv:
         """The env of single steps; a task is handed to an env that runs tasks."""
@@ -172,9 +170,7 @@ class Context:
                 protocol,
                 obs_horizon=cfg.obs_horizon,
                 exec_horizon=cfg.exec_horizon,
-                protocol_hash=protocol_digest(
-                    protocol, self.experiment.world(), cfg.exec_horizon
-                ),
+                protocol_hash=protocol_digest(protocol, self.experiment.world(), cfg.exec_horizon),
                 progress=progress.update,
             )
 

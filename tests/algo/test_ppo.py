@@ -70,15 +70,13 @@ def test_unexecuted_actions_take_no_part_in_the_ratio(generator):
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(warmup_updates=0), policy, ROWS, generator)
     rollout = one_decision(policy, generator, RatioMode.JOINT)
-    rollout.x[:, :, :, policy.exec_horizon :] += 1.0  # would change the likelihood if it counted
-    rollout.x[:, :, 0] -= 0.0
-    before = rollout.log_prob.clone()
-    data = ppo.actor_data(rollout, torch.zeros(ROWS))
-    units = ppo.units(rollout, ROWS)
-    with torch.no_grad():
-        again = ppo.unit_log_prob(data, units)
-    assert again.shape == (ROWS,)
-    assert torch.equal(before, rollout.log_prob)
+    # Far from what was drawn at the last step, whose input it does not touch.
+    rollout.x[:, :, -1, policy.exec_horizon :] += 1.0
+    assert ppo.update(rollout)["ratio_error"] < 1e-3
+    rollout = one_decision(policy, generator, RatioMode.JOINT)
+    rollout.x[:, :, -1, : policy.exec_horizon] += 1.0
+    with pytest.raises(PluginError, match="not 1"):
+        ppo.update(rollout)
 
 
 def test_a_policy_whose_score_is_not_its_draw_is_refused(generator):

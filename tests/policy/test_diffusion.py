@@ -31,10 +31,11 @@ def test_ddim_without_noise_is_diffusers_ddim(num_steps):
     oracle.set_timesteps(num_steps)
     out = torch.linspace(-1.0, 1.0, num_steps).tolist()
     x, want = torch.full((1, 1, 1), 0.7, dtype=torch.float64), []
-    for step, time in enumerate(oracle.timesteps):
+    for step, time in enumerate(oracle.timesteps.tolist()):
         prediction = torch.full_like(x, out[step])
-        result = oracle.step(prediction, time, x, eta=0.0, use_clipped_model_output=True)
-        x = result.prev_sample
+        x = oracle.step(
+            prediction, time, x, eta=0.0, use_clipped_model_output=True, return_dict=False
+        )[0]
         want.append(float(x))
     assert walk(sampler, out) == pytest.approx(want, abs=1e-5)
 
