@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from torch import Tensor
 
@@ -32,22 +32,34 @@ def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy
         tensors: The policy's ``state_dict``.
 
     Raises:
-        CheckpointError: The weights do not fit the described network.
+        CheckpointError: The description is damaged or of a family that is not installed, or the
+            weights do not fit it.
     """
-    policy = cast(
-        DenoisingPolicy,
+    try:
+        policy = _build(meta)
+        if meta["anchored"]:
+            policy.anchor()
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise _unfit("cannot be rebuilt from its description", error) from error
+    try:
+        policy.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise _unfit("does not fit its weights", error) from error
+    return policy
+
+
+def _build(meta: dict[str, Any]) -> DenoisingPolicy:
+    return (
         component("policies")
         .make(meta["policy"])
         .build(
             ObsSpec.model_validate(meta["obs_spec"]),
             ActSpec.model_validate(meta["act_spec"]),
             Normalizer.from_meta(meta["normalizer"]),
-        ),
+        )
     )
-    if meta["anchored"]:
-        policy.anchor()
-    try:
-        policy.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise CheckpointError("the weights do not fit the policy", found=str(error)) from error
-    return policy
+
+
+def _unfit(problem: str, error: Exception) -> CheckpointError:
+    reason = " ".join(str(error).split())
+    return CheckpointError(problem, where="policy", found=f"{type(error).__name__}: {reason}")

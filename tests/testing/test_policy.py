@@ -1,0 +1,136 @@
+"""All our families conform; each way of breaking one is refused by name."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_policy
+from torch import nn
+
+from robo_rl.data.normalize import Normalizer
+from robo_rl.errors import PluginError
+from robo_rl.policy.chain import Kernel
+from robo_rl.policy.flow import FlowNoise, FlowPolicy
+from robo_rl.testing.policy import check_policy
+
+NETS = {
+    "mlp": {"name": "mlp", "width": 32, "depth": 1},
+    "unet1d": {"name": "unet1d", "channels": [8, 16], "kernel_size": 3, "groups": 4},
+}
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_our_families_conform(sampler, net):
+    def make():
+        return make_policy(sampler, 4, net=NETS[net], obs_horizon=2).float()
+
+    check_policy(make, FAMILY.get(sampler, "flow"))
+
+
+class ScoresOnAnotherTimeGrid(FlowPolicy):
+    def log_prob(self, obs, k, x, x_next):
+        return super().log_prob(obs, (k + 1).clamp(max=self.num_steps - 1), x, x_next)
+
+
+class AveragesLogProb(FlowPolicy):
+    def log_prob(self, obs, k, x, x_next):
+        return super().log_prob(obs, k, x, x_next).mean(dim=(1, 2))
+
+
+class DrawsFromTheGlobalStream(FlowPolicy):
+    def sample(self, obs, generator, *, one_step=False):
+        return super().sample(obs, torch.Generator().manual_seed(torch.seed()), one_step=one_step)
+
+
+class ExploresInEvaluation(FlowPolicy):
+    def decode_normalized(self, obs, noise):
+        kept, self.eval_sampler = self.eval_sampler, self.sampler
+        try:
+            return super().decode_normalized(obs, noise)
+        finally:
+            self.eval_sampler = kept
+
+
+class ActsFromItsMean(FlowPolicy):
+    def act(self, obs, generator):
+        return self.decode(obs, torch.zeros(len(obs["pos"]), self.horizon, self.act_spec.size))
+
+
+class NormalisesTheBatch(FlowPolicy):
+    def decode_normalized(self, obs, noise):
+        return super().decode_normalized(obs, noise - noise.mean(0))
+
+
+class GivesOneLoss(FlowPolicy):
+    def loss(self, obs, act, generator):
+        return super().loss(obs, act, generator).mean()
+
+
+class LearnsBackwards(FlowPolicy):
+    def loss(self, obs, act, generator):
+        loss = super().loss(obs, act, generator)
+        return loss.detach() * 2 - loss
+
+
+class DetachesTheObservation(FlowPolicy):
+    def encode(self, obs):
+        return super().encode(obs).detach()
+
+
+class KeepsSomethingToItself(FlowPolicy):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.bias = nn.Linear(1, 1).weight.detach()
+
+    def decode_normalized(self, obs, noise):
+        return super().decode_normalized(obs, noise) + self.bias
+
+
+class _Shaken(FlowNoise):
+    def kernel(self, k, x, prediction):
+        kernel = super().kernel(k, x, prediction)
+        return Kernel(kernel.mean, kernel.std * (1.0 + 0.1 * (len(k) == 24)))
+
+
+class SpreadsMoreThanItSays(FlowPolicy):
+    """Its density depends on what else is in the batch."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.sampler = _Shaken(FlowNoise.Config(), self.num_steps)
+
+
+BROKEN = [
+    (ScoresOnAnotherTimeGrid, "ratio of a fresh chain is not 1"),
+    (AveragesLogProb, r"log_prob\(\) shape"),
+    (DrawsFromTheGlobalStream, "same generator gives another chain"),
+    (ExploresInEvaluation, "decode depends on the exploring sampler"),
+    (ActsFromItsMean, "act is not decode"),
+    (NormalisesTheBatch, "a row differs in a batch of 1"),
+    (GivesOneLoss, r"loss\(\) shape"),
+    (LearnsBackwards, "loss of one batch does not fall"),
+    (DetachesTheObservation, "no gradient reaches.* net.from_obs"),
+    (KeepsSomethingToItself, "rebuilt policy acts differently"),
+    (SpreadsMoreThanItSays, "ratio of a fresh chain is not 1"),
+]
+
+
+@pytest.mark.parametrize(("family", "says"), BROKEN, ids=lambda case: getattr(case, "__name__", ""))
+def test_a_broken_policy_is_refused_by_name(family, says):
+    cfg = make_policy("flow_noise", 4).cfg
+
+    def make():
+        torch.manual_seed(0)
+        return family(copy.deepcopy(cfg), OBS, ACT, Normalizer.identity(OBS, ACT))
+
+    with pytest.raises(PluginError, match=says):
+        check_policy(make, "flow")
+
+
+def test_a_policy_that_explores_under_the_ode_is_refused():
+    cfg = FlowPolicy.Config.model_validate({"horizon": 3, "sampler": "flow_ode"})
+    with pytest.raises(PluginError, match="trainable_steps is empty"):
+        check_policy(lambda: FlowPolicy(cfg, OBS, ACT, Normalizer.identity(OBS, ACT)), "flow")
