@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -23,7 +25,7 @@ def run(
     checked = config.validate(tree, _model()) if check else None
     if explain:
         rows = config.explain(tree, checked)
-        typer.echo(table([(key, _shown(value), origin) for key, value, origin in rows]))
+        typer.echo(table(list(_lists_in_one_row(rows)), ("key", "value", "from")))
     else:
         typer.echo(config.to_yaml(checked or tree.values), nl=False)
 
@@ -34,6 +36,20 @@ def _model():
     return Experiment
 
 
+def _lists_in_one_row(rows: list[tuple[str, object, str]]) -> Iterator[tuple[str, str, str]]:
+    """Elements of a list that are from one place, ``spawn_low.0`` and so on, as one row."""
+
+    def place(row: tuple[str, object, str]) -> tuple[str, str]:
+        parent, _, last = row[0].rpartition(".")
+        return (parent if last.isdigit() else row[0]), row[2]
+
+    for (key, origin), found in groupby(rows, key=place):
+        items = list(found)
+        values = [_shown(value) for _, value, _ in items]
+        yield key, values[0] if items[0][0] == key else f"[{', '.join(values)}]", origin
+
+
 def _shown(value: object) -> str:
-    text = str(value)
+    """As in YAML, cut where it would break the table."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 50 else text[:49] + "…"

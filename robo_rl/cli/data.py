@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,16 +24,26 @@ _Store = Annotated[Path, typer.Argument(help="Directory of the dataset, such as 
 @app.command()
 def info(path: _Store) -> None:
     """Say what a dataset holds."""
+    from robo_rl.config import to_yaml
     from robo_rl.data.zarr_store import ZarrStore
 
     store = ZarrStore.open(path)
     typer.echo(table(_summary(store)))
     typer.echo()
     arrays = store.schema.arrays.items()
-    rows = [(key, spec.dtype, spec.shape, spec.unit, ", ".join(spec.names)) for key, spec in arrays]
+    rows = [
+        (
+            key,
+            spec.dtype,
+            "×".join(map(str, spec.shape)) or "1",
+            _units(spec.unit),
+            _run(spec.names),
+        )
+        for key, spec in arrays
+    ]
     typer.echo(table(rows, header=("array", "dtype", "row", "unit", "names")))
     if store.schema.meta:
-        typer.echo("\nmeta " + json.dumps(store.schema.meta, indent=2, ensure_ascii=False))
+        typer.echo("\n" + to_yaml({"made by": store.schema.meta}), nl=False)
 
 
 @app.command()
@@ -59,7 +70,7 @@ def verify(path: _Store) -> None:
 
 @app.command()
 def repair(path: _Store) -> None:
-    """Set damaged episodes aside, so that the rest can be used; says what it did."""
+    """Set damaged episodes aside, so that the rest can be used."""
     from robo_rl.data.verify import repair
 
     done = repair(path)
@@ -86,6 +97,20 @@ def _summary(store: ZarrStore) -> list[tuple[str, object]]:
         ("size", f"{size / 1e6:.1f} MB, {store.schema.chunk_rows} rows a chunk"),
         ("digest", store.digest()),
     ]
+
+
+def _units(unit: str) -> str:
+    """``rad,rad,m`` as ``2 rad, 1 m``."""
+    if "," not in unit:
+        return unit
+    return ", ".join(f"{len(list(same))} {name}" for name, same in groupby(unit.split(",")))
+
+
+def _run(names: Sequence[str]) -> str:
+    """Names in order; a run that differs by its number alone as ``joint1 … joint7``."""
+    found = [list(run) for _, run in groupby(names, key=lambda name: name.rstrip("0123456789"))]
+    short = [run if len(run) < 3 else [f"{run[0]} … {run[-1]}"] for run in found]
+    return ", ".join(name for run in short for name in run)
 
 
 def _asides(report: Report) -> str:

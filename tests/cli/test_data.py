@@ -1,6 +1,7 @@
 import pytest
 from small_stores import make_episode, make_store
 
+from robo_rl.cli import data
 from robo_rl.cli.main import main
 
 
@@ -43,3 +44,10 @@ def test_what_is_no_dataset_is_one_line_and_exit_2(tmp_path, capsys, verb):
     assert out == ""
     assert err.count("\n") == 1
     assert "is not a demonstration store" in err
+
+
+def test_long_rows_of_joints_and_units_are_shortened():
+    assert data._run(["joint1", "joint2", "joint3", "gripper"]) == "joint1 … joint3, gripper"
+    assert data._run(["shoulder", "elbow"]) == "shoulder, elbow"
+    assert data._units("rad,rad,m") == "2 rad, 1 m"
+    assert data._units("rad/s") == "rad/s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,11 +119,14 @@ def test_config_prints_what_is_composed(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.usefixtures("lift")
 def test_config_explains_where_values_come_from(capsys: pytest.CaptureFixture[str]):
-    assert main(["config", "task/mine", "seed=3", "--no-check", "--explain"]) == 0
-    lines = [line.split(None, 2) for line in capsys.readouterr().out.splitlines()]
+    words = ["seed=3", "start=[1, true]", "--no-check", "--explain"]
+    assert main(["config", "task/mine", *words]) == 0
+    lines = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
+        ["key", "value", "from"],
         ["task.name", "lift_cube", "configs/task/mine.yaml:1"],
         ["seed", "3", "override 'seed=3'"],
+        ["start", "[1, true]", "override 'start=[1, true]'"],
     ]
 
 
