@@ -56,7 +56,6 @@ class Distill:
         run = _Run(self.cfg, context, teacher)
         run.train()
         student = run.trainer.ema.module
-        assert isinstance(student, DenoisingPolicy)
         path = save_policy(context.directory / "policy", student, "flow")
         result = context.evaluate(student.act, "one step")
         reference = context.evaluate(teacher.act, "teacher")
@@ -116,7 +115,6 @@ class _Run:
     def _visit(self) -> None:
         """Add the states that this round's policy visits."""
         policy = self.teacher if self.round == 0 else self.trainer.ema.module
-        assert isinstance(policy, DenoisingPolicy)
         env = ChunkEnv(
             self.context.experiment.make_env(self.cfg.num_envs),
             obs_horizon=policy.obs_horizon,

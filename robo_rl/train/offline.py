@@ -58,7 +58,6 @@ class CloneBehaviour:
         trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
-        assert isinstance(best, DenoisingPolicy)
         path = save_policy(context.directory / "policy", best, component.name)
         result = context.evaluate(best.act, "bc")
         low = result.interval.low
