@@ -5,7 +5,8 @@ Shapes: B envs of a wave, L env steps of an episode.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from contextlib import closing
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.env.sim import SimEnv
+from robo_rl.env.base import SimView, VecEnv
 from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
 from robo_rl.stats import wilson
@@ -44,42 +45,47 @@ class Collect:
         """Record what is still missing.
 
         Raises:
-            PluginError: The task brings no expert.
+            PluginError: The task brings no expert, or no world outlives its first step.
         """
-        env = context.experiment.make_env(min(self.cfg.num_envs, self.cfg.episodes))
-        if not isinstance(env, SimEnv) or not hasattr(env.task, "expert"):
-            raise PluginError("the task brings no scripted expert", hint="give it expert()")
-        store = self._store(context, env)
-        with Progress(self.cfg.episodes, "collect", "episodes") as progress:
-            while len(store.episodes) < self.cfg.episodes:
-                done = len(store.episodes)
-                wave, skip = divmod(done, env.num_envs)
-                episodes = self._wave(env, derive("collect", context.seed, wave))
-                store.extend(episodes[skip : skip + self.cfg.episodes - done])
-                progress.update(len(store.episodes))
-        env.close()
+        num_envs = min(self.cfg.num_envs, self.cfg.episodes)
+        with closing(context.experiment.make_env(num_envs)) as env:
+            show = _demonstration(env)
+            store = self._store(context, env)
+            wave, first = _next(store)
+            with Progress(self.cfg.episodes, "collect", "episodes") as progress:
+                while (missing := self.cfg.episodes - len(store.episodes)) > 0:
+                    episodes = self._wave(show, context.seed, wave)
+                    new = [each for each in episodes if each["meta"]["env"] >= first]
+                    store.extend(new[:missing])
+                    progress.update(len(store.episodes))
+                    wave, first = wave + 1, 0
         return self._report(store)
 
-    def _store(self, context: Context, env: SimEnv) -> ZarrStore:
+    def _store(self, context: Context, env: VecEnv) -> ZarrStore:
         path = context.directory / "data.zarr"
         if path.exists():
             return ZarrStore.open(path)
         meta = {"world": context.experiment.world(), "collect": self.cfg.model_dump()}
         return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
-    def _wave(self, env: SimEnv, seed: int) -> list[dict[str, Any]]:
-        """The first episode of every env."""
+    def _wave(self, env: _Demonstration, run_seed: int, wave: int) -> list[dict[str, Any]]:
+        """The first episode of every env, but for worlds that are lost at their first step."""
+        seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
         generator = make_generator("expert", seed)
-        expert = cast(Demonstrable, env.task).expert(env.num_envs, generator, self.cfg.noise)
+        expert = env.task.expert(env.num_envs, generator, self.cfg.noise)
         obs = env.reset(seed)
-        expert.reset(torch.arange(env.num_envs))
-        recorder = _Recorder(env.num_envs, seed)
+        expert.reset(ids)
+        recorder = _Recorder(env.num_envs)
         while recorder.running.any():
             act = expert.act(env.view)
             step = env.step(act)
             recorder.add(obs, act, step)
+            expert.reset(ids[step.terminated | step.truncated])
             obs = step.obs
-        return recorder.episodes()
+        episodes = recorder.episodes(seed, wave)
+        if not episodes:
+            raise PluginError("under the expert every world is lost at its first step")
+        return episodes
 
     def _report(self, store: ZarrStore) -> Report:
         good = sum(bool(record.success) for record in store.episodes)
@@ -103,14 +109,36 @@ class Collect:
         )
 
 
+class _Demonstration(VecEnv, Protocol):
+    """An env that shows its worlds to its task's demonstrator."""
+
+    task: Demonstrable
+
+    @property
+    def view(self) -> SimView: ...
+
+
+def _demonstration(env: VecEnv) -> _Demonstration:
+    if hasattr(getattr(env, "task", None), "expert") and hasattr(env, "view"):
+        return cast(_Demonstration, env)
+    raise PluginError("the task brings no scripted expert", hint="give it expert()")
+
+
+def _next(store: ZarrStore) -> tuple[int, int]:
+    """Wave and env of the first episode that is not there yet, as far as the last one tells."""
+    if not store.episodes:
+        return 0, 0
+    meta = cast("dict[str, int]", store.episodes[-1].meta)
+    return meta["wave"], meta["env"] + 1
+
+
 class _Recorder:
     """Keeps each env's steps until its first episode ends."""
 
-    def __init__(self, num_envs: int, seed: int) -> None:
+    def __init__(self, num_envs: int) -> None:
         self.running = torch.ones(num_envs, dtype=torch.bool)
         self.length = torch.zeros(num_envs, dtype=torch.int64)
         self.success = torch.zeros(num_envs, dtype=torch.bool)
-        self.seed = seed
         self.steps: list[dict[str, Tensor]] = []
 
     def add(self, obs: dict[str, Tensor], act: Tensor, step: Any) -> None:
@@ -123,14 +151,17 @@ class _Recorder:
         self.success |= self.running & (step.metrics["success"] > 0)
         self.running &= ~(step.terminated | step.truncated)
 
-    def episodes(self) -> list[dict[str, Any]]:
+    def episodes(self, seed: int, wave: int) -> list[dict[str, Any]]:
         """What ``ZarrStore.extend`` takes, one mapping an env that has any step."""
         columns = {
             name: np.stack([step[name].numpy() for step in self.steps]) for name in self.steps[0]
         }
-        return [self._episode(columns, env) for env in range(len(self.running))]
+        envs = self.length.nonzero().flatten().tolist()
+        said = {env: {"seed": seed, "meta": {"wave": wave, "env": env}} for env in envs}
+        return [{**self._episode(columns, env), **said[env]} for env in envs]
 
     def _episode(self, columns: dict[str, Any], env: int) -> dict[str, Any]:
         rows = {name: column[: int(self.length[env]), env] for name, column in columns.items()}
+        rows["truncated"][-1] = not rows["terminated"][-1]  # also where the world was lost
         obs = {name[4:]: rows.pop(name) for name in list(rows) if name.startswith("obs/")}
-        return {"obs": obs, **rows, "success": bool(self.success[env]), "seed": self.seed}
+        return {"obs": obs, **rows, "success": bool(self.success[env])}

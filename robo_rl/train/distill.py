@@ -87,6 +87,7 @@ class _Run:
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
+        torch.manual_seed(derive("student", context.seed))
         self.trainer = Supervised(cfg.optim, student_of(teacher), cfg.rounds * cfg.steps)
         self.generator = make_generator("distill", context.seed)
         self.series = CheckpointSeries(context.directory / "ckpt")
@@ -105,7 +106,7 @@ class _Run:
                 self._visit()
                 for _ in range(self.cfg.steps):
                     self._regress()
-                    if self.trainer.done % 100 == 0:
+                    if self.trainer.done % 100 == 0 or self.trainer.done == total:
                         self.log.log({"step": self.trainer.done, "loss": self.loss})
                         progress.update(self.trainer.done, loss=self.loss)
                 self.round += 1

@@ -41,7 +41,7 @@ class EvalResult(NamedTuple):
     Args:
         success: (N,) bool, whether the episode succeeded at any step.
         returns: (N,) sums of rewards.
-        lengths: (N,) env steps.
+        lengths: (N,) int64, env steps.
         protocol: Hash of all that fixes the evaluation.
     """
 
@@ -130,7 +130,8 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
     obs = env.reset(seed)
     running = torch.ones(env.num_envs, dtype=torch.bool)
     success = torch.zeros_like(running)
-    returns, lengths = torch.zeros(env.num_envs), torch.zeros(env.num_envs)
+    returns = torch.zeros(env.num_envs)
+    lengths = torch.zeros(env.num_envs, dtype=torch.int64)
     while bool(running.any()):
         step = env.step(act(obs, generator))
         success |= running & (step.metrics["success"] > 0)

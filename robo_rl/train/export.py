@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -43,7 +41,7 @@ class Export:
         Raises:
             GateError: A proof failed; no bundle was written.
         """
-        policy = load_policy(context.artifact("policy"))
+        experiment, policy = context.experiment, load_policy(context.artifact("policy"))
         store = ZarrStore.open(context.artifact("dataset"))
         obs = _observations(store, policy)
         result = context.evaluate(policy.act, "torch")
@@ -55,7 +53,7 @@ class Export:
         bundle = build_bundle(
             policy,
             context.directory / "bundle",
-            contract=self._contract(context, policy),
+            contract=contract_of(policy, name=experiment.policy.name, **experiment.machine()),
             evidence=self._evidence(context, store, obs),
             obs=obs,
             closed_loop=closed_loop,
@@ -64,15 +62,6 @@ class Export:
             latency_calls=self.cfg.latency_calls,
         )
         return _report(bundle.manifest)
-
-    def _contract(self, context: Context, policy: DenoisingPolicy) -> Any:
-        task = context.experiment.task
-        return contract_of(
-            policy,
-            name=context.experiment.policy.name,
-            robot=task.build().robot.name if task is not None else "",
-            task=task.name if task is not None else context.experiment.env.name,
-        )
 
     def _evidence(self, context: Context, store: ZarrStore, obs: dict[str, Tensor]) -> Evidence:
         gates = [

@@ -80,15 +80,15 @@ class CloneBehaviour:
         if (state := series.load_latest()) is not None:
             trainer.load_state_dict(state["trainer"])
             generator.set_state(state["generator"])
+        mean = float("nan") if state is None else state["mean"]
         log = MetricsLogger(directory / "metrics.jsonl")
         log.truncate_after(trainer.done)
-        mean = float("nan")
         with Progress(self.cfg.steps, "clone", "steps") as progress:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
                 mean = loss if mean != mean else 0.98 * mean + 0.02 * loss
-                if trainer.done % 100 == 0:
+                if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
                 if trainer.done % self.cfg.checkpoint_every == 0:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from robo_rl.config import ConfigTree, compose, to_yaml, validate
-from robo_rl.durable import write_file
-from robo_rl.errors import ConfigError, GateError
+from robo_rl.durable import remove_temporary, write_file
+from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Experiment, Report, stage_digest
+from robo_rl.train.stopwatch import Stopwatch
 
-RUN = "run.json"
+RUN, MARK, SECONDS = "run.json", "digest", "seconds"
+
+Done = list[tuple[Path, Report]]
 
 
 def run_experiment(
@@ -34,23 +37,25 @@ def run_experiment(
         until: Last stage to run; None for all.
 
     Returns:
-        Name, directory, and each stage's report as a mapping.
+        Name, directory, minutes over all sittings, and each stage's report as a mapping.
 
     Raises:
         ConfigError: The experiment does not validate, or the directory holds a run of another.
         GateError: A stage did not pass; those before it are kept.
+        CheckpointError: Something cannot be written, or what was written is damaged.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
     checked = validate(tree, Experiment)
     directory = out / checked.name
     labels = _upto(checked, until)
-    _begin(directory, checked)
-    done: list[tuple[Path, Report]] = []
-    for index, label in enumerate(labels):
-        _demand_gate(done)
-        place = directory / f"{index:02d}-{label}"
-        done.append((place, _run_stage(checked, index, place, done)))
-        write_report(directory, _summary(checked, directory, done))
+    done: Done = []
+    with _writing(directory):
+        _begin(directory, checked)
+        for index, label in enumerate(labels):
+            _demand_gate(done)
+            place = directory / _folder(index, label)
+            done.append((place, _run_stage(checked, index, place, done)))
+            write_report(directory, _summary(checked, directory, done))
     _demand_gate(done)
     return _summary(checked, directory, done)
 
@@ -64,8 +69,34 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
     return labels[: labels.index(until) + 1]
 
 
+@contextmanager
+def _writing(directory: Path) -> Generator[None]:
+    """What the disk refuses and nobody has explained yet is said in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"could not be written: {error.strerror or error}",
+            where=error.filename or directory,
+            hint="free space or check the permissions; the same command resumes",
+        ) from error
+
+
+def _folder(index: int, label: str) -> str:
+    return f"{index:02d}-{label}"
+
+
 def _begin(directory: Path, experiment: Experiment) -> None:
+    """Write down what is run, unless the directory holds stages of something else."""
+    digests = {
+        _folder(index, label): stage_digest(experiment, index)
+        for index, label in enumerate(experiment.stages)
+    }
+    for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
+        if mark.read_text() != digests.get(mark.parent.name):
+            raise _other(mark.parent)
     directory.mkdir(parents=True, exist_ok=True)
+    remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
     provenance = {"name": experiment.name, "seed": experiment.seed}
@@ -73,7 +104,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
 
 
-def _demand_gate(done: list[tuple[Path, Report]]) -> None:
+def _demand_gate(done: Done) -> None:
     if not done or done[-1][1].status != "failed":
         return
     place, report = done[-1]
@@ -86,59 +117,46 @@ def _demand_gate(done: list[tuple[Path, Report]]) -> None:
     )
 
 
-def _run_stage(
-    experiment: Experiment, index: int, place: Path, done: list[tuple[Path, Report]]
-) -> Report:
+def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
     label, wanted = list(experiment.stages)[index], stage_digest(experiment, index)
     report = Report.read(place)
     if report is None:
-        _claim(place, wanted)
-        start = time.perf_counter()
-        report = experiment.stages[label].build().run(Context(experiment, place, list(done)))
-        report.seconds, report.digest = _spent(place, time.perf_counter() - start), wanted
+        place.mkdir(exist_ok=True)
+        remove_temporary(place)
+        write_file(place / MARK, wanted.encode())
+        with Stopwatch(place / SECONDS) as watch:
+            report = experiment.stages[label].build().run(Context(experiment, place, list(done)))
+            report.seconds, report.digest = watch.seconds, wanted
         _waive(report, experiment.waive.get(label))
         report.write(place)
-        return report
-    if report.digest != wanted:
-        _refuse(place)
-    _waive(report, experiment.waive.get(label))
+    elif report.digest != wanted:
+        raise _other(place)
+    elif _waive(report, experiment.waive.get(label)):
+        report.write(place)
     return report
 
 
-def _claim(place: Path, wanted: str) -> None:
-    """Mark a stage's directory with the config that it is worked on under."""
-    mark = place / "digest"
-    if mark.exists() and mark.read_text() != wanted:
-        _refuse(place)
-    place.mkdir(parents=True, exist_ok=True)
-    write_file(mark, wanted.encode())
-
-
-def _refuse(place: Path) -> None:
-    raise ConfigError(
+def _other(place: Path) -> ConfigError:
+    return ConfigError(
         "holds a stage of another configuration",
         where=place,
         hint="give the run another name=…, or remove the directory",
     )
 
 
-def _spent(place: Path, seconds: float) -> float:
-    """Seconds over all sittings, kept in the stage's directory."""
-    del place
-    return seconds
+def _waive(report: Report, reason: str | None) -> bool:
+    """Keep the reason why a failed gate is passed over; says whether that is news."""
+    gate = report.gate
+    if gate is None or gate.passed or gate.waiver == reason:
+        return False
+    report.gate = gate.model_copy(update={"waiver": reason})
+    return True
 
 
-def _waive(report: Report, reason: str | None) -> None:
-    if reason and report.gate is not None and not report.gate.passed:
-        report.gate = report.gate.model_copy(update={"waiver": reason})
-
-
-def _summary(
-    experiment: Experiment, directory: Path, done: list[tuple[Path, Report]]
-) -> dict[str, Any]:
-    stages: list[Mapping[str, Any]] = []
-    for place, report in done:
-        body = {**report.__dict__, "status": report.status, "directory": place.name}
-        body["gate"] = None if report.gate is None else report.gate.model_dump()
-        stages.append(body)
-    return {"name": experiment.name, "directory": str(directory), "stages": stages}
+def _summary(experiment: Experiment, directory: Path, done: Done) -> dict[str, Any]:
+    return {
+        "name": experiment.name,
+        "directory": str(directory),
+        "minutes": sum(report.seconds for _, report in done) / 60,
+        "stages": [{**report.body(), "directory": place.name} for place, report in done],
+    }

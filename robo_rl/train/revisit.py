@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from robo_rl.config import compose, validate
@@ -26,6 +27,7 @@ def evaluate_path(
 
     Raises:
         CheckpointError: Neither a bundle nor a stage that made a policy.
+        BundleError: The bundle is damaged, or made for another task or robot than is installed.
     """
     act, experiment = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
     changes = {"episodes": episodes, "seed": seed}
@@ -39,6 +41,8 @@ def evaluate_path(
 def _bundle(path: Path) -> tuple[Act, Experiment]:
     bundle = Bundle.load(path)
     experiment = validate(bundle.manifest.config, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
     return as_act(bundle.session()), experiment
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Protocol, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from robo_rl.config import ConfigModel, digest
 from robo_rl.durable import write_file
 from robo_rl.env.base import VecEnv
 from robo_rl.errors import DataError, GateError
+from robo_rl.naming import did_you_mean
 from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.logger import Progress
@@ -59,10 +60,23 @@ class Experiment(ConfigModel):
     stages: Stages = Field(min_length=1)
     waive: dict[str, str] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _waivers_name_stages(self) -> Experiment:
+        for label in self.waive.keys() - self.stages.keys():
+            known = did_you_mean(label, self.stages)
+            raise ValueError(f"waive: the experiment has no stage '{label}'; {known}")
+        return self
+
     def make_env(self, num_envs: int) -> VecEnv:
         """The env of single steps; a task is handed to an env that runs tasks."""
         task = () if self.task is None else (self.task.build(),)
         return self.env.build(*task, num_envs)
+
+    def machine(self) -> dict[str, str]:
+        """Names of ``robot`` and ``task``, as contracts have them."""
+        if self.task is None:
+            return {"robot": "", "task": self.env.name}
+        return {"robot": self.task.build().robot.name, "task": self.task.name}
 
     def world(self) -> dict[str, Any]:
         """What fixes the world, for protocol hashes and bundles."""
@@ -107,11 +121,14 @@ class Report:
             return "passed"
         return "waived" if self.gate.waiver else "failed"
 
+    def body(self) -> dict[str, Any]:
+        """It as JSON, its status included."""
+        gate = None if self.gate is None else self.gate.model_dump()
+        return {**self.__dict__, "gate": gate, "status": self.status}
+
     def write(self, directory: Path) -> None:
         """Commit: the stage counts as done once this file is there."""
-        body = {**self.__dict__, "status": self.status}
-        body["gate"] = None if self.gate is None else self.gate.model_dump()
-        write_file(directory / REPORT, json.dumps(body, indent=1).encode())
+        write_file(directory / REPORT, json.dumps(self.body(), indent=1).encode())
 
     @classmethod
     def read(cls, directory: Path) -> Report | None:
@@ -124,7 +141,7 @@ class Report:
             gate = body.pop("gate")
             del body["status"]
             return cls(**body, gate=None if gate is None else Gate(**gate))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(
                 "not a stage report", where=path, found=str(error), hint="delete it to run again"
             ) from error

@@ -84,7 +84,7 @@ def run(tmp_path: Path) -> Path:
     rows = [{"env_steps": i * 1000, "success": i / 20} for i in range(20)]
     lines = [*map(json.dumps, rows), '{"env_steps": 1e9, "success": NaN}', '{"env_st']
     (online / "metrics.jsonl").write_text("\n".join(lines))
-    (run / "config.yaml").write_text("stages: [{name: bc}, {name: online}, {name: export}]\n")
+    (run / "config.yaml").write_text("stages: {bc: {}, online: {}, export: {}}\n")
     (run / "run.json").write_text(json.dumps({"name": "lift", "versions": {"torch": "2.13.0"}}))
     return run
 
@@ -134,7 +134,7 @@ def test_everything_is_escaped(tmp_path: Path) -> None:
     )
     (stage / "a.mp4").write_bytes(b"")
     (stage / "metrics.jsonl").write_text(json.dumps({EVIL: 1, "y": 2}))
-    (run / "config.yaml").write_text(json.dumps({"stages": [{"name": EVIL}]}))
+    (run / "config.yaml").write_text(json.dumps({"stages": {EVIL: {}}}))
     (run / "run.json").write_text(json.dumps({"name": EVIL, EVIL: EVIL}))
     text = read(run, name=EVIL, fact=EVIL)
     assert "<script" not in text

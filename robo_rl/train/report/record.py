@@ -132,7 +132,7 @@ class RunRecord:
 def _planned(config: str) -> list[str]:
     try:
         tree: Any = yaml.safe_load(config)
-        return [str(stage["name"]) for stage in tree["stages"]]
+        return [str(label) for label in tree["stages"]]
     except (yaml.YAMLError, TypeError, KeyError):
         return []
 
