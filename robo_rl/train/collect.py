@@ -119,7 +119,8 @@ class _Demonstration(VecEnv, Protocol):
 
 
 def _demonstration(env: VecEnv) -> _Demonstration:
-    if hasattr(getattr(env, "task", None), "expert") and hasattr(env, "view"):
+    # Asked by name, because a view may not be there to be had before the first reset.
+    if hasattr(getattr(env, "task", None), "expert") and "view" in dir(env):
         return cast(_Demonstration, env)
     raise PluginError("the task brings no scripted expert", hint="give it expert()")
 

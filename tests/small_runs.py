@@ -1,0 +1,157 @@
+"""A whole road in seconds, and a server that runs ``robo-rl`` in processes that may be killed.
+
+Run as a program, it is the server: it imports once, then reads jobs, one JSON object a line, and
+forks a ``robo-rl`` for each. It says the process id, and in the end status and output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+STAGES = {
+    "collect": {"episodes": 6, "num_envs": 4},
+    "bc": {"steps": 60, "batch": 64, "checkpoint_every": 25},
+    "online": {
+        "updates": 2,
+        "num_envs": 8,
+        "decisions": 3,
+        "checkpoint_every": 1,
+        "ppo": {"warmup_updates": 1, "critic": {"hidden": [32]}},
+    },
+    "distill": {"rounds": 1, "num_envs": 8, "decisions": 3, "steps": 30, "batch": 32},
+}
+EXPERIMENT: dict[str, Any] = {
+    "name": "tiny",
+    "task": {"name": "reach", "robot": "panda", "episode_s": 1.0, "success_m": 0.12},
+    "policy": {
+        "name": "flow",
+        "num_steps": 2,
+        "horizon": 4,
+        "exec_horizon": 4,
+        "net": {"name": "mlp", "width": 32, "depth": 1},
+    },
+    "eval": {"episodes": 8, "num_envs": 8},
+    "stages": STAGES,
+    "waive": dict.fromkeys(STAGES, "too short to pass"),
+}
+EXPORT = {"stages": {**STAGES, "export": {"latency_calls": 100}}}
+
+
+def write_experiment(directory: Path, **changes: Any) -> Path:
+    """The tiny experiment with some of its values replaced, as a file."""
+    path = directory / "tiny.yaml"
+    path.write_text(yaml.safe_dump({**EXPERIMENT, **changes}))
+    return path
+
+
+class Ended(NamedTuple):
+    """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output."""
+
+    status: int
+    output: str
+
+
+class Runner:
+    """Runs ``robo-rl`` command lines, each in a process of its own."""
+
+    def __init__(self) -> None:
+        pipe = subprocess.PIPE
+        self._server = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+            bufsize=1,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._server.stdin
+        self._server.stdin.close()
+        self._server.wait(timeout=60)
+
+    def run(
+        self, *words: object, kill_after_s: float | None = None, file_bytes: int | None = None
+    ) -> Ended:
+        """Run a command line to its end, or kill it after a time.
+
+        Args:
+            words: Behind ``robo-rl``.
+            kill_after_s: When to send SIGKILL.
+            file_bytes: The largest file that it may write; the disk is full beyond.
+        """
+        assert self._server.stdin
+        assert self._server.stdout
+        job = {"words": [str(word) for word in words], "file_bytes": file_bytes}
+        print(json.dumps(job), file=self._server.stdin, flush=True)
+        pid = int(self._server.stdout.readline())
+        if kill_after_s is not None:
+            time.sleep(kill_after_s)
+            os.kill(pid, signal.SIGKILL)  # until it is reaped, which is later, the id is its own
+        print("reap", file=self._server.stdin, flush=True)
+        return Ended(**json.loads(self._server.stdout.readline()))
+
+
+def _serve() -> None:
+    from robo_rl.config import validate
+    from robo_rl.train.pipeline import run_experiment
+    from robo_rl.train.stage import Experiment
+
+    del run_experiment
+    validate(EXPERIMENT, Experiment).task.build().scene()  # pyright: ignore[reportOptionalMemberAccess]
+    for line in sys.stdin:
+        job = json.loads(line)
+        reading, writing = os.pipe()
+        if not (pid := os.fork()):
+            _become(job, writing)
+        os.close(writing)
+        print(pid, flush=True)
+        sys.stdin.readline()
+        output = _read_all(reading)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(json.dumps({"status": status, "output": output}), flush=True)
+
+
+def _become(job: dict[str, Any], writing: int) -> None:
+    """Be ``robo-rl``, without pictures, which are tested elsewhere and take seconds."""
+    from robo_rl.cli.main import main
+    from robo_rl.train import video
+
+    video.film = lambda *_args, **_kwargs: None
+    for stream in (1, 2):
+        os.dup2(writing, stream)
+    os.close(writing)
+    if job["file_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job["file_bytes"], job["file_bytes"]))
+    status = 1
+    try:
+        status = main(job["words"])
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _read_all(reading: int) -> str:
+    with os.fdopen(reading, errors="replace") as pipe:
+        return pipe.read()
+
+
+if __name__ == "__main__":
+    _serve()

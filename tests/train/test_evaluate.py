@@ -1,0 +1,156 @@
+"""Evaluation counts the first episode of every env, on starts that the protocol alone fixes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from robo_rl.env.base import Step
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.stats import wilson
+from robo_rl.train.evaluate import EvalProtocol, EvalResult, evaluate, protocol_digest
+
+PROTOCOL = EvalProtocol(episodes=25, seed=3, num_envs=10)
+LIMIT = 7
+
+
+class Climb:
+    """A level is drawn at the start of an episode; actions add up, and reaching it is success.
+
+    The episodes behind the first are won at once, so that counting them would show.
+    """
+
+    obs_spec = ObsSpec(items={"level": TensorSpec(shape=(1,))})
+    act_spec = ActSpec(shape=(1,), rate_hz=20.0)
+    dt_s, max_episode_steps, device = 0.05, LIMIT, torch.device("cpu")
+
+    def __init__(self, num_envs: int, starts: list[Tensor]) -> None:
+        self.num_envs, self.starts, self.closed = num_envs, starts, False
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        assert seed is not None
+        generator = torch.Generator().manual_seed(seed)
+        self.level = torch.randint(1, 15, (self.num_envs,), generator=generator).float()
+        self.height, self.elapsed = torch.zeros(2, self.num_envs)
+        self.starts.append(self.level.clone())
+        return {"level": self.level[:, None].clone()}
+
+    def step(self, act: Tensor) -> Step:
+        self.height, self.elapsed = self.height + act[:, 0], self.elapsed + 1
+        won, late = self.height >= self.level, self.elapsed >= LIMIT
+        obs = {"level": self.level[:, None].clone()}
+        over = won | late
+        for value in (self.level, self.height, self.elapsed):
+            value[over] = 0.0
+        after = {"level": self.level[:, None].clone()}
+        return Step(
+            after, obs, act[:, 0].clone(), won, late & ~won, ~won | won, {"success": won.float()}
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def run(
+    speed: float, protocol: EvalProtocol = PROTOCOL, exec_horizon: int = 2
+) -> tuple[EvalResult, Tensor, list[Climb]]:
+    """The result of climbing at a speed, all start levels, and the envs that were made."""
+    starts: list[Tensor] = []
+    envs: list[Climb] = []
+
+    def make_env(num_envs: int) -> Climb:
+        envs.append(Climb(num_envs, starts))
+        return envs[-1]
+
+    def act(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        del generator
+        return torch.full((len(obs["level"]), 3, 1), speed)
+
+    result = evaluate(
+        act, make_env, protocol, obs_horizon=1, exec_horizon=exec_horizon, protocol_hash="hash"
+    )
+    return result, torch.cat(starts), envs
+
+
+@pytest.mark.parametrize("exec_horizon", [1, 2, 3])
+def test_counts_are_exact(exec_horizon):
+    result, levels, _ = run(1.0, exec_horizon=exec_horizon)
+    assert torch.equal(result.success, levels <= LIMIT)
+    assert torch.equal(result.lengths, levels.clamp(max=LIMIT).long())
+    assert torch.equal(result.returns, levels.clamp(max=LIMIT))
+    assert 0 < int(result.success.sum()) < 25
+    numbers = result.numbers()
+    assert numbers["value"] == float((levels <= LIMIT).float().mean())
+    assert (numbers["low"], numbers["high"]) == wilson(int(result.success.sum()), 25)
+    assert (numbers["n"], numbers["protocol"]) == (25, "hash")
+
+
+def test_two_policies_meet_the_same_starts():
+    slow, levels, _ = run(1.0)
+    fast, again, _ = run(2.0)
+    assert torch.equal(levels, again)
+    assert bool((fast.success | ~slow.success).all())
+    assert fast.rate > slow.rate
+
+
+def test_another_seed_gives_other_starts():
+    _, levels, _ = run(1.0)
+    _, others, _ = run(1.0, PROTOCOL.model_copy(update={"seed": 4}))
+    assert not torch.equal(levels, others)
+
+
+def test_waves_are_cut_to_the_episodes_and_envs_are_closed():
+    _, levels, envs = run(1.0)
+    assert [env.num_envs for env in envs] == [10, 10, 5]
+    assert all(env.closed for env in envs)
+    assert not torch.equal(levels[:10], levels[10:20])
+
+
+def test_progress_counts_episodes():
+    said: list[int] = []
+    evaluate(
+        lambda obs, generator: torch.ones(len(obs["level"]), 1, 1),
+        lambda num_envs: Climb(num_envs, []),
+        PROTOCOL,
+        obs_horizon=1,
+        exec_horizon=1,
+        protocol_hash="",
+        progress=said.append,
+    )
+    assert said == [10, 20, 25]
+
+
+def test_the_policys_noise_is_fixed_by_the_protocol():
+    seen: list[Tensor] = []
+
+    def act(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        seen.append(torch.randn(2, generator=generator))
+        return torch.full((len(obs["level"]), 1, 1), 9.0)
+
+    for _ in range(2):
+        evaluate(
+            act,
+            lambda num_envs: Climb(num_envs, []),
+            EvalProtocol(episodes=2, num_envs=1),
+            obs_horizon=1,
+            exec_horizon=1,
+            protocol_hash="",
+        )
+    half = len(seen) // 2
+    assert all(torch.equal(*pair) for pair in zip(seen[:half], seen[half:], strict=True))
+    assert not torch.equal(seen[0], seen[half - 1])
+
+
+def test_the_hash_changes_with_all_that_fixes_the_evaluation():
+    env = {"env": {"name": "sim"}, "task": {"name": "reach", "success_m": 0.02}}
+    digests = [
+        protocol_digest(PROTOCOL, env, 8),
+        protocol_digest(PROTOCOL.model_copy(update={"seed": 4}), env, 8),
+        protocol_digest(PROTOCOL.model_copy(update={"episodes": 26}), env, 8),
+        protocol_digest(PROTOCOL.model_copy(update={"num_envs": 5}), env, 8),
+        protocol_digest(PROTOCOL, {**env, "task": {"name": "reach", "success_m": 0.03}}, 8),
+        protocol_digest(PROTOCOL, env, 4),
+    ]
+    assert len(set(digests)) == len(digests)
+    assert protocol_digest(EvalProtocol(episodes=25, seed=3, num_envs=10), env, 8) == digests[0]

@@ -1,0 +1,133 @@
+"""Stages: what an experiment says of them, what they report, and what their results depend on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import EXPERIMENT, STAGES
+
+from robo_rl.config import validate
+from robo_rl.errors import ConfigError, DataError, GateError
+from robo_rl.train.stage import Context, Experiment, Gate, Report, stage_digest
+
+
+def experiment(**changes: Any) -> Experiment:
+    return validate({**EXPERIMENT, **changes}, Experiment)
+
+
+def failed(waiver: str | None = None) -> Gate:
+    return Gate(name="learnt", passed=False, detail="0 of 8", waiver=waiver)
+
+
+def test_a_report_is_read_back_as_it_was_written(tmp_path: Path):
+    report = Report(
+        "bc",
+        numbers={"success": {"value": 0.5, "low": 0.2, "high": 0.8, "n": 8}, "loss": 0.1},
+        artifacts={"policy": "policy"},
+        gate=failed("why not"),
+        files={"video": "rollout.mp4"},
+        curves={"loss": {"x": "step", "y": "loss"}},
+        seconds=12.5,
+        digest="abc",
+    )
+    report.write(tmp_path)
+    assert Report.read(tmp_path) == report
+    Report("collect").write(tmp_path)
+    assert Report.read(tmp_path) == Report("collect")
+
+
+def test_a_stage_without_a_report_is_not_done(tmp_path: Path):
+    assert Report.read(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", "3", '"x"', "{}", '{"gate": 3}', "\x00\x01", '{"gate":{"name":1}}']
+)
+def test_a_damaged_report_is_a_data_error(tmp_path: Path, damage: str):
+    (tmp_path / "report.json").write_text(damage)
+    with pytest.raises(DataError, match=r"report\.json: not a stage report"):
+        Report.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("gate", "status"),
+    [
+        (None, "passed"),
+        (Gate(name="learnt", passed=True, detail=""), "passed"),
+        (failed(), "failed"),
+        (failed("why not"), "waived"),
+    ],
+)
+def test_the_status_is_that_of_the_gate(gate: Gate | None, status: str, tmp_path: Path):
+    report = Report("bc", gate=gate)
+    assert report.status == status
+    report.write(tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["status"] == status
+
+
+def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
+    stages = {"collect": None, "first": {"name": "bc", "steps": 7}, "second": "bc"}
+    found = experiment(stages=stages, waive={}).stages
+    assert {label: each.name for label, each in found.items()} == {
+        "collect": "collect",
+        "first": "bc",
+        "second": "bc",
+    }
+    assert found["first"].cfg.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"stages": {}}, "stages"),
+        ({"stages": {"colect": {}}, "waive": {}}, "did you mean 'collect'"),
+        ({"waive": {"onlin": "why"}}, "no stage 'onlin'; did you mean 'online'"),
+        ({"stages": {"bc": {"step": 3}}, "waive": {}}, r"stages\.bc\.step: unknown key"),
+        ({"task": {"name": "reach", "robot": "pand"}}, "did you mean 'panda'"),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], says: str):
+    with pytest.raises(ConfigError, match=says):
+        experiment(**changes)
+
+
+def test_the_digest_of_a_stage_is_that_of_the_road_up_to_it():
+    base = experiment()
+    bc = stage_digest(base, 1)
+
+    def changed(**changes: Any) -> str:
+        return stage_digest(experiment(**changes), 1)
+
+    def stages(**fields: Any) -> dict[str, Any]:
+        return {"stages": {**STAGES, **fields}}
+
+    assert changed() == bc
+    assert changed(name="other") == bc
+    assert changed(waive={"bc": "another reason"}) == bc
+    assert changed(**stages(online={**STAGES["online"], "updates": 3})) == bc
+    others = [
+        changed(seed=1),
+        changed(gamma=0.9),
+        changed(eval={"episodes": 9}),
+        changed(task={**EXPERIMENT["task"], "success_m": 0.1}),
+        changed(policy={**EXPERIMENT["policy"], "num_steps": 3}),
+        changed(**stages(collect={**STAGES["collect"], "noise": 0.1})),
+        changed(**stages(bc={**STAGES["bc"], "steps": 61})),
+        stage_digest(base, 2),
+    ]
+    assert len({bc, *others}) == len(others) + 1
+
+
+def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
+    earlier = [
+        (tmp_path / "01-bc", Report("bc", artifacts={"policy": "policy", "log": "log"})),
+        (tmp_path / "02-online", Report("online", artifacts={"policy": "best"})),
+    ]
+    context = Context(experiment(), tmp_path / "03-distill", earlier)
+    assert context.artifact("policy") == tmp_path / "02-online" / "best"
+    assert context.artifact("log") == tmp_path / "01-bc" / "log"
+    with pytest.raises(GateError, match="no earlier stage made a dataset"):
+        context.artifact("dataset")
