@@ -46,7 +46,7 @@ def _lists_in_one_row(rows: list[tuple[str, object, str]]) -> Iterator[tuple[str
     for (key, origin), found in groupby(rows, key=place):
         items = list(found)
         values = [_shown(value) for _, value, _ in items]
-        yield key, values[0] if items[0][0] == key else f"[{', '.join(values)}]", origin
+        yield key, values[0] if items[0][0] == key else f"[{', '.join(values)}]", _shown(origin)
 
 
 def _shown(value: object) -> str:

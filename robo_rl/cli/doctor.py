@@ -165,7 +165,7 @@ def _machine() -> Iterator[Finding]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(".").free / 2**30
     yield Finding("ok", f"{cores} cores")
-    low = "" if memory >= 4 else "use fewer envs (env.num_envs)"
+    low = "" if memory >= 4 else "use fewer envs (stages.online.num_envs, eval.num_envs)"
     yield Finding("note" if low else "ok", f"{memory:.1f} GiB of memory", low)
     full = "" if free >= 2 else "free some space, or choose another folder with --out"
     yield Finding("FAIL" if full else "ok", f"{free:.1f} GiB free in {Path.cwd()}", full)
