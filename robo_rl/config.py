@@ -100,8 +100,22 @@ def strict(values: Any, model: type[_Model]) -> _Model:
     Raises:
         ValidationError: The values do not fit.
     """
-    text = json.dumps(_whole(to_jsonable_python(values)))
+    text = json.dumps(_whole(_with_default_names(to_jsonable_python(values), model)))
     return model.model_validate_json(text, strict=True)
+
+
+def _with_default_names(values: Any, model: type[BaseModel]) -> Any:
+    """A component given without its name is the field's default one, changed."""
+    if not isinstance(values, dict):
+        return values
+    filled = dict(cast("dict[str, Any]", values))
+    for key, field in model.model_fields.items():
+        given, below = filled.get(key), cast("Any", field.default)
+        below = {"name": below} if isinstance(below, str) else below
+        named = isinstance(below, dict) and "name" in below
+        if named and isinstance(given, dict) and "name" not in given:
+            filled[key] = {**cast("dict[str, Any]", below), **cast("dict[str, Any]", given)}
+    return filled
 
 
 def leaves(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:

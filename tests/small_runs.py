@@ -12,7 +12,8 @@ import resource
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ import yaml
 
 STAGES = {
     "collect": {"episodes": 6, "num_envs": 4},
-    "bc": {"steps": 60, "batch": 64, "checkpoint_every": 25},
+    "bc": {"steps": 60, "batch": 64, "checkpoint_every": 20},
     "online": {
         "updates": 2,
         "num_envs": 8,
@@ -50,7 +51,7 @@ EXPORT = {"stages": {**STAGES, "export": {"latency_calls": 100}}}
 def write_experiment(directory: Path, **changes: Any) -> Path:
     """The tiny experiment with some of its values replaced, as a file."""
     path = directory / "tiny.yaml"
-    path.write_text(yaml.safe_dump({**EXPERIMENT, **changes}))
+    path.write_text(yaml.safe_dump({**EXPERIMENT, **changes}, sort_keys=False))
     return path
 
 
@@ -84,13 +85,16 @@ class Runner:
         self._server.wait(timeout=60)
 
     def run(
-        self, *words: object, kill_after_s: float | None = None, file_bytes: int | None = None
+        self,
+        *words: object,
+        kill_when: Callable[[], None] | None = None,
+        file_bytes: int | None = None,
     ) -> Ended:
-        """Run a command line to its end, or kill it after a time.
+        """Run a command line to its end, or kill it.
 
         Args:
             words: Behind ``robo-rl``.
-            kill_after_s: When to send SIGKILL.
+            kill_when: Returns when it is time to send SIGKILL.
             file_bytes: The largest file that it may write; the disk is full beyond.
         """
         assert self._server.stdin
@@ -98,20 +102,25 @@ class Runner:
         job = {"words": [str(word) for word in words], "file_bytes": file_bytes}
         print(json.dumps(job), file=self._server.stdin, flush=True)
         pid = int(self._server.stdout.readline())
-        if kill_after_s is not None:
-            time.sleep(kill_after_s)
+        if kill_when is not None:
+            kill_when()
             os.kill(pid, signal.SIGKILL)  # until it is reaped, which is later, the id is its own
         print("reap", file=self._server.stdin, flush=True)
         return Ended(**json.loads(self._server.stdout.readline()))
 
 
-def _serve() -> None:
+def _import_everything() -> None:
+    """What a run would load when it gets there; no thread may be started, because forks follow."""
+    for name in ("torch._dynamo", "scipy.stats", "mink", "robo_rl.train.pipeline"):
+        import_module(name)
     from robo_rl.config import validate
-    from robo_rl.train.pipeline import run_experiment
     from robo_rl.train.stage import Experiment
 
-    del run_experiment
-    validate(EXPERIMENT, Experiment).task.build().scene()  # pyright: ignore[reportOptionalMemberAccess]
+    validate(EXPERIMENT, Experiment)
+
+
+def _serve() -> None:
+    _import_everything()
     for line in sys.stdin:
         job = json.loads(line)
         reading, writing = os.pipe()

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
 from robo_rl.algo.returns import ReturnScale, gae
+from robo_rl.algo.self_imitation import SelfImitation
 from robo_rl.config import ConfigModel
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout, executed
@@ -63,6 +64,7 @@ class Ppo:
         warmup_updates: int = Field(default=2, ge=0)
         critic: ValueCritic.Config = ValueCritic.Config()
         guard: CollapseGuard.Config = CollapseGuard.Config()
+        imitation: SelfImitation.Config = SelfImitation.Config()
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -76,6 +78,7 @@ class Ppo:
         self.critic_optim = _adam(list(self.critic.net.parameters()), cfg.critic_lr, 0.0)
         self.scale = ReturnScale(num_envs)
         self.guard = CollapseGuard(cfg.guard)
+        self.imitation = SelfImitation(cfg.imitation, policy, generator)
         self.updates = 0
 
     @property
@@ -86,11 +89,13 @@ class Ppo:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics."""
         rew = self._scale_rewards(rollout)
-        adv, returns = self._advantages(rollout, rew)
+        adv, returns = self._advantages(rollout, rew, self.cfg.gae_lambda)
         obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
         metrics = self._fit_critic(obs, rollout.rows(returns))
         if self.updates >= self.cfg.warmup_updates:
             metrics |= self._fit_actor(rollout, obs, rollout.rows(adv))
+        if self.cfg.imitation.steps:
+            metrics |= self._imitate(rollout, obs, rew)
         self.updates += 1
         return metrics | {"lr": self.lr, "return_scale": self.scale.std}
 
@@ -98,8 +103,20 @@ class Ppo:
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
         return rollout.rew / self.scale.std
 
+    def _imitate(
+        self, rollout: Rollout, obs: dict[str, Tensor], rew: Tensor
+    ) -> dict[str, float]:
+        """Clone the block's better decisions, judged by their whole return (λ = 1)."""
+        excess, _ = self._advantages(rollout, rew, lam=1.0)
+        self.imitation.add(
+            obs, self.policy.to_env(rollout.rows(rollout.x)[:, -1]), rollout.rows(excess)
+        )
+        return self.imitation.learn()
+
     @torch.no_grad()
-    def _advantages(self, rollout: Rollout, rew: Tensor) -> tuple[Tensor, Tensor]:
+    def _advantages(
+        self, rollout: Rollout, rew: Tensor, lam: float
+    ) -> tuple[Tensor, Tensor]:
         value = self._values(rollout.obs)
         next_value = torch.cat([value[1:], self.critic(rollout.last_obs)[None]])
         if len(rollout.ended):
@@ -113,7 +130,7 @@ class Ppo:
             truncated=rollout.truncated,
             valid=rollout.valid,
             discount=rollout.discount,
-            lam=self.cfg.gae_lambda,
+            lam=lam,
         )
 
     def _values(self, obs: dict[str, Tensor]) -> Tensor:
@@ -243,6 +260,7 @@ class Ppo:
             "critic_optim": self.critic_optim.state_dict(),
             "scale": self.scale.state_dict(),
             "guard": self.guard.state_dict(),
+            "imitation": self.imitation.state_dict(),
             "updates": self.updates,
         }
 
@@ -254,6 +272,7 @@ class Ppo:
         self.critic_optim.load_state_dict(state["critic_optim"])
         self.scale.load_state_dict(state["scale"])
         self.guard.load_state_dict(state["guard"])
+        self.imitation.load_state_dict(state["imitation"])
         self.updates = state["updates"]
 
 

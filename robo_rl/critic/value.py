@@ -40,6 +40,4 @@ class ValueCritic(nn.Module):
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         """Name → (B, To, …) gives (B,)."""
-        normalize = self.normalizer.normalize
-        parts = [normalize(f"obs.{name}", obs[name]).flatten(1) for name in self.names]
-        return self.net(torch.cat(parts, dim=-1)).squeeze(-1)
+        return self.net(self.normalizer.features(obs, self.names)).squeeze(-1)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 MODES = ("min_max", "standard")
 
+FEATURE_LIMIT = 3.0
+"""Bound of a network's input features, in half ranges or standard deviations of the data."""
+
 # below this share of its magnitude float32 cannot tell a range from rounding
 _CONSTANT = 1e-6
 
@@ -127,6 +130,15 @@ class Normalizer(nn.Module):
         """
         affine = self._affine(key)
         return x * affine.scale + affine.shift
+
+    def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
+        """Observations name → (B, To, …) in network units side by side: (B, O).
+
+        They are held to ±``FEATURE_LIMIT``: an element that hardly varies in the demonstrations, the
+        tilt of an object say, would else dwarf all others, and every gradient, once it does vary.
+        """
+        parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
+        return torch.cat(parts, dim=-1).clamp(-FEATURE_LIMIT, FEATURE_LIMIT)
 
     def _affine(self, key: str) -> Affine:
         if key not in self._modes:

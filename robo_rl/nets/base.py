@@ -48,7 +48,7 @@ class TimeEmbedding(nn.Module):
         return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
-def dense(sizes: list[int], activation: type[nn.Module] = nn.Mish) -> nn.Sequential:
+def dense(sizes: list[int], activation: type[nn.Module] = nn.SiLU) -> nn.Sequential:
     """Linear layers with ``activation`` between them: sizes[0] → … → sizes[-1]."""
     layers: list[nn.Module] = []
     for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):

@@ -39,7 +39,7 @@ class ChunkMlp(nn.Module):
         self.from_chunk = nn.Linear(horizon * act_dim, cfg.width, bias=False)
         self.from_time = nn.Linear(cfg.time_dim, cfg.width, bias=False)
         self.blocks = nn.ModuleList(dense([cfg.width, cfg.width]) for _ in range(cfg.depth))
-        self.activation = nn.Mish()
+        self.activation = nn.SiLU()
         self.out = nn.Linear(cfg.width, horizon * act_dim)
 
     def embed(self, features: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ class FilmBlock(nn.Module):
 
     def forward(self, h: Tensor, cond: Tensor) -> Tensor:
         """Apply to h (B, W_in, H) under cond (B, C)."""
-        scale, shift = self.film(F.mish(cond))[:, :, None].chunk(2, dim=1)
-        y = F.mish(self.norm_first(self.first(h)))
-        y = F.mish(self.norm_second(self.second((1 + scale) * y + shift)))
+        scale, shift = self.film(F.silu(cond))[:, :, None].chunk(2, dim=1)
+        y = F.silu(self.norm_first(self.first(h)))
+        y = F.silu(self.norm_second(self.second((1 + scale) * y + shift)))
         return y + self.skip(h)

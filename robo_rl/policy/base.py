@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.base import ChunkNet, dense
-from robo_rl.policy.chain import Chain, Kernel, Prediction, Sampler, draw_chain
+from robo_rl.policy.chain import Chain, Kernel, Predict, Prediction, Sampler, draw_chain
 from robo_rl.registry import Component, component, default
 from robo_rl.spec import ActSpec, ObsSpec
 
@@ -78,6 +78,11 @@ class DenoisingPolicy(nn.Module):
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """The family's behaviour-cloning loss of act (B, H, A) in physical units; (B,)."""
 
+    def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
+        """What the sampler is to read of the network's output at x (B, H, A), t (B,)."""
+        del x, t
+        return out
+
     def make_noise_head(self) -> nn.Module:
         """What learns the noise: (embedding, time features) → raw level per action element."""
         size = self.horizon * self.act_spec.size
@@ -99,9 +104,7 @@ class DenoisingPolicy(nn.Module):
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
         """The normalised observation, flattened: (B, O)."""
-        normalize = self.normalizer.normalize
-        parts = [normalize(f"obs.{name}", obs[name]).flatten(1) for name in self.obs_spec.items]
-        return torch.cat(parts, dim=-1)
+        return self.normalizer.features(obs, self.obs_spec.items)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
         """Observation → embedding (B, C); once per chain."""
@@ -116,20 +119,11 @@ class DenoisingPolicy(nn.Module):
     ) -> Chain:
         """Explore: a chain with its log-probabilities; ``one_step``: one stochastic step a row."""
         features = self.features(obs)
-        embedding = self.net.embed(features)
-        base = None if self.base_net is None else cast(Any, self.base_net).embed(features)
-        trained = self.trainable_steps
-
-        def predict(step: int, x: Tensor) -> Prediction:
-            k = torch.full((len(x),), step, device=x.device)
-            if base is not None and not trained[step] and self.cfg.finetune_steps:
-                return self._predict(self.base_net, self.sampler, base, k, x)
-            return self._predict(self.net, self.sampler, embedding, k, x)
-
+        predict = self._predictor(features, self.sampler)
         start = self._start(len(features), generator).to(features)
         others = self.eval_sampler if one_step else None
         return draw_chain(
-            self.sampler, predict, start, generator, others=others, star_steps=trained
+            self.sampler, predict, start, generator, others=others, star_steps=self.trainable_steps
         )
 
     def log_prob(self, obs: dict[str, Tensor], k: Tensor, x: Tensor, x_next: Tensor) -> Tensor:
@@ -147,11 +141,11 @@ class DenoisingPolicy(nn.Module):
 
     def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """``decode`` before the normaliser is undone."""
-        embedding, x = self.encode(obs), noise.to(self.normalizer.dtype)
+        x = noise.to(self.normalizer.dtype)
+        predict = self._predictor(self.features(obs), self.eval_sampler)
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
-            prediction = self._predict(self.net, self.eval_sampler, embedding, k, x)
-            x = self.eval_sampler.kernel(k, x, prediction).mean
+            x = self.eval_sampler.kernel(k, x, predict(step, x)).mean
         return x
 
     def to_env(self, x: Tensor) -> Tensor:
@@ -161,6 +155,21 @@ class DenoisingPolicy(nn.Module):
     def _start(self, rows: int, generator: torch.Generator) -> Tensor:
         return self.eval_sampler.start((rows, self.horizon, self.act_spec.size), generator)
 
+    def _predictor(self, features: Tensor, sampler: Sampler) -> Predict:
+        """What runs a chain: the kept network up to K', if any, then the trained one."""
+        frozen = self.num_steps - (self.cfg.finetune_steps or self.num_steps)
+        base = cast(Any, self.base_net)
+        embedding = self.net.embed(features)
+        kept = base.embed(features) if base is not None and frozen else None
+
+        def predict(step: int, x: Tensor) -> Prediction:
+            k = torch.full((x.shape[0],), step, device=x.device)
+            if kept is not None and step < frozen:
+                return self._predict(base, sampler, kept, k, x)
+            return self._predict(self.net, sampler, embedding, k, x)
+
+        return predict
+
     def _predict(
         self, net: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
     ) -> Prediction:
@@ -168,4 +177,4 @@ class DenoisingPolicy(nn.Module):
         noise = None
         if sampler.learns_noise and self.noise_head is not None:
             noise = self.noise_head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x)
-        return Prediction(net(x, t, embedding), noise)
+        return Prediction(self.interpret(net(x, t, embedding), x, t), noise)

@@ -32,12 +32,14 @@ class Kernel:
     With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
     that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
     are those of each action given the ones before it, so that the first n of them sum to the
-    density of the chunk's first n actions.
+    density of the chunk's first n actions. With ρ = 1 the noise is one offset of the whole chunk,
+    and the density is that of the offset: few dimensions, so that credit is found with few
+    episodes; learning moves the chunk and keeps its shape.
 
     Args:
         mean: (B, H, A).
         std: Broadcastable to mean.
-        rho: Correlation of neighbouring actions' noise, in [0, 1).
+        rho: Correlation of neighbouring actions' noise, in [0, 1].
     """
 
     mean: Tensor
@@ -54,8 +56,7 @@ class Kernel:
 
         It is 0 where the step is deterministic.
         """
-        random = self.std > 0
-        std = torch.where(random, self.std, 1.0)
+        random, std = self._random(), torch.where(self.std > 0, self.std, 1.0)
         z = self._white((x_next - self.mean) / std)
         spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
         return torch.where(random, -0.5 * z * z - spread, 0.0)
@@ -65,14 +66,20 @@ class Kernel:
 
         Both must have the same ``rho``; 0 where either is deterministic.
         """
-        random = (self.std > 0) & (other.std > 0)
-        ours, theirs = (torch.where(random, kernel.std, 1.0) for kernel in (self, other))
+        ours, theirs = (torch.where(k.std > 0, k.std, 1.0) for k in (self, other))
         gap = (self.mean - other.mean) / theirs
         ratio = (ours / theirs).expand_as(gap)
-        fresh = (2.0 * self._log_fresh(gap)).exp()
-        carried = self.rho * (ratio - _before(ratio, ratio))
-        second = (self._white(gap) ** 2) + ratio**2 + carried**2 / fresh
-        return torch.where(random, 0.5 * (second - 1.0) - ratio.log(), 0.0)
+        carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
+        second = self._white(gap) ** 2 + ratio**2 + carried**2
+        both = self._random() & other._random()
+        return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
+
+    def _random(self) -> Tensor:
+        """Elements that have a density; with ρ = 1 the first action's stands for the offset."""
+        random = (self.std > 0).expand_as(self.mean)
+        if self.rho < 1.0:
+            return random
+        return random & (torch.arange(self.mean.shape[1], device=random.device) == 0)[:, None]
 
     def _correlated(self, noise: Tensor) -> Tensor:
         if self.rho == 0.0:
@@ -84,15 +91,18 @@ class Kernel:
         return torch.stack(steps, dim=1)
 
     def _white(self, z: Tensor) -> Tensor:
-        """Undo ``_correlated``."""
+        """Undo ``_correlated``; with ρ = 1 the mean along the horizon."""
         if self.rho == 0.0:
             return z
+        if self.rho == 1.0:
+            return z.mean(dim=1, keepdim=True).expand_as(z)
         fresh = math.sqrt(1.0 - self.rho**2)
         return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
 
     def _log_fresh(self, like: Tensor) -> Tensor:
         """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""
-        share = torch.full((1, like.shape[1], 1), 0.5 * math.log(1.0 - self.rho**2)).to(like)
+        own = 0.5 * math.log(1.0 - self.rho**2) if self.rho < 1.0 else 0.0
+        share = torch.full((1, like.shape[1], 1), own).to(like)
         share[:, 0] = 0.0
         return share
 

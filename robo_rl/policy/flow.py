@@ -8,7 +8,7 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = 
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -18,6 +18,9 @@ from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_std, randn
 from robo_rl.registry import Component, component, default
+
+MIN_GAP = 0.1
+"""Floor of 1 − t where an action prediction is turned into a velocity."""
 
 
 class FlowOde:
@@ -125,7 +128,7 @@ class FlowNoise(FlowOde):
 
         std_min: float = Field(default=0.05, gt=0.0)
         std_max: float = Field(default=0.15, gt=0.0)
-        rho: float = Field(default=0.0, ge=0.0, lt=1.0)
+        rho: float = Field(default=0.0, ge=0.0, le=1.0)
 
     learns_noise = True
 
@@ -142,22 +145,42 @@ class FlowNoise(FlowOde):
 
 
 class FlowPolicy(DenoisingPolicy):
-    """A velocity network under flow samplers; see ``DenoisingPolicy``."""
+    """A flow network under flow samplers; see ``DenoisingPolicy``.
+
+    The network predicts the action â and the velocity follows, v = (â − x)/(1−t): where the
+    observation says nearly all, as in control, an unfinished network then gives a blurred action and
+    not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``predicts: vel`` learns the
+    velocity itself.
+    """
 
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
         sampler: Annotated[Component, component("samplers")] = default("flow_noise")
+        predicts: Literal["act", "vel"] = "act"
+
+    cfg: Config
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The ODE."""
         return FlowOde(FlowOde.Config(), num_steps)
 
+    def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
+        """Network output → velocity; x (B, H, A) at t (B,), the gap to t = 1 floored."""
+        if self.cfg.predicts == "vel":
+            return out
+        return (out - x) / (1.0 - t).clamp(min=MIN_GAP)[:, None, None]
+
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖² (2210.02747, eq. 23); (B,)."""
+        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖²; (B,).
+
+        Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. Where the action is predicted the
+        target's gap is floored like the velocity's.
+        """
         act = self.normalizer.normalize("act", act)
         noise = randn(act.shape, generator).to(act)
         t = torch.rand(len(act), generator=generator, device=generator.device).to(act)
         x = torch.lerp(noise, act, t[:, None, None])
-        vel = self.net(x, t, self.encode(obs))
-        return (vel - (act - noise)).square().mean(dim=(1, 2))
+        vel = self.interpret(self.net(x, t, self.encode(obs)), x, t)
+        target = act - noise if self.cfg.predicts == "vel" else self.interpret(act, x, t)
+        return (vel - target).square().mean(dim=(1, 2))

@@ -24,6 +24,8 @@ def student_of(teacher: DenoisingPolicy) -> FlowPolicy:
     shared = {
         name: getattr(teacher.cfg, name) for name in ("obs_horizon", "horizon", "exec_horizon")
     }
+    if isinstance(teacher, FlowPolicy):
+        shared["predicts"] = teacher.cfg.predicts
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())

@@ -103,3 +103,14 @@ def test_correlated_kl_is_the_multivariate_normals(generator):
         kernels.append(Kernel(mean.view(1, -1, 1), std.view(1, -1, 1), rho))
     want = torch.distributions.kl_divergence(*laws)
     assert float(kernels[0].kl(kernels[1]).sum()) == pytest.approx(float(want))
+
+
+def test_with_full_correlation_the_chunk_moves_as_one_and_its_offset_is_scored(generator):
+    kernel = Kernel(torch.randn(5, 4, 2, generator=generator), torch.full((1, 1, 2), 0.3), 1.0)
+    x = kernel.sample(generator)
+    offset = (x - kernel.mean)[:, 0]
+    torch.testing.assert_close(x, kernel.mean + offset[:, None])
+    law = torch.distributions.Normal(0.0, 0.3)
+    torch.testing.assert_close(kernel.log_prob(x).sum(1), law.log_prob(offset))
+    moved = Kernel(kernel.mean + 0.1, kernel.std, 1.0)
+    assert float(kernel.kl(moved)[0].sum()) == pytest.approx(2 * 0.5 * (0.1 / 0.3) ** 2, rel=1e-5)

@@ -1,0 +1,36 @@
+"""The tiny road, run once as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from small_runs import Runner, write_experiment
+
+
+class Road(NamedTuple):
+    """Where the tiny experiment was run: its file, the folder of runs, and its own."""
+
+    config: Path
+    out: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.out / "tiny"
+
+
+@pytest.fixture(scope="session")
+def runner():
+    with Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def road(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Road:
+    """The stages up to distillation, done; never to be written to."""
+    root = tmp_path_factory.mktemp("road")
+    config: Any = write_experiment(root)
+    ended = runner.run("run", config, "--out", root / "runs")
+    assert ended.status == 0, ended.output
+    return Road(config, root / "runs")

@@ -1,0 +1,67 @@
+"""kill -9 at random moments of a run, and the same command again: the same numbers in the end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import Runner
+
+VARIES = {"seconds", "digest", "latency_us"}
+
+
+def outcome(directory: Path) -> dict[str, Any]:
+    """All numbers, gates and curves of a finished run, and the hash of every weight."""
+    found: dict[str, Any] = {}
+    for path in sorted(directory.glob("0*/report.json")):
+        report = json.loads(path.read_text())
+        found[path.parent.name] = {k: v for k, v in report.items() if k not in VARIES}
+    for path in sorted(directory.glob("0*/policy/tensors.safetensors")):
+        found[str(path.relative_to(directory))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    for path in sorted(directory.glob("0*/metrics.jsonl")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        found[str(path.relative_to(directory))] = [
+            {name: value for name, value in row.items() if not name.endswith("_s")} for row in rows
+        ]
+    return found
+
+
+def landmarks(directory: Path) -> set[str]:
+    """What a run has saved so far."""
+    patterns = ("data.zarr", "ckpt/[0-9]*", "policy", "report.json")
+    return {str(path) for each in patterns for path in directory.glob(f"0*/{each}")}
+
+
+def wait(directory: Path, chance: random.Random) -> None:
+    """Until a run has saved up to two more things, and a little longer."""
+    before, wanted = landmarks(directory), chance.randrange(3)
+    last = directory / "03-distill" / "report.json"
+    while len(landmarks(directory) - before) < wanted and not last.exists():
+        time.sleep(0.002)
+    time.sleep(chance.uniform(0.0, 0.1))
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_killed_run_ends_as_an_undisturbed_one(
+    runner: Runner, road: Any, tmp_path: Path, kills: int
+):
+    whole = outcome(road.directory)
+    assert len(whole) == 10
+    chance, out = random.Random(kills), tmp_path
+    while kills:
+        out = out / "next"
+        words = ("run", road.config, "--out", out)
+        status = -9
+        while kills and status == -9:
+            status, output = runner.run(*words, kill_when=lambda: wait(out / "tiny", chance))
+            assert status in (0, -9), output
+            kills -= status == -9
+        status, output = runner.run(*words)
+        assert status == 0, output
+        assert outcome(out / "tiny") == whole
