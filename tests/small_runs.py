@@ -45,7 +45,7 @@ EXPERIMENT: dict[str, Any] = {
     "stages": STAGES,
     "waive": dict.fromkeys(STAGES, "too short to pass"),
 }
-EXPORT = {"stages": {**STAGES, "export": {"latency_calls": 100}}}
+EXPORT: dict[str, Any] = {"stages": {**STAGES, "export": {"latency_calls": 100}}}
 
 
 def write_experiment(directory: Path, **changes: Any) -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from small_runs import Runner, write_experiment
+from small_runs import EXPORT, Runner, write_experiment
 
 
 class Road(NamedTuple):
@@ -30,7 +31,18 @@ def runner():
 def road(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Road:
     """The stages up to distillation, done; never to be written to."""
     root = tmp_path_factory.mktemp("road")
-    config: Any = write_experiment(root)
+    config = write_experiment(root)
     ended = runner.run("run", config, "--out", root / "runs")
+    assert ended.status == 0, ended.output
+    return Road(config, root / "runs")
+
+
+@pytest.fixture(scope="session")
+def exported(runner: Runner, road: Road, tmp_path_factory: pytest.TempPathFactory) -> Road:
+    """The road with the stage that exports, which was added when the others were done."""
+    root = tmp_path_factory.mktemp("exported")
+    shutil.copytree(road.out, root / "runs")
+    config = write_experiment(root, **EXPORT)
+    ended = runner.run("run", config, "--out", root / "runs", "--json", root / "result.json")
     assert ended.status == 0, ended.output
     return Road(config, root / "runs")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import EXPERIMENT, EXPORT, STAGES, Ended, Runner, write_experiment
+from small_runs import EXPERIMENT, STAGES, Ended, Runner, write_experiment
 
 from robo_rl.export.bundle import Bundle
 
@@ -61,7 +61,6 @@ def flip(path: Path) -> None:
         ("policy.horizn=3", ["policy.horizn: unknown key", "did you mean 'horizon'"]),
         ("stages.bc.steps=many", ["stages.bc.steps: expected", "'many'"]),
         ("eval.episodes=0", ["eval.episodes"]),
-        ("policy.exec_horizon=9", ["exec_horizon"]),
     ],
 )
 def test_a_wrong_setting(runner: Runner, road: Any, tmp_path: Path, override: str, says: list[str]):
@@ -171,15 +170,9 @@ def test_a_full_disk_loses_nothing(runner: Runner, road: Any, tmp_path: Path, fi
     assert numbers[0] == numbers[1]
 
 
-@pytest.fixture(scope="module")
-def bundle(runner: Runner, road: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle of the tiny road."""
-    root = tmp_path_factory.mktemp("bundle")
-    shutil.copytree(road.out, root / "runs")
-    config = write_experiment(root, **EXPORT)
-    ended = runner.run("run", config, "--out", root / "runs")
-    assert ended.status == 0, ended.output
-    return root / "runs" / "tiny" / "04-export" / "bundle"
+@pytest.fixture
+def bundle(exported: Any) -> Path:
+    return exported.directory / "04-export" / "bundle"
 
 
 def test_a_bundle_that_was_altered(runner: Runner, bundle: Path, tmp_path: Path):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ def landmarks(directory: Path) -> set[str]:
 def wait(directory: Path, chance: random.Random) -> None:
     """Until a run has saved up to two more things, and a little longer."""
     before, wanted = landmarks(directory), chance.randrange(3)
-    last = directory / "03-distill" / "report.json"
+    last, deadline = directory / "03-distill" / "report.json", time.monotonic() + 60
     while len(landmarks(directory) - before) < wanted and not last.exists():
+        assert time.monotonic() < deadline
         time.sleep(0.002)
     time.sleep(chance.uniform(0.0, 0.1))
 
@@ -59,7 +61,8 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
         words = ("run", road.config, "--out", out)
         status = -9
         while kills and status == -9:
-            status, output = runner.run(*words, kill_when=lambda: wait(out / "tiny", chance))
+            moment = partial(wait, out / "tiny", chance)
+            status, output = runner.run(*words, kill_when=moment)
             assert status in (0, -9), output
             kills -= status == -9
         status, output = runner.run(*words)
