@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Self, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
@@ -50,6 +50,17 @@ class DenoisingPolicy(nn.Module):
         finetune_steps: int = Field(default=0, ge=0)
         net: Annotated[Component, component("nets")] = default("mlp")
         sampler: Annotated[Component, component("samplers")]
+
+        @model_validator(mode="after")
+        def _sizes_agree(self) -> Self:
+            if self.exec_horizon > self.horizon:
+                raise ValueError(
+                    f"exec_horizon {self.exec_horizon} is beyond horizon {self.horizon}"
+                )
+            if self.finetune_steps > self.num_steps:
+                found = f"finetune_steps {self.finetune_steps}, num_steps {self.num_steps}"
+                raise ValueError(f"more steps to fine-tune than there are: {found}")
+            return self
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer

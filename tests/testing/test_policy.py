@@ -131,6 +131,6 @@ def test_a_broken_policy_is_refused_by_name(family, says):
 
 
 def test_a_policy_that_explores_under_the_ode_is_refused():
-    cfg = FlowPolicy.Config.model_validate({"horizon": 3, "sampler": "flow_ode"})
+    cfg = FlowPolicy.Config.model_validate({"exec_horizon": 3, "sampler": "flow_ode"})
     with pytest.raises(PluginError, match="trainable_steps is empty"):
         check_policy(lambda: FlowPolicy(cfg, OBS, ACT, Normalizer.identity(OBS, ACT)), "flow")

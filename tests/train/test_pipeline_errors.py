@@ -61,6 +61,8 @@ def flip(path: Path) -> None:
         ("policy.horizn=3", ["policy.horizn: unknown key", "did you mean 'horizon'"]),
         ("stages.bc.steps=many", ["stages.bc.steps: expected", "'many'"]),
         ("eval.episodes=0", ["eval.episodes"]),
+        ("policy.exec_horizon=9", ["policy: exec_horizon 9 is beyond horizon 4"]),
+        ("policy.finetune_steps=3", ["policy: more steps to fine-tune", "num_steps 2"]),
     ],
 )
 def test_a_wrong_setting(runner: Runner, road: Any, tmp_path: Path, override: str, says: list[str]):
