@@ -1,0 +1,112 @@
+"""Policies as JSON and tensors: equal to the bit, and never a traceback for what is damaged."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_obs, make_policy
+
+from robo_rl.data.normalize import Affine, Normalizer
+from robo_rl.errors import CheckpointError, RoboRlError
+from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.flow import FlowPolicy
+
+
+def archived(sampler: str = "flow_noise") -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    policy = make_policy(sampler, 4).float()
+    return describe(policy, FAMILY.get(sampler, "flow")), dict(policy.state_dict())
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_rebuilt_policy_describes_itself_alike(sampler):
+    meta, tensors = archived(sampler)
+    again = rebuild(json.loads(json.dumps(meta)), tensors)
+    assert describe(again, FAMILY.get(sampler, "flow")) == meta
+    assert again.state_dict().keys() == tensors.keys()
+
+
+def test_the_normaliser_comes_along():
+    sizes = {"obs.pos": 3, "obs.goal": 2, "act": 2}
+    affines = {
+        key: Affine("standard", 0.1 * torch.arange(size), 1.0 + torch.arange(size))
+        for key, size in sizes.items()
+    }
+    policy = FlowPolicy(FlowPolicy.Config(), OBS, ACT, Normalizer(affines, "digest"))
+    again = rebuild(json.loads(json.dumps(describe(policy, "flow"))), dict(policy.state_dict()))
+    assert again.normalizer.stats_hash == policy.normalizer.stats_hash
+    obs = {name: value.float() for name, value in make_obs(4).items()}
+    noise = torch.randn(4, 8, 2)
+    assert torch.equal(policy.decode(obs, noise), again.decode(obs, noise))
+
+
+def test_a_normaliser_whose_numbers_were_changed_is_refused():
+    meta, tensors = archived()
+    meta["normalizer"]["keys"]["act"]["shift"][0] += 0.1
+    with pytest.raises(CheckpointError, match="do not match its hash"):
+        rebuild(meta, tensors)
+
+
+def test_weights_of_another_network_are_refused():
+    meta, _ = archived()
+    other = make_policy("flow_noise", 4, net={"name": "mlp", "width": 16, "depth": 1}).float()
+    with pytest.raises(CheckpointError, match=r"does not fit its weights.*size mismatch"):
+        rebuild(meta, dict(other.state_dict()))
+    tensors = archived()[1]
+    del tensors["net.out.bias"]
+    with pytest.raises(CheckpointError, match=r"net\.out\.bias"):
+        rebuild(meta, tensors)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"policy": {"name": "flo"}}, "did you mean 'flow'"),
+        ({"policy": {"name": "flow", "horizn": 3}}, "horizn"),
+        ({"policy": {"name": "flow", "horizon": "three"}}, "horizon"),
+        ({"policy": None}, "name of a policy"),
+        ({"obs_spec": {"items": {"pos": {"shape": [-3.5]}}}}, "shape"),
+        ({"act_spec": {}}, "rate_hz"),
+        ({"normalizer": {}}, "KeyError: 'keys'"),
+        ({"normalizer": []}, "TypeError"),
+        ({"normalizer": {"keys": [], "data_digest": "", "stats_hash": ""}}, "AttributeError"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_a_checkpoint_error(changes, says):
+    meta, tensors = archived()
+    with pytest.raises(CheckpointError, match=f"cannot be rebuilt.*{says}"):
+        rebuild({**meta, **changes}, tensors)
+
+
+@pytest.mark.parametrize("key", ["policy", "obs_spec", "act_spec", "normalizer", "anchored"])
+def test_a_description_that_lacks_something_is_a_checkpoint_error(key):
+    meta, tensors = archived()
+    del meta[key]
+    with pytest.raises(CheckpointError, match=f"KeyError: '{key}'"):
+        rebuild(meta, tensors)
+
+
+def test_whatever_is_wrong_with_a_description_is_a_typed_error():
+    """Any one value of it replaced by another kind of value."""
+    chance = random.Random(0)
+    meta, tensors = archived()
+    refused = 0
+    for _ in range(150):
+        damaged = copy.deepcopy(meta)
+        spot: Any = damaged
+        while True:
+            keys = list(spot) if isinstance(spot, dict) else list(range(len(spot)))
+            key = chance.choice(keys)
+            if not isinstance(spot[key], dict | list) or not spot[key] or chance.random() < 0.2:
+                break
+            spot = spot[key]
+        spot[key] = chance.choice([None, -1, 2.5, "x", [], {}, [[1]], {"name": 3}])
+        try:
+            rebuild(damaged, tensors)
+        except RoboRlError:
+            refused += 1
+    assert refused > 100
