@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from robo_rl.cli.show import table
+from robo_rl.errors import ConfigError
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
 Overrides = Annotated[
@@ -44,10 +45,20 @@ def execute(
 
 
 def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
-    """Write the numbers where the user asked for them, if they did."""
-    if path is not None:
+    """Write the numbers where the user asked for them, if they did.
+
+    Raises:
+        ConfigError: They cannot be written there.
+    """
+    if path is None:
+        return
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values, indent=2) + "\n")
+    except OSError as error:
+        problem = f"could not be written: {error.strerror or error}"
+        hint = "name another --json; what was run is kept"
+        raise ConfigError(problem, where=path, hint=hint) from error
 
 
 def rate(measured: Mapping[str, Any] | None) -> str:

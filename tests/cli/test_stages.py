@@ -90,6 +90,15 @@ def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: P
 
 
 @pytest.mark.usefixtures("calls")
+def test_numbers_that_cannot_be_written_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").write_text("")
+    assert main(["run", "demo", "--json", str(tmp_path / "file" / "a.json")]) == 2
+    assert "what was run is kept" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("calls")
 def test_the_demo_writes_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["demo", "--json", str(tmp_path / "demo.json")]) == 0
     assert json.loads((tmp_path / "demo.json").read_text()) == {
