@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
 from robo_rl.algo.returns import ReturnScale, gae
-from robo_rl.algo.self_imitation import SelfImitation
+from robo_rl.algo.surrogate import ActorData, Surrogate, clipped_surrogate
 from robo_rl.config import ConfigModel
 from robo_rl.critic.value import ValueCritic
-from robo_rl.data.rollout import Rollout, executed
+from robo_rl.data.rollout import Rollout
 from robo_rl.errors import PluginError
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -64,7 +64,6 @@ class Ppo:
         warmup_updates: int = Field(default=2, ge=0)
         critic: ValueCritic.Config = ValueCritic.Config()
         guard: CollapseGuard.Config = CollapseGuard.Config()
-        imitation: SelfImitation.Config = SelfImitation.Config()
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -78,7 +77,6 @@ class Ppo:
         self.critic_optim = _adam(list(self.critic.net.parameters()), cfg.critic_lr, 0.0)
         self.scale = ReturnScale(num_envs)
         self.guard = CollapseGuard(cfg.guard)
-        self.imitation = SelfImitation(cfg.imitation, policy, generator)
         self.updates = 0
 
     @property
@@ -89,13 +87,11 @@ class Ppo:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics."""
         rew = self._scale_rewards(rollout)
-        adv, returns = self._advantages(rollout, rew, self.cfg.gae_lambda)
+        adv, returns = self._advantages(rollout, rew)
         obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
         metrics = self._fit_critic(obs, rollout.rows(returns))
         if self.updates >= self.cfg.warmup_updates:
-            metrics |= self._fit_actor(rollout, obs, rollout.rows(adv))
-        if self.cfg.imitation.steps:
-            metrics |= self._imitate(rollout, obs, rew)
+            metrics |= self._fit_actor(ActorData.of(rollout, adv), self._units(rollout))
         self.updates += 1
         return metrics | {"lr": self.lr, "return_scale": self.scale.std}
 
@@ -103,20 +99,8 @@ class Ppo:
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
         return rollout.rew / self.scale.std
 
-    def _imitate(
-        self, rollout: Rollout, obs: dict[str, Tensor], rew: Tensor
-    ) -> dict[str, float]:
-        """Clone the block's better decisions, judged by their whole return (λ = 1)."""
-        excess, _ = self._advantages(rollout, rew, lam=1.0)
-        self.imitation.add(
-            obs, self.policy.to_env(rollout.rows(rollout.x)[:, -1]), rollout.rows(excess)
-        )
-        return self.imitation.learn()
-
     @torch.no_grad()
-    def _advantages(
-        self, rollout: Rollout, rew: Tensor, lam: float
-    ) -> tuple[Tensor, Tensor]:
+    def _advantages(self, rollout: Rollout, rew: Tensor) -> tuple[Tensor, Tensor]:
         value = self._values(rollout.obs)
         next_value = torch.cat([value[1:], self.critic(rollout.last_obs)[None]])
         if len(rollout.ended):
@@ -130,7 +114,7 @@ class Ppo:
             truncated=rollout.truncated,
             valid=rollout.valid,
             discount=rollout.discount,
-            lam=lam,
+            lam=self.cfg.gae_lambda,
         )
 
     def _values(self, obs: dict[str, Tensor]) -> Tensor:
@@ -148,65 +132,47 @@ class Ppo:
         explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))
         return {"value_loss": 0.5 * float(residual.square().mean()), "explained": explained}
 
-    def _fit_actor(self, rollout: Rollout, obs: dict[str, Tensor], adv: Tensor) -> dict[str, float]:
-        steps = self.policy.trainable_steps.nonzero().flatten()
-        k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
-        units = make_units(self.cfg.ratio, len(adv), steps, k_star)
-        share = units_per_decision(self.cfg.ratio, steps)
-        data = _ActorData(
-            obs,
-            rollout.rows(rollout.x),
-            rollout.rows(rollout.log_prob),
-            (adv - adv.mean()) / (adv.std() + 1e-8),
-            executed(rollout.rows(rollout.num_exec), self.policy.horizon),
-        )
-        stats: list[dict[str, float]] = []
-        for epoch in range(self.cfg.epochs):
-            epoch_kl = 0.0
-            batches = list(self._minibatches(len(units.row)))
-            for pick in batches:
-                loss, info = self._surrogate(data, Units(units.row[pick], units.k[pick]))
-                if epoch == 0 and not stats:
-                    _assert_fresh(info["ratio_error"])
-                self._step(self.actor_optim, loss, self.actor_params)
-                stats.append(info)
-                epoch_kl += share * info["kl"] / len(batches)
-            if epoch_kl > 2.0 * self.cfg.target_kl:
+    def _fit_actor(self, data: ActorData, units: Units) -> dict[str, float]:
+        """Epochs over all units, as long as the chain's KL stays below twice its target."""
+        stats: list[Surrogate] = []
+        kl = 0.0
+        for _ in range(self.cfg.epochs):
+            epoch = [self._actor_step(data, pick, units) for pick in self._picks(units)]
+            stats += epoch
+            _assert_fresh(stats[0].ratio_error)
+            kl = self._chain_kl(epoch)
+            if kl > 2.0 * self.cfg.target_kl:
                 break
-        self._adapt_lr(epoch_kl)
-        means = {name: sum(s[name] for s in stats) / len(stats) for name in ("loss", "clipped")}
-        return means | {
-            "kl": epoch_kl,
-            "epochs": epoch + 1.0,
-            "ratio_error": stats[0]["ratio_error"],
+        self._adapt_lr(kl)
+        return {
+            "kl": kl,
+            "clipped": sum(s.clipped for s in stats) / len(stats),
+            "actor_steps": float(len(stats)),
+            "ratio_error": stats[0].ratio_error,
         }
 
-    def _surrogate(self, data: _ActorData, units: Units) -> tuple[Tensor, dict[str, float]]:
-        """Clipped surrogate of a minibatch of units (Schulman et al. 2017, eq. 7)."""
-        new = self.unit_log_prob(data, units)
-        old = data.log_prob[units.row[:, None], units.k].sum(-1)
-        log_ratio = new - old
-        ratio = log_ratio.exp()
-        adv = data.adv[units.row] * self._step_discount(units.k)
-        bounded = ratio.clamp(1.0 - self.cfg.clip, 1.0 + self.cfg.clip)
-        loss = -torch.minimum(ratio * adv, bounded * adv).mean()
-        with torch.no_grad():
-            info = {
-                "loss": float(loss),
-                "kl": float((ratio - 1.0 - log_ratio).mean()),
-                "clipped": float(((ratio - 1.0).abs() > self.cfg.clip).float().mean()),
-                "ratio_error": float((ratio - 1.0).abs().max()),
-            }
-        return loss, info
+    def _actor_step(self, data: ActorData, pick: Tensor, units: Units) -> Surrogate:
+        batch = Units(units.row[pick], units.k[pick])
+        weight = self._step_discount(batch.k)
+        stats = clipped_surrogate(self.policy, data, batch, weight, self.cfg.clip)
+        self._step(self.actor_optim, stats.loss, self.actor_params)
+        return stats
 
-    def unit_log_prob(self, data: _ActorData, units: Units) -> Tensor:
-        """Log-probability of units under the current policy, summed over steps and executed actions: (R,)."""
-        terms = units.k.shape[1]
-        rows, k = units.row.repeat_interleave(terms), units.k.flatten()
-        embedding = self.policy.encode({name: o[units.row] for name, o in data.obs.items()})
-        kernel = self.policy.kernel(embedding.repeat_interleave(terms, dim=0), k, data.x[rows, k])
-        elements = kernel.log_prob(data.x[rows, k + 1]) * data.executed[rows]
-        return elements.sum(dim=(1, 2)).view(-1, terms).sum(-1)
+    def _units(self, rollout: Rollout) -> Units:
+        k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
+        return make_units(self.cfg.ratio, int(rollout.valid.sum()), self._steps, k_star)
+
+    def _chain_kl(self, epoch: list[Surrogate]) -> float:
+        """A unit's mean KL times the units that share a decision."""
+        share = units_per_decision(self.cfg.ratio, self._steps)
+        return share * sum(stats.kl for stats in epoch) / len(epoch)
+
+    @property
+    def _steps(self) -> Tensor:
+        return self.policy.trainable_steps.nonzero().flatten()
+
+    def _picks(self, units: Units) -> Iterator[Tensor]:
+        return self._minibatches(len(units.row))
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
         """γ_den^(K−1−k) for per_step units, else 1 (DPPO, section 4.3)."""
@@ -227,7 +193,7 @@ class Ppo:
             optim.step()
 
     def _adapt_lr(self, kl: float) -> None:
-        """Keep the update's KL near its target (rsl_rl's rule, per update instead of per minibatch)."""
+        """Keep the update's KL near its target: rsl_rl's rule, per update."""
         factor = 1.0
         if kl > 2.0 * self.cfg.target_kl:
             factor = 1.0 / 1.5
@@ -241,7 +207,7 @@ class Ppo:
             group["lr"] = min(max(lr, self.cfg.lr_min), self.cfg.lr_max)
 
     def guard_success(self, success: float) -> bool:
-        """Show the guard the block's success rate; rolls back and halves the rate on a collapse: True then."""
+        """Show the guard the block's success; on a collapse roll back, halve the rate: True."""
         good = self.guard.observe(success, self._actor_state())
         if good is None:
             return False
@@ -260,7 +226,6 @@ class Ppo:
             "critic_optim": self.critic_optim.state_dict(),
             "scale": self.scale.state_dict(),
             "guard": self.guard.state_dict(),
-            "imitation": self.imitation.state_dict(),
             "updates": self.updates,
         }
 
@@ -272,17 +237,7 @@ class Ppo:
         self.critic_optim.load_state_dict(state["critic_optim"])
         self.scale.load_state_dict(state["scale"])
         self.guard.load_state_dict(state["guard"])
-        self.imitation.load_state_dict(state["imitation"])
         self.updates = state["updates"]
-
-
-class _ActorData:
-    """What the actor's minibatches are cut from: obs, chains x (N, K+1, H, A), old log-probs (N, K), adv (N,)."""
-
-    def __init__(
-        self, obs: dict[str, Tensor], x: Tensor, log_prob: Tensor, adv: Tensor, executed: Tensor
-    ) -> None:
-        self.obs, self.x, self.log_prob, self.adv, self.executed = obs, x, log_prob, adv, executed
 
 
 def _adam(params: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.AdamW:
@@ -296,5 +251,5 @@ def _assert_fresh(error: float) -> None:
             "the likelihood ratio on the first minibatch is not 1",
             expected=f"|ratio − 1| ≤ {RATIO_TOLERANCE}",
             found=f"{error:.2e}",
-            hint="sample() and kernel() of the policy disagree (dropout, batch norm, another time grid?)",
+            hint="sample() and kernel() disagree: dropout, batch norm, another time grid?",
         )

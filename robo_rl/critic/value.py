@@ -5,7 +5,6 @@ Shapes: B rows, To observations of history, O observation features. It never see
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 

@@ -134,8 +134,8 @@ class Normalizer(nn.Module):
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
         """Observations name → (B, To, …) in network units side by side: (B, O).
 
-        They are held to ±``FEATURE_LIMIT``: an element that hardly varies in the demonstrations, the
-        tilt of an object say, would else dwarf all others, and every gradient, once it does vary.
+        They are held to ±``FEATURE_LIMIT``: an element that hardly varies in the demonstrations,
+        an object's tilt say, would else dwarf all others, and every gradient, once it does vary.
         """
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
         return torch.cat(parts, dim=-1).clamp(-FEATURE_LIMIT, FEATURE_LIMIT)

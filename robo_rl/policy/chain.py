@@ -19,7 +19,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Prediction(NamedTuple):
-    """What a network says at one step: ``out`` (B, H, A), and a raw noise level (B, H, A) where it has one."""
+    """What a network says at one step: ``out`` (B, H, A), and maybe a raw noise level, likewise."""
 
     out: Tensor
     noise: Tensor | None = None
@@ -214,7 +214,7 @@ def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
 
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:
-    """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of like's dtype and device."""
+    """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of like's kind."""
     return table.to(device=like.device, dtype=like.dtype)[k][:, None, None]
 
 

@@ -148,9 +148,9 @@ class FlowPolicy(DenoisingPolicy):
     """A flow network under flow samplers; see ``DenoisingPolicy``.
 
     The network predicts the action â and the velocity follows, v = (â − x)/(1−t): where the
-    observation says nearly all, as in control, an unfinished network then gives a blurred action and
-    not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``predicts: vel`` learns the
-    velocity itself.
+    observation says nearly all, as in control, an unfinished network then gives a blurred action
+    and not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``predicts: vel``
+    learns the velocity itself.
     """
 
     class Config(DenoisingPolicy.Config):

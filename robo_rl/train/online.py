@@ -55,9 +55,7 @@ class FineTune:
         before = load_policy(context.artifact("policy"))
         run = _Run(self.cfg, context, load_policy(context.artifact("policy")))
         run.train()
-        path = save_policy(
-            context.directory / "policy", run.policy, context.experiment.policy.name
-        )
+        path = save_policy(context.directory / "policy", run.policy, context.experiment.policy.name)
         after = context.evaluate(run.policy.act, "after RL")
         reference = context.evaluate(before.act, "before RL")
         test = paired_noninferiority(

@@ -7,7 +7,8 @@ import torch
 from small_policies import make_obs, make_policy
 
 from robo_rl.algo.ppo import Ppo
-from robo_rl.algo.ratio import RatioMode
+from robo_rl.algo.ratio import RatioMode, make_units
+from robo_rl.algo.surrogate import ActorData, unit_log_prob
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
 from robo_rl.errors import PluginError
 
@@ -68,15 +69,15 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, generator):
 
 def test_unexecuted_actions_take_no_part_in_the_ratio(generator):
     policy = make_policy("flow_noise", 4).float()
-    ppo = Ppo(Ppo.Config(warmup_updates=0), policy, ROWS, generator)
     rollout = one_decision(policy, generator, RatioMode.JOINT)
-    # Far from what was drawn at the last step, whose input it does not touch.
-    rollout.x[:, :, -1, policy.exec_horizon :] += 1.0
-    assert ppo.update(rollout)["ratio_error"] < 1e-3
-    rollout = one_decision(policy, generator, RatioMode.JOINT)
-    rollout.x[:, :, -1, : policy.exec_horizon] += 1.0
-    with pytest.raises(PluginError, match="not 1"):
-        ppo.update(rollout)
+    units = make_units(RatioMode.JOINT, ROWS, torch.arange(4), None)
+    with torch.no_grad():
+        before = unit_log_prob(policy, ActorData.of(rollout, rollout.rew), units)
+        rollout.num_exec[:, : ROWS // 2] = 1  # their second action was not executed after all
+        after = unit_log_prob(policy, ActorData.of(rollout, rollout.rew), units)
+    torch.testing.assert_close(before, rollout.log_prob[0].sum(-1), rtol=0, atol=1e-3)
+    assert bool((after != before)[: ROWS // 2].all())
+    assert torch.equal(after[ROWS // 2 :], before[ROWS // 2 :])
 
 
 def test_a_policy_whose_score_is_not_its_draw_is_refused(generator):
