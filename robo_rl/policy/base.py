@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -50,6 +50,16 @@ class DenoisingPolicy(nn.Module):
         finetune_steps: int = Field(default=0, ge=0)
         net: Annotated[Component, component("nets")] = default("mlp")
         sampler: Annotated[Component, component("samplers")]
+        reads: ClassVar[str]
+
+        @model_validator(mode="after")
+        def _sampler_reads_what_the_network_says(self) -> Self:
+            if self.sampler.cls.reads != self.reads:
+                raise ValueError(
+                    f"sampler '{self.sampler.name}' reads {self.sampler.cls.reads},"
+                    f" this family's network says {self.reads}"
+                )
+            return self
 
         @model_validator(mode="after")
         def _sizes_agree(self) -> Self:

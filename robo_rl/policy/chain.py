@@ -119,11 +119,13 @@ class Sampler(Protocol):
         times: (K,) float64, the network's time at each step, 0 = noise.
         stochastic: (K,) bool, the steps that have a density.
         learns_noise: Whether the kernel reads ``Prediction.noise``.
+        reads: What ``Prediction.out`` must be: ``vel``, ``noise`` (ε) or ``act``.
     """
 
     times: Tensor
     stochastic: Tensor
     learns_noise: bool
+    reads: str
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         """Draw x[0] of the given shape."""

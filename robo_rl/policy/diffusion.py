@@ -8,7 +8,7 @@ Song et al. 2021 (2010.02502), DPPO's floor on the step's standard deviation (24
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -51,6 +51,7 @@ class Ddim:
         train_steps: int = Field(default=100, ge=1)
 
     learns_noise = False
+    reads = "noise"
 
     def __init__(self, cfg: Config, num_steps: int) -> None:
         self.cfg = cfg
@@ -127,6 +128,7 @@ class DiffusionPolicy(DenoisingPolicy):
         """``sampler`` explores: ddpm or ddim; evaluation is DDIM without noise."""
 
         num_steps: int = Field(default=10, ge=1)
+        reads: ClassVar[str] = "noise"
         sampler: Annotated[Component, component("samplers")] = default("ddim")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:

@@ -8,7 +8,7 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -20,7 +20,7 @@ from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_s
 from robo_rl.registry import Component, component, default
 
 MIN_GAP = 0.1
-"""Floor of 1 − t where an action prediction is turned into a velocity."""
+"""Floor of 1 − t where an action prediction is turned into a velocity; 1/K where that is less."""
 
 
 class FlowOde:
@@ -30,6 +30,7 @@ class FlowOde:
         """Nothing to set."""
 
     learns_noise = False
+    reads = "vel"
 
     def __init__(self, cfg: Config, num_steps: int) -> None:
         del cfg
@@ -156,6 +157,7 @@ class FlowPolicy(DenoisingPolicy):
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
+        reads: ClassVar[str] = "vel"
         sampler: Annotated[Component, component("samplers")] = default("flow_noise")
         predicts: Literal["act", "vel"] = "act"
 
@@ -169,7 +171,8 @@ class FlowPolicy(DenoisingPolicy):
         """Network output → velocity; x (B, H, A) at t (B,), the gap to t = 1 floored."""
         if self.cfg.predicts == "vel":
             return out
-        return (out - x) / (1.0 - t).clamp(min=MIN_GAP)[:, None, None]
+        gap = (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
+        return (out - x) / gap[:, None, None]
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖²; (B,).

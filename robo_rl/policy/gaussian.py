@@ -5,7 +5,7 @@ Shapes: B rows, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -32,6 +32,7 @@ class Gaussian:
         std_max: float = Field(default=0.3, gt=0.0)
 
     learns_noise = True
+    reads = "act"
 
     def __init__(self, cfg: Config, num_steps: int = 1) -> None:
         self.cfg = cfg
@@ -68,6 +69,7 @@ class GaussianPolicy(DenoisingPolicy):
         """``sampler`` holds the bounds of the noise."""
 
         num_steps: int = Field(default=1, ge=1, le=1)
+        reads: ClassVar[str] = "act"
         sampler: Annotated[Component, component("samplers")] = default("gaussian")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:

@@ -53,7 +53,7 @@ class EvalResult(NamedTuple):
     @property
     def rate(self) -> float:
         """Share of successes."""
-        return float(self.success.float().mean())
+        return float(self.success.double().mean())
 
     @property
     def interval(self) -> Interval:

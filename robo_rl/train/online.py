@@ -91,7 +91,7 @@ class _Run:
 
     def __init__(self, cfg: FineTune.Config, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, seed = cfg, policy, context.seed
-        if policy.cfg.finetune_steps:
+        if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
         torch.manual_seed(derive("critic", seed))
         self.ppo = Ppo(cfg.ppo, policy, cfg.num_envs, make_generator("minibatch", seed))

@@ -6,12 +6,15 @@ samplers can be tested without a network.
 
 from __future__ import annotations
 
+import pytest
 import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
+from robo_rl.config import NestedError
 from robo_rl.policy.chain import Prediction, Sampler, draw_chain
 from robo_rl.policy.flow import FlowCps, FlowNoise, FlowOde, FlowSde
+from robo_rl.registry import component
 
 STD = 0.4
 
@@ -102,3 +105,18 @@ def test_finetune_steps_leave_the_early_steps_as_they_were(generator):
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.equal(before[:, 3:], after[:, 3:])
     assert policy.trainable_steps.tolist() == [False, False, True, True]
+
+
+def test_a_sampler_of_another_family_is_refused():
+    with pytest.raises(NestedError, match="reads noise"):
+        component("policies").make({"name": "flow", "sampler": {"name": "ddim"}})
+
+
+@pytest.mark.parametrize("num_steps", [1, 4, 20, 50])
+def test_the_ode_of_a_network_that_always_predicts_one_action_ends_there(num_steps):
+    policy, obs = make_policy("flow_noise", num_steps), make_obs(4)
+    with torch.no_grad():
+        for parameter in policy.net.parameters():
+            parameter.zero_()
+    act = policy.decode(obs, torch.randn(4, 3, 2, dtype=torch.float64))
+    torch.testing.assert_close(act, torch.zeros_like(act), rtol=0, atol=1e-12)
