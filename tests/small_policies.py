@@ -23,12 +23,12 @@ SAMPLERS = {
 FAMILY = {"gaussian": "gaussian", "ddpm": "diffusion", "ddim": "diffusion"}
 
 
-def make_policy(sampler: str, num_steps: int, **fields: object) -> DenoisingPolicy:
+def make_policy(family: str, num_steps: int, **fields: object) -> DenoisingPolicy:
     torch.manual_seed(0)
     settings = {
-        "name": FAMILY.get(sampler, "flow"),
-        "sampler": SAMPLERS[sampler],
-        "num_steps": 1 if sampler == "gaussian" else num_steps,
+        "name": FAMILY.get(family, "flow"),
+        "sampler": SAMPLERS[family],
+        "num_steps": 1 if family == "gaussian" else num_steps,
         "horizon": 3,
         "exec_horizon": 2,
         "net": {"name": "mlp", "width": 32, "depth": 1},

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
+from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import Ema
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
@@ -38,21 +38,15 @@ class Supervised:
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, steps: int) -> None:
         self.cfg, self.policy, self.steps, self.done = cfg, policy, steps, 0
-        self.params = [p for p in policy.parameters() if p.requires_grad]
-        self.optim = torch.optim.AdamW(
-            self.params, lr=cfg.lr, weight_decay=cfg.weight_decay, fused=True
-        )
+        params = (p for p in policy.parameters() if p.requires_grad)
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.ema = Ema(policy, cfg.ema_decay)
 
     def step(self, loss: Tensor) -> float:
         """One optimiser step down the mean of loss (B,); returns that mean."""
-        for group in self.optim.param_groups:
-            group["lr"] = self.cfg.lr * self._schedule()
+        self.descent.set_lr(self.cfg.lr * self._schedule())
         mean = loss.mean()
-        self.optim.zero_grad(set_to_none=True)
-        mean.backward()
-        nn.utils.clip_grad_norm_(self.params, self.cfg.grad_clip)
-        self.optim.step()
+        self.descent.step(mean)
         self.ema.update(self.policy)
         self.done += 1
         return float(mean.detach())
@@ -68,7 +62,7 @@ class Supervised:
         """For checkpoints."""
         return {
             "policy": self.policy.state_dict(),
-            "optim": self.optim.state_dict(),
+            "optim": self.descent.optim.state_dict(),
             "ema": self.ema.module.state_dict(),
             "ema_updates": self.ema.updates,
             "done": self.done,
@@ -77,6 +71,6 @@ class Supervised:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.policy.load_state_dict(state["policy"])
-        self.optim.load_state_dict(state["optim"])
+        self.descent.optim.load_state_dict(state["optim"])
         self.ema.module.load_state_dict(state["ema"])
         self.ema.updates, self.done = state["ema_updates"], state["done"]

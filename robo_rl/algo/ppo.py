@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
+from robo_rl.algo.descent import Descent
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
 from robo_rl.algo.returns import ReturnScale, gae
@@ -21,7 +22,7 @@ from robo_rl.algo.surrogate import ActorData, Surrogate, clipped_surrogate
 from robo_rl.config import ConfigModel
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
-from robo_rl.errors import PluginError
+from robo_rl.errors import ConfigError, PluginError
 from robo_rl.policy.base import DenoisingPolicy
 
 RATIO_TOLERANCE = 1e-3
@@ -68,13 +69,18 @@ class Ppo:
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
     ) -> None:
+        if not bool(policy.trainable_steps.any()):
+            raise ConfigError(
+                "no denoising step is both stochastic and trained",
+                hint="use an exploring sampler (flow_noise, flow_sde …), or more finetune_steps",
+            )
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.critic = ValueCritic(
             cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
         )
-        self.actor_params = [p for p in policy.parameters() if p.requires_grad]
-        self.actor_optim = _adam(self.actor_params, cfg.lr, cfg.weight_decay)
-        self.critic_optim = _adam(list(self.critic.net.parameters()), cfg.critic_lr, 0.0)
+        params = (p for p in policy.parameters() if p.requires_grad)
+        self.actor = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.critic_descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
         self.scale = ReturnScale(num_envs)
         self.guard = CollapseGuard(cfg.guard)
         self.updates = 0
@@ -82,7 +88,7 @@ class Ppo:
     @property
     def lr(self) -> float:
         """The actor's learning rate as it stands."""
-        return self.actor_optim.param_groups[0]["lr"]
+        return self.actor.lr
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics."""
@@ -93,7 +99,12 @@ class Ppo:
         if self.updates >= self.cfg.warmup_updates:
             metrics |= self._fit_actor(ActorData.of(rollout, adv), self._units(rollout))
         self.updates += 1
-        return metrics | {"lr": self.lr, "return_scale": self.scale.std}
+        skipped = float(self.actor.skipped + self.critic_descent.skipped)
+        return metrics | {
+            "lr": self.lr,
+            "return_scale": self.scale.std,
+            "skipped_steps": skipped,
+        }
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
@@ -128,51 +139,51 @@ class Ppo:
             for pick in self._minibatches(len(returns)):
                 value = self.critic({name: o[pick] for name, o in obs.items()})
                 loss = 0.5 * (value - returns[pick]).square().mean()
-                self._step(self.critic_optim, loss, list(self.critic.net.parameters()))
+                self.critic_descent.step(loss)
         explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))
         return {"value_loss": 0.5 * float(residual.square().mean()), "explained": explained}
 
     def _fit_actor(self, data: ActorData, units: Units) -> dict[str, float]:
-        """Epochs over all units, as long as the chain's KL stays below twice its target."""
+        """Epochs over all units, until a minibatch's chain KL is above twice its target."""
+        share = units_per_decision(self.cfg.ratio, self._steps)
         stats: list[Surrogate] = []
-        kl = 0.0
-        for _ in range(self.cfg.epochs):
-            epoch = [self._actor_step(data, pick, units) for pick in self._picks(units)]
-            stats += epoch
-            _assert_fresh(stats[0].ratio_error)
-            kl = self._chain_kl(epoch)
-            if kl > 2.0 * self.cfg.target_kl:
+        batches = 0
+        for pick in self._passes(units):
+            batch = Units(units.row[pick], units.k[pick])
+            weight = self._step_discount(batch.k)
+            stats.append(clipped_surrogate(self.policy, data, batch, weight, self.cfg.clip))
+            if len(stats) == 1:
+                _assert_fresh(stats[0].ratio_error)
+            if share * stats[-1].kl > 2.0 * self.cfg.target_kl:
                 break
+            self.actor.step(stats[-1].loss)
+            batches += 1
+        last = stats[-self._batches(units) :]
+        kl = share * sum(s.kl for s in last) / len(last)
         self._adapt_lr(kl)
         return {
             "kl": kl,
             "clipped": sum(s.clipped for s in stats) / len(stats),
-            "actor_steps": float(len(stats)),
+            "actor_steps": float(batches),
             "ratio_error": stats[0].ratio_error,
         }
-
-    def _actor_step(self, data: ActorData, pick: Tensor, units: Units) -> Surrogate:
-        batch = Units(units.row[pick], units.k[pick])
-        weight = self._step_discount(batch.k)
-        stats = clipped_surrogate(self.policy, data, batch, weight, self.cfg.clip)
-        self._step(self.actor_optim, stats.loss, self.actor_params)
-        return stats
 
     def _units(self, rollout: Rollout) -> Units:
         k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
         return make_units(self.cfg.ratio, int(rollout.valid.sum()), self._steps, k_star)
 
-    def _chain_kl(self, epoch: list[Surrogate]) -> float:
-        """A unit's mean KL times the units that share a decision."""
-        share = units_per_decision(self.cfg.ratio, self._steps)
-        return share * sum(stats.kl for stats in epoch) / len(epoch)
-
     @property
     def _steps(self) -> Tensor:
         return self.policy.trainable_steps.nonzero().flatten()
 
-    def _picks(self, units: Units) -> Iterator[Tensor]:
-        return self._minibatches(len(units.row))
+    def _passes(self, units: Units) -> Iterator[Tensor]:
+        """The minibatches of all epochs."""
+        for _ in range(self.cfg.epochs):
+            yield from self._minibatches(len(units.row))
+
+    def _batches(self, units: Units) -> int:
+        """Minibatches of one epoch."""
+        return -(-len(units.row) // self.cfg.minibatch)
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
         """γ_den^(K−1−k) for per_step units, else 1 (DPPO, section 4.3)."""
@@ -185,13 +196,6 @@ class Ppo:
         order = torch.randperm(size, generator=self.generator)
         return iter(order.tensor_split(-(-size // self.cfg.minibatch)))
 
-    def _step(self, optim: torch.optim.Optimizer, loss: Tensor, params: list[nn.Parameter]) -> None:
-        optim.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(params, self.cfg.grad_clip)
-        if norm.isfinite():
-            optim.step()
-
     def _adapt_lr(self, kl: float) -> None:
         """Keep the update's KL near its target: rsl_rl's rule, per update."""
         factor = 1.0
@@ -203,27 +207,27 @@ class Ppo:
 
     def set_lr(self, lr: float) -> None:
         """Set the actor's learning rate, within its bounds."""
-        for group in self.actor_optim.param_groups:
-            group["lr"] = min(max(lr, self.cfg.lr_min), self.cfg.lr_max)
+        self.actor.set_lr(min(max(lr, self.cfg.lr_min), self.cfg.lr_max))
 
     def guard_success(self, success: float) -> bool:
         """Show the guard the block's success; on a collapse roll back, halve the rate: True."""
         good = self.guard.observe(success, self._actor_state())
         if good is None:
             return False
+        lr = self.lr
         self.policy.load_state_dict(good["policy"])
-        self.actor_optim.load_state_dict(good["optim"])
-        self.set_lr(0.5 * self.lr)
+        self.actor.optim.load_state_dict(good["optim"])
+        self.set_lr(0.5 * lr)
         return True
 
     def _actor_state(self) -> dict[str, Any]:
-        return {"policy": self.policy.state_dict(), "optim": self.actor_optim.state_dict()}
+        return {"policy": self.policy.state_dict(), "optim": self.actor.optim.state_dict()}
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
         return self._actor_state() | {
             "critic": self.critic.state_dict(),
-            "critic_optim": self.critic_optim.state_dict(),
+            "critic_optim": self.critic_descent.optim.state_dict(),
             "scale": self.scale.state_dict(),
             "guard": self.guard.state_dict(),
             "updates": self.updates,
@@ -232,21 +236,17 @@ class Ppo:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.policy.load_state_dict(state["policy"])
-        self.actor_optim.load_state_dict(state["optim"])
+        self.actor.optim.load_state_dict(state["optim"])
         self.critic.load_state_dict(state["critic"])
-        self.critic_optim.load_state_dict(state["critic_optim"])
+        self.critic_descent.optim.load_state_dict(state["critic_optim"])
         self.scale.load_state_dict(state["scale"])
         self.guard.load_state_dict(state["guard"])
         self.updates = state["updates"]
 
 
-def _adam(params: list[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.AdamW:
-    return torch.optim.AdamW(params, lr=lr, weight_decay=weight_decay, fused=True)
-
-
 def _assert_fresh(error: float) -> None:
     """On the first minibatch of an update the ratio is 1, or sampling and scoring differ."""
-    if error > RATIO_TOLERANCE:
+    if not error <= RATIO_TOLERANCE:  # NaN does not pass
         raise PluginError(
             "the likelihood ratio on the first minibatch is not 1",
             expected=f"|ratio − 1| ≤ {RATIO_TOLERANCE}",

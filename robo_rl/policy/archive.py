@@ -13,10 +13,10 @@ from robo_rl.registry import component
 from robo_rl.spec import ActSpec, ObsSpec
 
 
-def describe(policy: DenoisingPolicy, name: str) -> dict[str, Any]:
-    """Everything but the weights, as JSON: family ``name`` and config, specs, normaliser."""
+def describe(policy: DenoisingPolicy) -> dict[str, Any]:
+    """Everything but the weights, as JSON: family and config, specs, normaliser."""
     return {
-        "policy": {"name": name, **policy.cfg.model_dump(mode="json")},
+        "policy": {"name": policy.family, **policy.cfg.model_dump(mode="json")},
         "obs_spec": policy.obs_spec.model_dump(mode="json"),
         "act_spec": policy.act_spec.model_dump(mode="json"),
         "normalizer": policy.normalizer.to_meta(),

@@ -72,6 +72,9 @@ class DenoisingPolicy(nn.Module):
                 raise ValueError(f"more steps to fine-tune than there are: {found}")
             return self
 
+    family: ClassVar[str]
+    """The name that it is registered under."""
+
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
     ) -> None:
@@ -90,6 +93,7 @@ class DenoisingPolicy(nn.Module):
         self.net = cfg.net.build(cfg.horizon, act_spec.size, features)
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
         self.base_net: nn.Module | None = None
+        self.base_noise_head: nn.Module | None = None
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:
@@ -122,6 +126,8 @@ class DenoisingPolicy(nn.Module):
     def anchor(self) -> None:
         """Keep a frozen copy of the network, on which the steps before K' run."""
         self.base_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
+        if self.noise_head is not None:
+            self.base_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
         """The normalised observation, flattened: (B, O)."""
@@ -133,7 +139,8 @@ class DenoisingPolicy(nn.Module):
 
     def kernel(self, embedding: Tensor, k: Tensor, x: Tensor) -> Kernel:
         """The exploring sampler's law of x[k+1] given x (B, H, A) at steps k (B,), any mix."""
-        return self.sampler.kernel(k, x, self._predict(self.net, self.sampler, embedding, k, x))
+        prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
+        return self.sampler.kernel(k, x, prediction)
 
     def sample(
         self, obs: dict[str, Tensor], generator: torch.Generator, *, one_step: bool = False
@@ -186,16 +193,16 @@ class DenoisingPolicy(nn.Module):
         def predict(step: int, x: Tensor) -> Prediction:
             k = torch.full((x.shape[0],), step, device=x.device)
             if kept is not None and step < frozen:
-                return self._predict(base, sampler, kept, k, x)
-            return self._predict(self.net, sampler, embedding, k, x)
+                return self._predict(base, self.base_noise_head, sampler, kept, k, x)
+            return self._predict(self.net, self.noise_head, sampler, embedding, k, x)
 
         return predict
 
     def _predict(
-        self, net: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
+        self, net: Any, head: Any, sampler: Sampler, embedding: Tensor, k: Tensor, x: Tensor
     ) -> Prediction:
         t = sampler.times.to(x)[k]
         noise = None
-        if sampler.learns_noise and self.noise_head is not None:
-            noise = self.noise_head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x)
+        if sampler.learns_noise and head is not None:
+            noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x)
         return Prediction(self.interpret(net(x, t, embedding), x, t), noise)

@@ -32,9 +32,12 @@ class Kernel:
     With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
     that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
     are those of each action given the ones before it, so that the first n of them sum to the
-    density of the chunk's first n actions. With ρ = 1 the noise is one offset of the whole chunk,
-    and the density is that of the offset: few dimensions, so that credit is found with few
-    episodes; learning moves the chunk and keeps its shape.
+    density of the chunk's first n actions.
+
+    With ρ = 1 the noise is one offset of the whole chunk, and what is scored is the offset alone,
+    the mean of x[k+1] − mean along the horizon: few dimensions, so that credit is found with few
+    episodes. Under another mean it is a projection, not the (degenerate) density: the gradient
+    moves the chunk as a whole and says nothing of its shape.
 
     Args:
         mean: (B, H, A).
@@ -49,14 +52,14 @@ class Kernel:
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """Draw x[k+1], (B, H, A)."""
         noise = randn(self.mean.shape, generator).to(self.mean)
-        return self.mean + self.std * self._correlated(noise)
+        return self.mean + self._scale() * self._correlated(noise)
 
     def log_prob(self, x_next: Tensor) -> Tensor:
         """Log-density of each action of x_next given those before, per element: (B, H, A).
 
         It is 0 where the step is deterministic.
         """
-        random, std = self._random(), torch.where(self.std > 0, self.std, 1.0)
+        random, std = self._random(), torch.where(self.std > 0, self._scale(), 1.0)
         z = self._white((x_next - self.mean) / std)
         spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
         return torch.where(random, -0.5 * z * z - spread, 0.0)
@@ -66,13 +69,17 @@ class Kernel:
 
         Both must have the same ``rho``; 0 where either is deterministic.
         """
-        ours, theirs = (torch.where(k.std > 0, k.std, 1.0) for k in (self, other))
+        ours, theirs = (torch.where(k.std > 0, k._scale(), 1.0) for k in (self, other))
         gap = (self.mean - other.mean) / theirs
         ratio = (ours / theirs).expand_as(gap)
         carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
         second = self._white(gap) ** 2 + ratio**2 + carried**2
         both = self._random() & other._random()
         return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
+
+    def _scale(self) -> Tensor:
+        """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
+        return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
 
     def _random(self) -> Tensor:
         """Elements that have a density; with ρ = 1 the first action's stands for the offset."""

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
 from robo_rl.registry import Component, component, default
@@ -54,6 +55,12 @@ class Ddim:
     reads = "noise"
 
     def __init__(self, cfg: Config, num_steps: int) -> None:
+        if num_steps > cfg.train_steps:
+            raise ConfigError(
+                "more denoising steps than the schedule is long",
+                expected=f"num_steps ≤ {cfg.train_steps}",
+                found=num_steps,
+            )
         self.cfg = cfg
         table = cosine_alpha_bar(cfg.train_steps)
         # From the noisiest time down to 0, evenly ("leading" spacing), then the action itself.
@@ -123,6 +130,8 @@ class DiffusionPolicy(DenoisingPolicy):
 
     See ``DenoisingPolicy``.
     """
+
+    family: ClassVar[str] = "diffusion"
 
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: ddpm or ddim; evaluation is DDIM without noise."""

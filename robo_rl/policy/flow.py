@@ -8,10 +8,10 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
@@ -131,6 +131,12 @@ class FlowNoise(FlowOde):
         std_max: float = Field(default=0.15, gt=0.0)
         rho: float = Field(default=0.0, ge=0.0, le=1.0)
 
+        @model_validator(mode="after")
+        def _bounds_are_in_order(self) -> Self:
+            if self.std_min > self.std_max:
+                raise ValueError(f"std_min {self.std_min} is above std_max {self.std_max}")
+            return self
+
     learns_noise = True
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -153,6 +159,8 @@ class FlowPolicy(DenoisingPolicy):
     and not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``predicts: vel``
     learns the velocity itself.
     """
+
+    family: ClassVar[str] = "flow"
 
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""

@@ -65,6 +65,8 @@ class StateIndependentNoise(nn.Module):
 class GaussianPolicy(DenoisingPolicy):
     """A mean network with state-independent noise; the family's K is 1."""
 
+    family: ClassVar[str] = "gaussian"
+
     class Config(DenoisingPolicy.Config):
         """``sampler`` holds the bounds of the noise."""
 

@@ -188,7 +188,7 @@ def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> Non
     """Through JSON and tensors and back, the policy acts and explores the same to the bit."""
     if anchored:
         policy.anchor()
-    meta = json.loads(json.dumps(describe(policy, name)))
+    meta = json.loads(json.dumps(describe(policy)))
     tensors = {key: value.clone() for key, value in policy.state_dict().items()}
     again, obs, noise = rebuild(meta, tensors), _obs(policy), _noise(policy)
     same = all(torch.equal(value, tensors[key]) for key, value in again.state_dict().items())
@@ -210,6 +210,7 @@ class _Forbidden:
     def __init__(self, like: Any) -> None:
         self.times = torch.full_like(like.times, torch.nan)
         self.stochastic, self.learns_noise = like.stochastic, like.learns_noise
+        self.reads = like.reads
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         del generator

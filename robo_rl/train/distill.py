@@ -14,7 +14,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import student_of
-from robo_rl.seeding import derive, make_generator
+from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.stats import paired_noninferiority
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.logger import MetricsLogger, Progress
@@ -56,7 +56,7 @@ class Distill:
         run = _Run(self.cfg, context, teacher)
         run.train()
         student = run.trainer.ema.module
-        path = save_policy(context.directory / "policy", student, "flow")
+        path = save_policy(context.directory / "policy", student)
         result = context.evaluate(student.act, "one step")
         reference = context.evaluate(teacher.act, "teacher")
         test = paired_noninferiority(
@@ -87,8 +87,9 @@ class _Run:
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
-        torch.manual_seed(derive("student", context.seed))
-        self.trainer = Supervised(cfg.optim, student_of(teacher), cfg.rounds * cfg.steps)
+        with initialising("student", context.seed):
+            student = student_of(teacher)
+        self.trainer = Supervised(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator("distill", context.seed)
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")

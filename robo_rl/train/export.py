@@ -32,6 +32,8 @@ class Export:
 
         latency_calls: int = Field(default=1000, ge=100)
 
+    waivable = False  # a proof that fails leaves no bundle
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
@@ -53,7 +55,7 @@ class Export:
         bundle = build_bundle(
             policy,
             context.directory / "bundle",
-            contract=contract_of(policy, name=experiment.policy.name, **experiment.machine()),
+            contract=contract_of(policy, name=policy.family, **experiment.machine()),
             evidence=self._evidence(context, store, obs),
             obs=obs,
             closed_loop=closed_loop,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from pydantic import Field
 
 from robo_rl.algo.bc import Supervised
@@ -13,7 +12,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.seeding import derive, make_generator
+from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import save_policy
@@ -51,14 +50,13 @@ class CloneBehaviour:
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
         )
-        torch.manual_seed(derive("init", context.seed))
-        policy: DenoisingPolicy = component.build(
-            store.obs_spec, store.act_spec, Normalizer.from_stats(data.stats(), self.cfg.modes)
-        )
+        normalizer = Normalizer.from_stats(data.stats(), self.cfg.modes)
+        with initialising("init", context.seed):
+            policy: DenoisingPolicy = component.build(store.obs_spec, store.act_spec, normalizer)
         trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
-        path = save_policy(context.directory / "policy", best, component.name)
+        path = save_policy(context.directory / "policy", best)
         result = context.evaluate(best.act, "bc")
         low = result.interval.low
         return Report(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import torch
 from pydantic import Field
 
 from robo_rl.algo.ppo import Ppo
@@ -13,7 +12,7 @@ from robo_rl.algo.ratio import RatioMode
 from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.seeding import derive, make_generator
+from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.stats import paired_noninferiority
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.logger import MetricsLogger, Progress
@@ -44,7 +43,7 @@ class FineTune:
         stop_success: float = Field(default=1.01, gt=0.0)
         stop_window: int = Field(default=5, ge=1)
         checkpoint_every: int = Field(default=10, ge=1)
-        margin: float = Field(default=0.0, ge=0.0, lt=1.0)
+        margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         ppo: Ppo.Config = Ppo.Config()
 
     def __init__(self, cfg: Config) -> None:
@@ -55,7 +54,7 @@ class FineTune:
         before = load_policy(context.artifact("policy"))
         run = _Run(self.cfg, context, load_policy(context.artifact("policy")))
         run.train()
-        path = save_policy(context.directory / "policy", run.policy, context.experiment.policy.name)
+        path = save_policy(context.directory / "policy", run.policy)
         after = context.evaluate(run.policy.act, "after RL")
         reference = context.evaluate(before.act, "before RL")
         test = paired_noninferiority(
@@ -75,7 +74,8 @@ class FineTune:
                 name="no worse than before",
                 passed=test.noninferior,
                 detail=f"difference {test.difference:+.1%}"
-                f" [{test.interval.low:+.1%}, {test.interval.high:+.1%}]",
+                f" [{test.interval.low:+.1%}, {test.interval.high:+.1%}],"
+                f" margin −{self.cfg.margin:.1%}",
             ),
             files=record_video(context, run.policy, "rollout.mp4"),
             curves={
@@ -93,8 +93,8 @@ class _Run:
         self.cfg, self.policy, seed = cfg, policy, context.seed
         if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
-        torch.manual_seed(derive("critic", seed))
-        self.ppo = Ppo(cfg.ppo, policy, cfg.num_envs, make_generator("minibatch", seed))
+        with initialising("critic", seed):
+            self.ppo = Ppo(cfg.ppo, policy, cfg.num_envs, make_generator("minibatch", seed))
         env = ChunkEnv(
             context.experiment.make_env(cfg.num_envs),
             obs_horizon=policy.obs_horizon,

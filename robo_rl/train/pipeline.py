@@ -127,6 +127,7 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
         with Stopwatch(place / SECONDS) as watch:
             report = experiment.stages[label].build().run(Context(experiment, place, list(done)))
             report.seconds, report.digest = watch.seconds, wanted
+            report.stage = label
         _waive(report, experiment.waive.get(label))
         report.write(place)
     elif report.digest != wanted:

@@ -9,13 +9,13 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train import checkpoint
 
 
-def save_policy(directory: Path, policy: DenoisingPolicy, name: str) -> Path:
-    """Write a policy of the registered family ``name``; returns its directory.
+def save_policy(directory: Path, policy: DenoisingPolicy) -> Path:
+    """Write a policy; returns its directory.
 
     Raises:
         CheckpointError: It could not be written.
     """
-    checkpoint.save(directory, dict(policy.state_dict()), describe(policy, name))
+    checkpoint.save(directory, dict(policy.state_dict()), describe(policy))
     return directory
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from robo_rl.config import compose, validate
-from robo_rl.errors import CheckpointError
+from robo_rl.errors import BundleError, CheckpointError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import MANIFEST_FILE
 from robo_rl.export.parity import as_act
@@ -40,10 +40,23 @@ def evaluate_path(
 
 def _bundle(path: Path) -> tuple[Act, Experiment]:
     bundle = Bundle.load(path)
+    _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment)
     with closing(experiment.make_env(1)) as env:
         bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
     return as_act(bundle.session()), experiment
+
+
+def _refuse_foreign_code(bundle: Bundle) -> None:
+    """A bundle is data: it may not have a module of its choice imported."""
+    env = bundle.manifest.config.get("env")
+    if isinstance(env, dict) and env.get("import_module"):
+        raise BundleError(
+            "asks to import a module",
+            where=bundle.path,
+            found=f"env.import_module '{env['import_module']}'",
+            hint="evaluate the stage's directory of the run instead, if you trust it",
+        )
 
 
 def _stage(path: Path) -> tuple[Act, Experiment]:

@@ -5,15 +5,18 @@ Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.env.base import Branchable
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
+from robo_rl.seeding import derive
 
 
 class Collector:
@@ -57,24 +60,32 @@ class Collector:
             self.obs = step.obs
         rollout = builder.finish(self.obs)
         self.env_steps += int(rollout.num_exec.sum())
-        stats = {"episodes": float(ended), "success": good / max(ended, 1), "dropped": dropped}
+        stats = {
+            "episodes": float(ended),
+            "success": good / ended if ended else math.nan,
+            "dropped": dropped,
+        }
         stats["rew_per_step"] = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
         return rollout, stats
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints: env, policy noise, counters."""
         return {
-            "env": self.env.snapshot(),
+            "env": self.env.snapshot() if isinstance(self.env.env, Branchable) else None,
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
             "succeeded": self.succeeded,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue exactly where ``state_dict`` was taken."""
-        self.obs = self.env.restore(state["env"])
+        """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew."""
         self.generator.set_state(state["generator"])
         self.env_steps, self.succeeded = state["env_steps"], state["succeeded"]
+        if state["env"] is None:
+            self.succeeded.zero_()
+            self.start(derive("continue", self.env_steps))
+        else:
+            self.obs = self.env.restore(state["env"])
 
 
 def _columns(chain: Chain, step: Any) -> dict[str, Tensor]:

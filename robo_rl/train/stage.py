@@ -65,6 +65,9 @@ class Experiment(ConfigModel):
         for label in self.waive.keys() - self.stages.keys():
             known = did_you_mean(label, self.stages)
             raise ValueError(f"waive: the experiment has no stage '{label}'; {known}")
+        for label in self.waive:
+            if not getattr(self.stages[label].cls, "waivable", True):
+                raise ValueError(f"waive: stage '{label}' leaves nothing behind when it fails")
         return self
 
     def make_env(self, num_envs: int) -> VecEnv:

@@ -45,7 +45,7 @@ def test_the_rate_warms_up_and_falls_as_half_a_cosine():
     rates = []
     for _ in range(14):
         trainer.step(policy.loss(obs, act, torch.Generator()))
-        rates.append(trainer.optim.param_groups[0]["lr"])
+        rates.append(trainer.descent.optim.param_groups[0]["lr"])
     falling = [0.01 + 0.495 * (1 + math.cos(math.pi * done / 8)) for done in range(8)]
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1.0, *falling, 0.01, 0.01])
 
@@ -55,7 +55,9 @@ def test_a_gradient_is_clipped_as_a_whole():
     trainer = Supervised(Supervised.Config(grad_clip=0.1), policy, 10)
     obs, act = demonstration()
     trainer.step(1e6 * policy.loss(obs, act, torch.Generator()))
-    total = torch.stack([p.grad.norm() for p in trainer.params if p.grad is not None]).norm()
+    total = torch.stack(
+        [p.grad.norm() for p in trainer.descent.params if p.grad is not None]
+    ).norm()
     assert float(total) == pytest.approx(0.1, rel=1e-3)
 
 

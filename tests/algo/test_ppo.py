@@ -14,15 +14,18 @@ from robo_rl.errors import PluginError
 
 TARGET = 0.5
 ROWS = 512
+VEL = {"predicts": "vel"}
+OFFSET = {"sampler": {"name": "flow_noise", "rho": 1.0}, "finetune_steps": 2}
 CASES = [
-    ("gaussian", "joint"),
-    ("ddpm", "per_step"),
-    ("ddim", "joint"),
-    ("flow_sde", "one_step"),
-    ("flow_cps", "per_step"),
-    ("flow_noise", "joint"),
-    ("flow_noise", "per_step"),
-    ("flow_noise", "one_step"),
+    ("gaussian", "joint", {}),
+    ("ddpm", "per_step", {}),
+    ("ddim", "joint", {}),
+    ("flow_sde", "one_step", {}),
+    ("flow_cps", "per_step", VEL),  # its last step has no density: an action prediction would drift
+    ("flow_noise", "joint", {}),
+    ("flow_noise", "per_step", {}),
+    ("flow_noise", "one_step", {}),
+    ("flow_noise", "joint", OFFSET),
 ]
 
 
@@ -51,10 +54,12 @@ def one_decision(policy, generator, mode, seed=0) -> Rollout:
     return builder.finish(obs)
 
 
-@pytest.mark.parametrize(("sampler", "mode"), CASES)
-def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, generator):
+@pytest.mark.parametrize(("sampler", "mode", "fields"), CASES)
+def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, generator):
     mode = RatioMode(mode)
-    policy = make_policy(sampler, 4).float()
+    policy = make_policy(sampler, 4, **fields).float()
+    if policy.cfg.finetune_steps:
+        policy.anchor()
     cfg = Ppo.Config(ratio=mode, lr=1e-3, target_kl=0.3, minibatch=256, warmup_updates=1)
     ppo = Ppo(cfg, policy, ROWS, generator)
     rewards, errors = [], []
@@ -80,11 +85,12 @@ def test_unexecuted_actions_take_no_part_in_the_ratio(generator):
     assert torch.equal(after[ROWS // 2 :], before[ROWS // 2 :])
 
 
-def test_a_policy_whose_score_is_not_its_draw_is_refused(generator):
+@pytest.mark.parametrize("error", [0.1, float("nan")])
+def test_a_policy_whose_score_is_not_its_draw_is_refused(error, generator):
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(warmup_updates=0), policy, ROWS, generator)
     rollout = one_decision(policy, generator, RatioMode.JOINT)
-    rollout.log_prob += 0.1
+    rollout.log_prob += error
     with pytest.raises(PluginError, match="not 1"):
         ppo.update(rollout)
 
@@ -106,3 +112,48 @@ def test_it_continues_from_its_state_to_the_bit():
                 ppo.load_state_dict(state)
         results.append(torch.cat([p.flatten() for p in policy.parameters()]))
     assert torch.equal(results[0], results[1])
+
+
+def test_gradients_that_are_not_finite_are_left_out_and_then_refused(generator):
+    policy = make_policy("flow_noise", 4).float()
+    ppo = Ppo(Ppo.Config(minibatch=64, warmup_updates=0), policy, ROWS, generator)
+    weights = torch.cat([p.detach().flatten().clone() for p in ppo.critic.net.parameters()])
+    rollout = one_decision(policy, generator, RatioMode.JOINT)
+    rollout.rew[:] = float("nan")
+    with pytest.raises(PluginError, match="not finite"):
+        ppo.update(rollout)
+    after = torch.cat([p.detach().flatten() for p in ppo.critic.net.parameters()])
+    assert torch.equal(weights, after)
+
+
+def test_the_one_step_gradient_is_the_full_sdes_at_a_step_drawn_uniformly(generator):
+    """K times the expected score-function gradient of k* alone is the sum over all steps.
+
+    For a reward that the other steps' noise does not touch in expectation: with one shared network
+    output per step, the score of step k has the same law whether the other steps are random or not.
+    """
+    policy = make_policy("flow_sde", 4, predicts="vel")
+    steps = policy.trainable_steps.nonzero().flatten()
+    rows = 60_000
+    obs = {name: o[:1].expand(rows, *o.shape[1:]) for name, o in make_obs(1).items()}
+    totals = []
+    for one_step in (False, True):
+        with torch.no_grad():
+            chain = policy.sample(obs, generator, one_step=one_step)
+        rew = (chain.act * torch.linspace(-1.0, 1.0, 2).double()).sum(dim=(1, 2))
+        adv = rew - rew.mean()
+        bias = policy.net.out.bias
+        total = torch.zeros_like(bias)
+        for k in steps.tolist():
+            mask = torch.ones(rows, dtype=torch.bool) if not one_step else chain.k_star == k
+            part = {name: o[mask] for name, o in obs.items()}
+            at = torch.full((int(mask.sum()),), k)
+            score = policy.log_prob(part, at, chain.x[mask, k], chain.x[mask, k + 1])
+            objective = (score.sum(dim=(1, 2)) * adv[mask]).sum() / rows
+            total = total + torch.autograd.grad(objective, bias)[0] * (
+                len(steps) if one_step else 1
+            )
+        totals.append(total)
+    cosine = torch.nn.functional.cosine_similarity(totals[0], totals[1], dim=0)
+    assert float(cosine) > 0.97
+    assert float(totals[1].norm() / totals[0].norm()) == pytest.approx(1.0, abs=0.15)

@@ -114,3 +114,12 @@ def test_with_full_correlation_the_chunk_moves_as_one_and_its_offset_is_scored(g
     torch.testing.assert_close(kernel.log_prob(x).sum(1), law.log_prob(offset))
     moved = Kernel(kernel.mean + 0.1, kernel.std, 1.0)
     assert float(kernel.kl(moved)[0].sum()) == pytest.approx(2 * 0.5 * (0.1 / 0.3) ** 2, rel=1e-5)
+
+
+def test_the_score_of_an_offset_has_mean_zero_also_where_the_std_varies(generator):
+    """E[∂ log p / ∂ log std] = 0, which holds for the density of what was drawn and no other."""
+    log_std = torch.log(torch.tensor([0.1, 0.2, 0.4]).double()).view(1, 3, 1).requires_grad_()
+    kernel = Kernel(torch.zeros(400_000, 3, 1).double(), log_std.exp(), 1.0)
+    score = kernel.log_prob(kernel.sample(generator).detach()).sum(dim=(1, 2)).mean()
+    (gradient,) = torch.autograd.grad(score, log_std)
+    assert float(gradient.abs().max()) < 0.005

@@ -1,0 +1,60 @@
+"""One optimiser step down a loss, the same for actor, critic and cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from robo_rl.errors import PluginError
+
+PATIENCE = 20
+
+
+class Descent:
+    """AdamW with gradient clipping that leaves out steps whose gradient is not finite.
+
+    Args:
+        params: What is trained.
+        lr: Learning rate.
+        grad_clip: Largest norm of the gradient.
+        weight_decay: AdamW's.
+    """
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, grad_clip: float, weight_decay: float = 0.0
+    ) -> None:
+        self.params, self.grad_clip = list(params), grad_clip
+        self.optim = torch.optim.AdamW(self.params, lr=lr, weight_decay=weight_decay, fused=True)
+        self.skipped = self._in_a_row = 0
+
+    @property
+    def lr(self) -> float:
+        """The learning rate as it stands."""
+        return self.optim.param_groups[0]["lr"]
+
+    def set_lr(self, lr: float) -> None:
+        """Change the learning rate."""
+        for group in self.optim.param_groups:
+            group["lr"] = lr
+
+    def step(self, loss: Tensor) -> None:
+        """One step.
+
+        Raises:
+            PluginError: The gradient was not finite ``PATIENCE`` times in a row.
+        """
+        self.optim.zero_grad(set_to_none=True)
+        loss.backward()
+        if nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite():
+            self.optim.step()
+            self._in_a_row = 0
+            return
+        self.skipped += 1
+        self._in_a_row += 1
+        if self._in_a_row >= PATIENCE:
+            raise PluginError(
+                f"the gradient was not finite {PATIENCE} times in a row",
+                hint="look for NaN in rewards and observations; a lower learning rate may help",
+            )
