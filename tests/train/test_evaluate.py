@@ -81,7 +81,7 @@ def test_counts_are_exact(exec_horizon):
     assert torch.equal(result.returns, levels.clamp(max=LIMIT))
     assert 0 < int(result.success.sum()) < 25
     numbers = result.numbers()
-    assert numbers["value"] == float((levels <= LIMIT).float().mean())
+    assert numbers["value"] == float((levels <= LIMIT).double().mean())
     assert (numbers["low"], numbers["high"]) == wilson(int(result.success.sum()), 25)
     assert (numbers["n"], numbers["protocol"]) == (25, "hash")
 
