@@ -5,6 +5,7 @@ A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called `
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 130 if interrupted.
     """
+    # OpenMP reads it when torch is loaded: threads that spin while they wait make small networks
+    # tens of times slower as soon as another program wants the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
