@@ -50,7 +50,7 @@ class Experiment(ConfigModel):
     reason is kept down to the bundle.
     """
 
-    name: str
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     seed: int = 0
     task: Annotated[Component, component("tasks")] | None = None
     env: Annotated[Component, component("envs")] = default("sim")

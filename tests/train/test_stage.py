@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small_runs import EXPERIMENT, STAGES
 
-from robo_rl.config import validate
+from robo_rl.config import compose, validate
 from robo_rl.errors import ConfigError, DataError, GateError
 from robo_rl.train.stage import Context, Experiment, Gate, Report, stage_digest
 
@@ -131,3 +131,9 @@ def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
     assert context.artifact("log") == tmp_path / "01-bc" / "log"
     with pytest.raises(GateError, match="no earlier stage made a dataset"):
         context.artifact("dataset")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "/tmp/x"])
+def test_a_run_cannot_be_named_out_of_its_folder(name):
+    with pytest.raises(ConfigError, match="name"):
+        validate(compose("demo", [f"name='{name}'"]), Experiment)
