@@ -27,7 +27,7 @@ STAGES = {
         "num_envs": 8,
         "decisions": 3,
         "checkpoint_every": 1,
-        "ppo": {"warmup_updates": 1, "critic": {"hidden": [32]}},
+        "algo": {"warmup_updates": 1, "critic": {"hidden": [32]}},
     },
     "distill": {"rounds": 1, "num_envs": 8, "decisions": 3, "steps": 30, "batch": 32},
 }

@@ -15,7 +15,6 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent
-from robo_rl.algo.guard import CollapseGuard
 from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
 from robo_rl.algo.returns import ReturnScale, gae
 from robo_rl.algo.surrogate import ActorData, Surrogate, clipped_surrogate
@@ -64,7 +63,6 @@ class Ppo:
         weight_decay: float = Field(default=0.0, ge=0.0)
         warmup_updates: int = Field(default=2, ge=0)
         critic: ValueCritic.Config = ValueCritic.Config()
-        guard: CollapseGuard.Config = CollapseGuard.Config()
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -82,7 +80,7 @@ class Ppo:
         self.actor = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.critic_descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
         self.scale = ReturnScale(num_envs)
-        self.guard = CollapseGuard(cfg.guard)
+        self.one_step = cfg.ratio is RatioMode.ONE_STEP
         self.updates = 0
 
     @property
@@ -209,27 +207,23 @@ class Ppo:
         """Set the actor's learning rate, within its bounds."""
         self.actor.set_lr(min(max(lr, self.cfg.lr_min), self.cfg.lr_max))
 
-    def guard_success(self, success: float) -> bool:
-        """Show the guard the block's success; on a collapse roll back, halve the rate: True."""
-        good = self.guard.observe(success, self._actor_state())
-        if good is None:
-            return False
-        lr = self.lr
-        self.policy.load_state_dict(good["policy"])
-        self.actor.optim.load_state_dict(good["optim"])
-        self.set_lr(0.5 * lr)
-        return True
-
-    def _actor_state(self) -> dict[str, Any]:
+    def actor_state(self) -> dict[str, Any]:
+        """Policy and its optimiser."""
         return {"policy": self.policy.state_dict(), "optim": self.actor.optim.state_dict()}
+
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Return to an earlier ``actor_state``, at half of the present rate."""
+        lr = self.lr
+        self.policy.load_state_dict(state["policy"])
+        self.actor.optim.load_state_dict(state["optim"])
+        self.set_lr(0.5 * lr)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
-        return self._actor_state() | {
+        return self.actor_state() | {
             "critic": self.critic.state_dict(),
             "critic_optim": self.critic_descent.optim.state_dict(),
             "scale": self.scale.state_dict(),
-            "guard": self.guard.state_dict(),
             "updates": self.updates,
         }
 
@@ -240,7 +234,6 @@ class Ppo:
         self.critic.load_state_dict(state["critic"])
         self.critic_descent.optim.load_state_dict(state["critic_optim"])
         self.scale.load_state_dict(state["scale"])
-        self.guard.load_state_dict(state["guard"])
         self.updates = state["updates"]
 
 

@@ -1,17 +1,18 @@
-"""Stage ``online``: PPO inside the denoising process, in a parallel env."""
+"""Stage ``online``: reinforcement learning of the policy in a parallel env."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from robo_rl.algo.ppo import Ppo
-from robo_rl.algo.ratio import RatioMode
+from robo_rl.algo.base import Algorithm
+from robo_rl.algo.guard import CollapseGuard
 from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.stats import paired_noninferiority
 from robo_rl.train.checkpoint import CheckpointSeries
@@ -23,7 +24,7 @@ from robo_rl.train.video import record_video
 
 
 class FineTune:
-    """Fine-tunes the newest policy by PPO until its budget is spent or training success is enough.
+    """Fine-tunes the newest policy until its budget is spent or training success is enough.
 
     Args:
         cfg: See Config.
@@ -44,7 +45,8 @@ class FineTune:
         stop_window: int = Field(default=5, ge=1)
         checkpoint_every: int = Field(default=10, ge=1)
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
-        ppo: Ppo.Config = Ppo.Config()
+        algo: Annotated[Component, component("algos")] = default("ppo")
+        guard: CollapseGuard.Config = CollapseGuard.Config()
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -66,8 +68,8 @@ class FineTune:
                 "success": after.numbers(),
                 "success_before": reference.numbers(),
                 "env_steps": run.collector.env_steps,
-                "updates": run.ppo.updates,
-                "rollbacks": run.ppo.guard.rollbacks,
+                "updates": run.algo.updates,
+                "rollbacks": run.guard.rollbacks,
             },
             artifacts={"policy": path.name, "teacher": path.name},
             gate=Gate(
@@ -94,15 +96,19 @@ class _Run:
         if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
         with initialising("critic", seed):
-            self.ppo = Ppo(cfg.ppo, policy, cfg.num_envs, make_generator("minibatch", seed))
+            self.algo: Algorithm = cfg.algo.build(
+                policy, cfg.num_envs, make_generator("minibatch", seed)
+            )
+        self.guard = CollapseGuard(cfg.guard)
         env = ChunkEnv(
             context.experiment.make_env(cfg.num_envs),
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             gamma=context.experiment.gamma,
         )
-        one_step = cfg.ppo.ratio is RatioMode.ONE_STEP
-        self.collector = Collector(env, make_generator("explore", seed), one_step=one_step)
+        self.collector = Collector(
+            env, make_generator("explore", seed), one_step=self.algo.one_step
+        )
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.recent: list[float] = []
@@ -112,17 +118,17 @@ class _Run:
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
         with Progress(self.cfg.updates, "fine-tune", "updates") as progress:
-            while self.ppo.updates < self.cfg.updates and not self.enough:
+            while self.algo.updates < self.cfg.updates and not self.enough:
                 metrics = self._update()
                 self.log.log(metrics)
                 progress.update(
-                    self.ppo.updates,
+                    self.algo.updates,
                     success=metrics["success"],
                     kl=metrics.get("kl", 0.0),
                     env_steps=self.collector.env_steps,
                 )
-                if self.ppo.updates % self.cfg.checkpoint_every == 0 or self.enough:
-                    self.series.save(self.ppo.updates, self._state())
+                if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
+                    self.series.save(self.algo.updates, self._state())
         self.collector.env.close()
 
     def _update(self) -> dict[str, float]:
@@ -131,18 +137,25 @@ class _Run:
         collected = time.perf_counter()
         if stats["episodes"]:
             self._watch(stats["success"])
-            if self.ppo.guard_success(stats["success"]):  # the block was another policy's
+            if self._collapsed(stats["success"]):  # the block was another policy's
                 rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
-        metrics = self.ppo.update(rollout)
+        metrics = self.algo.update(rollout)
         ended = time.perf_counter()
         return {
-            "step": self.ppo.updates,
+            "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
             **stats,
             **metrics,
             "collect_s": collected - start,
             "update_s": ended - collected,
         }
+
+    def _collapsed(self, success: float) -> bool:
+        """Show the guard the block's success; on a collapse go back: True."""
+        good = self.guard.observe(success, self.algo.actor_state())
+        if good is not None:
+            self.algo.go_back(good)
+        return good is not None
 
     def _watch(self, success: float) -> None:
         self.recent = [*self.recent, success][-self.cfg.stop_window :]
@@ -151,8 +164,9 @@ class _Run:
 
     def _state(self) -> dict[str, Any]:
         return {
-            "ppo": self.ppo.state_dict(),
-            "minibatch": self.ppo.generator.get_state(),
+            "algo": self.algo.state_dict(),
+            "minibatch": self.algo.generator.get_state(),
+            "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
             "recent": self.recent,
             "enough": self.enough,
@@ -163,8 +177,9 @@ class _Run:
         if state is None:
             self.collector.start(seed)
         else:
-            self.ppo.load_state_dict(state["ppo"])
-            self.ppo.generator.set_state(state["minibatch"])
+            self.algo.load_state_dict(state["algo"])
+            self.algo.generator.set_state(state["minibatch"])
+            self.guard.load_state_dict(state["guard"])
             self.collector.load_state_dict(state["collector"])
             self.recent, self.enough = state["recent"], state["enough"]
-        self.log.truncate_after(self.ppo.updates)
+        self.log.truncate_after(self.algo.updates)

@@ -1,0 +1,58 @@
+"""What a reinforcement-learning algorithm is to the loop that drives it.
+
+The loop in ``train`` collects a block of decisions with the exploring policy, hands it over, and
+starts again; whether the block is then scored (PPO), kept (off-policy) or noised anew (NFT) is
+the algorithm's affair. Built with ``Algo(cfg, policy, num_envs, generator)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from robo_rl.data.rollout import Rollout
+
+
+class Algorithm(Protocol):
+    """Learns from blocks of decisions; trains its policy in place.
+
+    Args:
+        updates: Blocks learnt from so far.
+        one_step: Whether chains are to be drawn with one stochastic step each.
+        generator: Draws the minibatches; its state is kept with the checkpoints.
+    """
+
+    updates: int
+    one_step: bool
+    generator: torch.Generator
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from one block; returns metrics, each a number."""
+        ...
+
+    def actor_state(self) -> dict[str, Any]:
+        """What makes the policy act as it does, as nested dicts of tensors and numbers."""
+        ...
+
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Return to an earlier ``actor_state`` and go on from there with smaller steps."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, as nested dicts of tensors and numbers."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromDemonstrations(Protocol):
+    """An algorithm that also takes transitions from the dataset the policy was cloned from."""
+
+    def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
+        """Take in transitions of whole chunks, as ``data.replay`` lays them out."""
+        ...
