@@ -18,6 +18,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
+from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.registry import Component, component, default
 
 
@@ -125,7 +126,7 @@ class Ddpm(Ddim):
         return Kernel(mean / (1.0 - now), at_step(self.std, k, x))
 
 
-class DiffusionPolicy(DenoisingPolicy):
+class DiffusionPolicy(MatchingPolicy):
     """An ε network under DDPM or DDIM, trained over the sampler's whole schedule.
 
     See ``DenoisingPolicy``.
@@ -152,16 +153,20 @@ class DiffusionPolicy(DenoisingPolicy):
         assert isinstance(sampler, Ddim), "a diffusion policy explores under ddpm or ddim"
         return sampler
 
-    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """E‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² over the schedule (2006.11239, eq. 14); (B,)."""
-        act = self.normalizer.normalize("act", act)
+    def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Standard normal noise, times uniform over the schedule."""
         length = self._ddim.cfg.train_steps
         time = torch.randint(length, (len(act),), generator=generator, device=generator.device)
-        alpha_bar = self._schedule(length).to(act)[time.to(act.device)][:, None, None]
         noise = randn(act.shape, generator).to(act)
+        return noise, 1.0 - (time.to(act) + 1.0) / length
+
+    def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² per element (2006.11239, eq. 14); (B, H, A)."""
+        length = self._ddim.cfg.train_steps
+        time = ((1.0 - t) * length - 1.0).round().long()
+        alpha_bar = self._schedule(length).to(act)[time][:, None, None]
         x = alpha_bar.sqrt() * act + (1.0 - alpha_bar).sqrt() * noise
-        t = 1.0 - (time.to(act) + 1.0) / length
-        return (self.net(x, t, self.encode(obs)) - noise).square().mean(dim=(1, 2))
+        return (self.net(x, t, embedding) - noise).square()
 
     def _schedule(self, length: int) -> Tensor:
         if not hasattr(self, "_alpha_bar"):

@@ -17,6 +17,7 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_std, randn
+from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.registry import Component, component, default
 
 MIN_GAP = 0.1
@@ -151,7 +152,7 @@ class FlowNoise(FlowOde):
         return Kernel(x + self.dt * prediction.out, std, self.cfg.rho)
 
 
-class FlowPolicy(DenoisingPolicy):
+class FlowPolicy(MatchingPolicy):
     """A flow network under flow samplers; see ``DenoisingPolicy``.
 
     The network predicts the action â and the velocity follows, v = (â − x)/(1−t): where the
@@ -182,16 +183,18 @@ class FlowPolicy(DenoisingPolicy):
         gap = (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
         return (out - x) / gap[:, None, None]
 
-    def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """Conditional flow matching, E‖v(x_t, t) − (act − noise)‖²; (B,).
+    def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Standard normal noise, times uniform in [0, 1)."""
+        noise = randn(act.shape, generator).to(act)
+        return noise, torch.rand(len(act), generator=generator, device=generator.device).to(act)
+
+    def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """Conditional flow matching, ‖v(x_t, t) − (act − noise)‖² per element; (B, H, A).
 
         Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. Where the action is predicted the
         target's gap is floored like the velocity's.
         """
-        act = self.normalizer.normalize("act", act)
-        noise = randn(act.shape, generator).to(act)
-        t = torch.rand(len(act), generator=generator, device=generator.device).to(act)
         x = torch.lerp(noise, act, t[:, None, None])
-        vel = self.interpret(self.net(x, t, self.encode(obs)), x, t)
+        vel = self.interpret(self.net(x, t, embedding), x, t)
         target = act - noise if self.cfg.predicts == "vel" else self.interpret(act, x, t)
-        return (vel - target).square().mean(dim=(1, 2))
+        return (vel - target).square()
