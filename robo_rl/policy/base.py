@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
+from robo_rl.errors import ConfigError
 from robo_rl.nets.base import ChunkNet, dense
 from robo_rl.policy.chain import Chain, Kernel, Predict, Prediction, Sampler, draw_chain
 from robo_rl.registry import Component, component, default
@@ -124,10 +125,23 @@ class DenoisingPolicy(nn.Module):
         return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
 
     def anchor(self) -> None:
-        """Keep a frozen copy of the network, on which the steps before K' run."""
+        """Keep a frozen copy of the network: the steps before K' run on it, ``base`` gives it."""
         self.base_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
         if self.noise_head is not None:
             self.base_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
+
+    def base(self) -> Self:
+        """This policy as it was at ``anchor``: frozen, a copy that shares nothing.
+
+        Raises:
+            ConfigError: It was never anchored.
+        """
+        if self.base_net is None:
+            raise ConfigError("the policy keeps no base", hint="call anchor() before training it")
+        base = copy.deepcopy(self).requires_grad_(False)
+        base.net, base.noise_head = cast(Any, base.base_net), base.base_noise_head
+        base.base_net = base.base_noise_head = None
+        return base
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
         """The normalised observation, flattened: (B, O)."""

@@ -1,0 +1,45 @@
+"""The anchored base: what the policy was, whatever it becomes and however many steps it trains."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_policies import make_obs, make_policy
+
+from robo_rl.errors import ConfigError
+
+
+@pytest.mark.parametrize("finetune_steps", [0, 2])
+@pytest.mark.parametrize("sampler", ["gaussian", "ddim", "flow_noise"])
+def test_the_base_explores_as_the_policy_did_when_it_was_anchored(sampler, finetune_steps):
+    k_trained = {} if sampler == "gaussian" else {"finetune_steps": finetune_steps}
+    policy, obs = make_policy(sampler, 4, **k_trained), make_obs(8)
+    policy.anchor()
+    with torch.no_grad():
+        before = policy.sample(obs, torch.Generator().manual_seed(1)).x
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter += 0.1
+        base = policy.base()
+        again = base.sample(obs, torch.Generator().manual_seed(1)).x
+        moved = policy.sample(obs, torch.Generator().manual_seed(1)).x
+    assert torch.equal(before, again)
+    assert not torch.equal(before, moved)
+    assert not any(parameter.requires_grad for parameter in base.parameters())
+
+
+def test_an_anchor_changes_nothing_of_a_policy_all_of_whose_steps_are_trained(generator):
+    policy, obs = make_policy("flow_noise", 4), make_obs(8)
+    with torch.no_grad():
+        before = policy.sample(obs, torch.Generator().manual_seed(1)).x
+        policy.anchor()
+        assert policy.base_net is not None
+        for parameter in policy.base_net.parameters():
+            parameter += 0.1
+        after = policy.sample(obs, torch.Generator().manual_seed(1)).x
+    assert torch.equal(before, after)
+
+
+def test_a_policy_without_an_anchor_has_no_base():
+    with pytest.raises(ConfigError, match="anchor"):
+        make_policy("flow_noise", 4).base()

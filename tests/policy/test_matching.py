@@ -1,0 +1,41 @@
+"""The loss at a given noise and time is what cloning averages, in all families that undo noise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_policies import make_obs, make_policy
+
+from robo_rl.policy.matching import MatchingPolicy
+
+ROWS = 16
+CASES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"predicts": "vel"})]
+
+
+def matching(sampler: str, fields: dict[str, str]) -> MatchingPolicy:
+    policy = make_policy(sampler, 10, **fields)
+    assert isinstance(policy, MatchingPolicy)
+    return policy
+
+
+@pytest.mark.parametrize(("sampler", "fields"), CASES)
+def test_cloning_is_the_mean_of_the_loss_at_what_it_draws(sampler, fields):
+    policy, obs = matching(sampler, fields), make_obs(ROWS)
+    act = torch.linspace(-1, 1, ROWS * 6).double().view(ROWS, 3, 2)
+    loss = policy.loss(obs, act, torch.Generator().manual_seed(3))
+    noise, t = policy.draw_noise(act, torch.Generator().manual_seed(3))
+    at = policy.loss_at(policy.encode(obs), act, noise, t)
+    assert at.shape == act.shape
+    torch.testing.assert_close(loss, at.mean(dim=(1, 2)), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("sampler", "fields"), CASES)
+def test_a_network_that_names_the_truth_has_no_loss(sampler, fields):
+    """Exact at every time that the loss draws: the state holds act and noise as the law says."""
+    policy, obs = matching(sampler, fields), make_obs(ROWS)
+    act = torch.full((ROWS, 3, 2), 0.3).double()
+    noise, t = policy.draw_noise(act, torch.Generator().manual_seed(4))
+    truth = {"act": act, "vel": act - noise}.get(getattr(policy.cfg, "predicts", ""), noise)
+    policy.net.forward = lambda x, t, embedding: truth
+    loss = policy.loss_at(policy.encode(obs), act, noise, t)
+    torch.testing.assert_close(loss, torch.zeros_like(loss), rtol=0, atol=1e-12)
