@@ -15,8 +15,8 @@ from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import student_of
 from robo_rl.seeding import derive, initialising, make_generator
-from robo_rl.stats import paired_noninferiority
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
@@ -35,8 +35,8 @@ class Distill:
     class Config(ConfigModel):
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
-        The student passes when its success is shown to be no more than ``margin`` below the
-        teacher's, on the same start states.
+        The student passes when its success, or return, is shown to be no more than ``margin``
+        below the teacher's, on the same start states; see ``compare``.
         """
 
         rounds: int = Field(default=4, ge=1)
@@ -59,14 +59,12 @@ class Distill:
         path = save_policy(context.directory / "policy", student)
         result = context.evaluate(student.act, "one step")
         reference = context.evaluate(teacher.act, "teacher")
-        test = paired_noninferiority(
-            result.success.numpy(), reference.success.numpy(), self.cfg.margin
-        )
+        test = compare(result, reference, self.cfg.margin)
         return Report(
             "distill",
             numbers={
-                "success": result.numbers(),
-                "teacher_success": reference.numbers(),
+                **result.named(),
+                **reference.named("teacher_{}"),
                 "loss": run.loss,
                 "env_steps": run.env_steps,
             },
@@ -74,8 +72,7 @@ class Distill:
             gate=Gate(
                 name="non-inferior to the teacher",
                 passed=test.noninferior,
-                detail=f"difference {test.difference:+.1%} [{test.interval.low:+.1%},"
-                f" {test.interval.high:+.1%}], margin −{self.cfg.margin:.1%}",
+                detail=describe(test, result.measure),
             ),
             files=record_video(context, student, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},

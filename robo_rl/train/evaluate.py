@@ -6,8 +6,9 @@ Shapes: N episodes, B envs, To history, H horizon, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -16,23 +17,35 @@ from robo_rl.config import ConfigModel, digest
 from robo_rl.env.base import VecEnv
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import Interval, wilson
+from robo_rl.stats import (
+    Comparison,
+    Interval,
+    paired_change,
+    paired_noninferiority,
+    stratified_bootstrap,
+    wilson,
+)
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 """(observations name → (B, To, …), source of the chain's noise) → action chunk (B, H, A)."""
 
+Measure = Literal["success", "return"]
+"""What an experiment is judged by; ``return`` is for envs that define no success."""
+
 
 class EvalProtocol(ConfigModel):
-    """How many episodes, from which seeds, how many at once.
+    """How many episodes, from which seeds, how many at once, and what is judged of them.
 
     Each of the ``episodes`` starts from a state that depends on ``seed`` and its index alone, so
     two policies under one protocol meet the same starts. ``num_envs`` run at once; it is part of
-    the protocol because start states are drawn env by env.
+    the protocol because start states are drawn env by env. ``measure`` is what gates compare; the
+    episodes are the same whichever it is, so it is no part of the hash.
     """
 
     episodes: int = Field(default=200, ge=1)
     seed: int = 0
     num_envs: int = Field(default=100, ge=1)
+    measure: Measure = "success"
 
 
 class EvalResult(NamedTuple):
@@ -43,12 +56,14 @@ class EvalResult(NamedTuple):
         returns: (N,) sums of rewards.
         lengths: (N,) int64, env steps.
         protocol: Hash of all that fixes the evaluation.
+        measure: What gates compare.
     """
 
     success: Tensor
     returns: Tensor
     lengths: Tensor
     protocol: str
+    measure: Measure = "success"
 
     @property
     def rate(self) -> float:
@@ -60,22 +75,66 @@ class EvalResult(NamedTuple):
         """Wilson's 95 % interval of the success rate."""
         return wilson(int(self.success.sum()), len(self.success))
 
+    @property
+    def mean_return(self) -> float:
+        """Mean over the episodes of the sum of rewards."""
+        return float(self.returns.double().mean())
+
+    @property
+    def return_interval(self) -> Interval:
+        """Bootstrap 95 % interval of the mean return."""
+        return stratified_bootstrap(self.returns.double().numpy(), lambda x: float(np.mean(x)))
+
     def numbers(self) -> dict[str, Any]:
         """The success rate as reports keep it."""
-        low, high = self.interval
-        return {
-            "value": self.rate,
-            "low": low,
-            "high": high,
-            "n": len(self.success),
-            "unit": "1",
-            "protocol": self.protocol,
-        }
+        return self._number(self.rate, self.interval, "1")
+
+    def return_numbers(self) -> dict[str, Any]:
+        """The mean return, likewise."""
+        return self._number(self.mean_return, self.return_interval, "reward")
+
+    def named(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
+        """All of it for a report: ``return``, and ``success`` where that is what is judged.
+
+        Args:
+            pattern: What to make of the two names, for example ``{}_before``.
+        """
+        found = {"success": self.numbers()} if self.measure == "success" else {}
+        found["return"] = self.return_numbers()
+        return {pattern.format(name): number for name, number in found.items()}
+
+    def _number(self, value: float, interval: Interval, unit: str) -> dict[str, Any]:
+        ends = {"low": interval.low, "high": interval.high}
+        rest = {"n": len(self.success), "unit": unit, "protocol": self.protocol}
+        return {"value": value, **ends, **rest}
+
+
+def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
+    """Test whether new is not worse than ref by more than a margin, both on the same starts.
+
+    Args:
+        new: Of the policy that is to pass.
+        ref: Of its reference, under the same protocol.
+        margin: Share of episodes where success is judged; share of the reference's mean return
+            where returns are.
+    """
+    if new.measure == "success":
+        return paired_noninferiority(new.success.numpy(), ref.success.numpy(), margin)
+    return paired_change(new.returns.numpy(), ref.returns.numpy(), margin)
+
+
+def describe(test: Comparison, measure: Measure) -> str:
+    """A comparison in one clause, for gates."""
+    low, high = test.interval
+    of = "" if measure == "success" else " of the mean return"
+    interval = f"[{low:+.1%}, {high:+.1%}]"
+    return f"difference {test.difference:+.1%} {interval}{of}, margin −{test.margin:.1%}"
 
 
 def protocol_digest(protocol: EvalProtocol, env: dict[str, Any], exec_horizon: int) -> str:
     """Hash of seeds, episodes, env with its horizon, and how often the policy is asked anew."""
-    return digest({"eval": protocol.model_dump(), "env": env, "exec_horizon": exec_horizon})
+    fixed = protocol.model_dump(exclude={"measure"})
+    return digest({"eval": fixed, "env": env, "exec_horizon": exec_horizon})
 
 
 def evaluate(
@@ -115,7 +174,7 @@ def evaluate(
         done += num_envs
         progress(done)
     columns = [torch.cat(column) for column in zip(*waves, strict=True)]
-    return EvalResult(*columns, protocol=protocol_hash)
+    return EvalResult(*columns, protocol=protocol_hash, measure=protocol.measure)
 
 
 class _Wave(NamedTuple):

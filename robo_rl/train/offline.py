@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.evaluate import EvalResult, compare, describe
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import save_policy
 from robo_rl.train.stage import Context, Gate, Report
@@ -53,6 +55,7 @@ class CloneBehaviour:
         normalizer = Normalizer.from_stats(data.stats(), self.cfg.modes)
         with initialising("init", context.seed):
             policy: DenoisingPolicy = component.build(store.obs_spec, store.act_spec, normalizer)
+        untrained = deepcopy(policy)
         trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
@@ -60,14 +63,9 @@ class CloneBehaviour:
         result = context.evaluate(best.act, "bc")
         return Report(
             "bc",
-            numbers={"success": result.numbers(), "loss": loss, "gradient_steps": self.cfg.steps},
+            numbers={**result.named(), "loss": loss, "gradient_steps": self.cfg.steps},
             artifacts={"policy": path.name, "bc_policy": path.name},
-            gate=Gate(
-                name="learnt",
-                passed=bool(result.success.any()),
-                detail=f"{int(result.success.sum())} of {len(result.success)} episodes succeeded;"
-                " at least one must",
-            ),
+            gate=_gate(context, result, untrained),
             files=record_video(context, best, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
@@ -93,3 +91,14 @@ class CloneBehaviour:
                     state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
                     series.save(trainer.done, state | {"mean": mean})
         return mean
+
+
+def _gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
+    """Learnt is what succeeds at all, or has a higher return than what it was before."""
+    if result.measure == "success":
+        detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"
+        passed = bool(result.success.any())
+        return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must")
+    test = compare(result, context.evaluate(untrained.act, "untrained"), margin=0.0)
+    detail = f"beside the policy before it was trained: {describe(test, result.measure)}"
+    return Gate(name="learnt", passed=test.noninferior, detail=detail)

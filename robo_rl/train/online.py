@@ -14,8 +14,8 @@ from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
-from robo_rl.stats import paired_noninferiority
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import load_policy, save_policy
 from robo_rl.train.rollouts import Collector
@@ -35,7 +35,8 @@ class FineTune:
 
         ``decisions`` are chunks per env and update. With ``stop_success`` the run ends early once
         that share of the training episodes (under exploration noise) of the last ``stop_window``
-        updates succeeds. ``margin``: how much worse than before RL the result may be.
+        updates succeeds. ``margin``: how much worse than before RL the result may be, see
+        ``compare``.
         """
 
         num_envs: int = Field(default=256, ge=1)
@@ -59,14 +60,12 @@ class FineTune:
         path = save_policy(context.directory / "policy", run.policy)
         after = context.evaluate(run.policy.act, "after RL")
         reference = context.evaluate(before.act, "before RL")
-        test = paired_noninferiority(
-            after.success.numpy(), reference.success.numpy(), self.cfg.margin
-        )
+        test = compare(after, reference, self.cfg.margin)
         return Report(
             "online",
             numbers={
-                "success": after.numbers(),
-                "success_before": reference.numbers(),
+                **after.named(),
+                **reference.named("{}_before"),
                 "env_steps": run.collector.env_steps,
                 "updates": run.algo.updates,
                 "rollbacks": run.guard.rollbacks,
@@ -75,9 +74,7 @@ class FineTune:
             gate=Gate(
                 name="no worse than before",
                 passed=test.noninferior,
-                detail=f"difference {test.difference:+.1%}"
-                f" [{test.interval.low:+.1%}, {test.interval.high:+.1%}],"
-                f" margin −{self.cfg.margin:.1%}",
+                detail=describe(test, after.measure),
             ),
             files=record_video(context, run.policy, "rollout.mp4"),
             curves={

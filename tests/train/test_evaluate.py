@@ -84,6 +84,10 @@ def test_counts_are_exact(exec_horizon):
     assert numbers["value"] == float((levels <= LIMIT).double().mean())
     assert (numbers["low"], numbers["high"]) == wilson(int(result.success.sum()), 25)
     assert (numbers["n"], numbers["protocol"]) == (25, "hash")
+    returns = result.return_numbers()
+    mean = float(levels.clamp(max=LIMIT).double().mean())
+    assert returns["low"] < returns["value"] == mean < returns["high"]
+    assert (returns["n"], returns["protocol"]) == (25, "hash")
 
 
 def test_two_policies_meet_the_same_starts():
