@@ -7,15 +7,17 @@ the same kernel. Nothing is clipped inside a chain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+from robo_rl.policy.kernel import Kernel, randn
+
+__all__ = ["Chain", "Kernel", "Past", "Prediction", "Sampler", "at_step", "draw_chain", "randn"]
 
 
 class Prediction(NamedTuple):
@@ -23,100 +25,6 @@ class Prediction(NamedTuple):
 
     out: Tensor
     noise: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 where the step is deterministic.
-
-    With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
-    that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
-    are those of each action given the ones before it, so that the first n of them sum to the
-    density of the chunk's first n actions.
-
-    With ρ = 1 the noise is one offset of the whole chunk, and what is scored is the offset alone,
-    the mean of x[k+1] − mean along the horizon: few dimensions, so that credit is found with few
-    episodes. Under another mean it is a projection, not the (degenerate) density: the gradient
-    moves the chunk as a whole and says nothing of its shape.
-
-    Args:
-        mean: (B, H, A).
-        std: Broadcastable to mean.
-        rho: Correlation of neighbouring actions' noise, in [0, 1].
-    """
-
-    mean: Tensor
-    std: Tensor
-    rho: float = 0.0
-
-    def sample(self, generator: torch.Generator | None) -> Tensor:
-        """Draw x[k+1], (B, H, A)."""
-        noise = randn(self.mean.shape, generator).to(self.mean)
-        return self.mean + self._scale() * self._correlated(noise)
-
-    def log_prob(self, x_next: Tensor) -> Tensor:
-        """Log-density of each action of x_next given those before, per element: (B, H, A).
-
-        It is 0 where the step is deterministic.
-        """
-        random, std = self._random(), torch.where(self.std > 0, self._scale(), 1.0)
-        z = self._white((x_next - self.mean) / std)
-        spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
-        return torch.where(random, -0.5 * z * z - spread, 0.0)
-
-    def kl(self, other: Kernel) -> Tensor:
-        """KL(self ‖ other) in closed form, by the chain rule along the horizon: (B, H, A).
-
-        Both must have the same ``rho``; 0 where either is deterministic.
-        """
-        ours, theirs = (torch.where(k.std > 0, k._scale(), 1.0) for k in (self, other))
-        gap = (self.mean - other.mean) / theirs
-        ratio = (ours / theirs).expand_as(gap)
-        carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
-        second = self._white(gap) ** 2 + ratio**2 + carried**2
-        both = self._random() & other._random()
-        return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
-
-    def _scale(self) -> Tensor:
-        """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
-        return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
-
-    def _random(self) -> Tensor:
-        """Elements that have a density; with ρ = 1 the first action's stands for the offset."""
-        random = (self.std > 0).expand_as(self.mean)
-        if self.rho < 1.0:
-            return random
-        return random & (torch.arange(self.mean.shape[1], device=random.device) == 0)[:, None]
-
-    def _correlated(self, noise: Tensor) -> Tensor:
-        if self.rho == 0.0:
-            return noise
-        fresh = math.sqrt(1.0 - self.rho**2)
-        steps = [noise[:, 0]]
-        for h in range(1, noise.shape[1]):
-            steps.append(self.rho * steps[-1] + fresh * noise[:, h])
-        return torch.stack(steps, dim=1)
-
-    def _white(self, z: Tensor) -> Tensor:
-        """Undo ``_correlated``; with ρ = 1 the mean along the horizon."""
-        if self.rho == 0.0:
-            return z
-        if self.rho == 1.0:
-            return z.mean(dim=1, keepdim=True).expand_as(z)
-        fresh = math.sqrt(1.0 - self.rho**2)
-        return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
-
-    def _log_fresh(self, like: Tensor) -> Tensor:
-        """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""
-        own = 0.5 * math.log(1.0 - self.rho**2) if self.rho < 1.0 else 0.0
-        share = torch.full((1, like.shape[1], 1), own).to(like)
-        share[:, 0] = 0.0
-        return share
-
-
-def _before(x: Tensor, first: Tensor) -> Tensor:
-    """Each step's predecessor along the horizon; the first keeps ``first``."""
-    return torch.cat([first[:, :1], x[:, :-1]], dim=1)
 
 
 class Sampler(Protocol):
@@ -143,6 +51,20 @@ class Sampler(Protocol):
         ...
 
 
+class Past(NamedTuple):
+    """What the noise of a decision may follow: that of the decision before it.
+
+    Args:
+        start: (B, H, A), its x[0].
+        noise: (B, K, H, A), the noise of its steps, of unit variance; 0 where there was none.
+        going_on: (B,) bool, False where an episode begins and all noise is drawn anew.
+    """
+
+    start: Tensor
+    noise: Tensor
+    going_on: Tensor
+
+
 @dataclass(frozen=True)
 class Chain:
     """A drawn chain.
@@ -150,17 +72,24 @@ class Chain:
     Args:
         x: (B, K+1, H, A).
         log_prob: (B, K, H, A), 0 at deterministic steps.
+        noise: (B, K, H, A), what each step drew, of unit variance; of a chain with one
+            stochastic step, that step's noise throughout.
         k_star: (B,) the one stochastic step of each row, or None where all of them may be.
     """
 
     x: Tensor
     log_prob: Tensor
+    noise: Tensor
     k_star: Tensor | None = None
 
     @property
     def act(self) -> Tensor:
         """The action chunk (B, H, A), as the policy's network sees it (normalised)."""
         return self.x[:, -1]
+
+    def past(self, going_on: Tensor) -> Past:
+        """It as the decision before the next one, in rows whose episode goes on (B,)."""
+        return Past(self.x[:, 0], self.noise, going_on)
 
 
 Predict = Callable[[int, Tensor], Prediction]
@@ -174,8 +103,14 @@ def draw_chain(
     *,
     others: Sampler | None = None,
     star_steps: Tensor | None = None,
+    past: Past | None = None,
+    beta: float = 0.0,
+    grad_steps: int | None = None,
 ) -> Chain:
     """Run a chain from ``start`` (B, H, A).
+
+    Draws are reparameterised: where gradients are on they flow through the action to what the
+    network said at every step, or only at the last ``grad_steps`` of them.
 
     Args:
         sampler: Gives the kernels.
@@ -187,23 +122,41 @@ def draw_chain(
             the others: the hybrid of pi_RL (arXiv 2510.25889, section 4.2).
         star_steps: (K,) bool, the steps that k* is drawn from, uniformly; all stochastic ones by
             default.
+        past: With it, each step's noise follows the noise that the same step had in the decision
+            before, with correlation ``beta``; what is scored is the law given that noise.
+        beta: In [0, 1).
+        grad_steps: K' ≤ K, the last steps through which gradients flow; all of them by default.
     """
-    rows = len(start)
+    rows, steps = len(start), len(sampler.times)
     k_star = None
     if others is not None:
         star_steps = sampler.stochastic if star_steps is None else star_steps
         k_star = _draw_step(star_steps, rows, generator).to(start.device)
-    x, states, log_probs = start, [start], []
-    for step in range(len(sampler.times)):
+    frozen = 0 if grad_steps is None else steps - grad_steps
+    x, states, log_probs, noises = start, [start], [], []
+    for step in range(steps):
         k = torch.full((rows,), step, device=start.device)
-        prediction = predict(step, x)
-        kernel = sampler.kernel(k, x, prediction)
-        if others is not None and k_star is not None:
-            kernel = _choose(k_star == step, kernel, others.kernel(k, x, prediction))
-        x = kernel.sample(generator)
-        states.append(x)
-        log_probs.append(kernel.log_prob(x))
-    return Chain(torch.stack(states, dim=1), torch.stack(log_probs, dim=1), k_star)
+        with torch.no_grad() if step < frozen else nullcontext():
+            prediction = predict(step, x)
+            own = law = sampler.kernel(k, x, prediction)
+            if past is not None:
+                law = own.following(past.noise[:, step], beta_of(past.going_on, beta, x))
+            if others is not None and k_star is not None:
+                quiet = others.kernel(k, x, prediction)
+                own, law = (_choose(k_star == step, each, quiet) for each in (own, law))
+            x = law.sample(generator)
+            states.append(x)
+            log_probs.append(law.log_prob(x))
+            noises.append(own.noise(x).detach())
+    noise = torch.stack(noises, dim=1)
+    if k_star is not None:
+        noise = noise[torch.arange(rows), k_star][:, None].expand_as(noise)
+    return Chain(torch.stack(states, dim=1), torch.stack(log_probs, dim=1), noise, k_star)
+
+
+def beta_of(going_on: Tensor, beta: float, like: Tensor) -> Tensor:
+    """The correlation of each row, (B, 1, 1): ``beta`` where the episode goes on, else 0."""
+    return (going_on.to(like) * beta)[:, None, None]
 
 
 def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None) -> Tensor:
@@ -225,19 +178,3 @@ def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:
     """Entries of a (K,) or (K+1,) table at steps k (B,), as (B, 1, 1) of like's kind."""
     return table.to(device=like.device, dtype=like.dtype)[k][:, None, None]
-
-
-def randn(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
-    """Standard normal noise on the generator's device, of the default dtype."""
-    device = None if generator is None else generator.device
-    return torch.randn(shape, generator=generator, device=device)
-
-
-def bounded_std(raw: Tensor | None, low: float, high: float) -> Tensor:
-    """Squash a raw noise level into [low, high] in log variance; None is the middle.
-
-    log σ² = log low² + (log high² − log low²)·(tanh raw + 1)/2 (ReinFlow, arXiv 2505.22094,
-    appendix).
-    """
-    level = torch.zeros(1, 1, 1) if raw is None else raw.tanh()
-    return (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()

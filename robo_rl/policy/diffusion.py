@@ -14,11 +14,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, randn
+from robo_rl.policy.chain import Prediction, Sampler, at_step
+from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.noise import NonNegative, StdBounds, held, limits
+from robo_rl.policy.schedule import Schedule, number
 from robo_rl.registry import Component, component, default
 
 
@@ -34,21 +36,23 @@ class Ddim:
     """DDIM steps with share eta of the DDPM posterior's noise (arXiv 2010.02502, eq. 12 and 16).
 
     σ = η·√((1−ᾱ')/(1−ᾱ))·√(1−ᾱ/ᾱ'), mean = √ᾱ'·x̂ + √(1−ᾱ'−σ²)·ε̂, where x̂ is clamped to ±clip
-    and ε̂ recomputed from it; a stochastic step draws and scores with max(σ, std_min).
+    and ε̂ recomputed from it. σ is held below ``std_max``, which leaves a DDIM step with a smaller
+    η; a stochastic step, with η > 0 the last one too, draws and scores with max(σ, std_min), under
+    the same mean.
 
     Args:
         cfg: See Config.
         num_steps: K ≤ train_steps.
     """
 
-    class Config(ConfigModel):
-        """Noise share, floor of the step's std, bound of the action, length of the schedule.
+    class Config(StdBounds):
+        """Noise share, bounds of the step's std, bound of the action, length of the schedule.
 
-        The floor and the bound are in normalised action units.
+        All bounds are in normalised action units.
         """
 
-        eta: float = Field(default=1.0, ge=0.0, le=1.0)
-        std_min: float = Field(default=0.1, ge=0.0)
+        eta: Annotated[float, Field(ge=0.0, le=1.0)] | Schedule = 1.0
+        std_min: NonNegative | Schedule = 0.1
         clip: float = Field(default=1.0, gt=0.0)
         train_steps: int = Field(default=100, ge=1)
 
@@ -68,7 +72,9 @@ class Ddim:
         ddpm_time = torch.arange(num_steps).flip(0) * (cfg.train_steps // num_steps)
         self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
         self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
-        self.std = self._table()
+        eta = torch.full((num_steps,), number(cfg.eta), dtype=torch.float64)
+        self.sigma = (self._posterior_std() * eta).clamp(max=limits(cfg)[1])
+        self.std = held(self.sigma, cfg, random=eta > 0)
         self.stochastic = self.std > 0
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
@@ -81,43 +87,42 @@ class Ddim:
         act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
         act = act.clamp(-self.cfg.clip, self.cfg.clip)
         noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
-        drawn = at_step(self._posterior_std() * self.cfg.eta, k, x)
-        mean = after.sqrt() * act + (1.0 - after - drawn**2).clamp(min=0.0).sqrt() * noise
+        sigma = at_step(self.sigma, k, x)
+        mean = after.sqrt() * act + (1.0 - after - sigma**2).clamp(min=0.0).sqrt() * noise
         return Kernel(mean, at_step(self.std, k, x))
 
     def _posterior_std(self) -> Tensor:
         now, after = self.alpha_bar[:-1], self.alpha_bar[1:]
         return ((1.0 - after) / (1.0 - now) * (1.0 - now / after)).sqrt()
 
-    def _table(self) -> Tensor:
-        """Std of each step, floored where there is any noise at all."""
-        if self.cfg.eta == 0.0:
-            return torch.zeros(len(self.alpha_bar) - 1, dtype=torch.float64)
-        return (self._posterior_std() * self.cfg.eta).clamp(min=self.cfg.std_min)
-
 
 class Ddpm(Ddim):
     """The DDPM posterior over all of the schedule's steps (arXiv 2006.11239, eq. 7).
 
-    mean = √ᾱ'·β/(1−ᾱ)·x̂ + √α·(1−ᾱ')/(1−ᾱ)·x with α = ᾱ/ᾱ', β = 1−α.
+    mean = √ᾱ'·β/(1−ᾱ)·x̂ + √α·(1−ᾱ')/(1−ᾱ)·x with α = ᾱ/ᾱ', β = 1−α. This is DDIM's mean with
+    η = 1; with ``std_max`` the step is DDIM's of that σ, since less noise needs another mean.
 
     Args:
         cfg: See Config.
         num_steps: K, also the length of the schedule.
     """
 
-    class Config(ConfigModel):
-        """Floor of the step's std and bound of the predicted action, in normalised action units."""
+    class Config(StdBounds):
+        """Bounds of the step's std and of the predicted action, in normalised action units."""
 
-        std_min: float = Field(default=0.1, ge=0.0)
+        std_min: NonNegative | Schedule = 0.1
         clip: float = Field(default=1.0, gt=0.0)
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        full = Ddim.Config(std_min=cfg.std_min, clip=cfg.clip, train_steps=num_steps)
+        full = Ddim.Config(
+            std_min=cfg.std_min, std_max=cfg.std_max, clip=cfg.clip, train_steps=num_steps
+        )
         super().__init__(full, num_steps)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The law of the next state."""
+        if self.cfg.std_max is not None:
+            return super().kernel(k, x, prediction)
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
         act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
         act = act.clamp(-self.cfg.clip, self.cfg.clip)

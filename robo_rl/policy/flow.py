@@ -8,16 +8,19 @@ Shapes: B rows, H horizon, A act_dim, K denoising steps. Time t: 0 = noise, 1 = 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Kernel, Prediction, Sampler, at_step, bounded_std, randn
+from robo_rl.policy.chain import Prediction, Sampler, at_step
+from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.policy.noise import LearntStd, Positive, StdBounds, held, learnt_std
+from robo_rl.policy.schedule import Schedule, number
 from robo_rl.registry import Component, component, default
 
 MIN_GAP = 0.1
@@ -53,25 +56,27 @@ class FlowSde(FlowOde):
     """The SDE with the flow's own marginals (Flow-SDE, 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
 
     σ_t = a·√((1−t)/t), t floored at 1/K; drift v + ½σ²·score with score = (t·v − x)/(1−t); step
-    std σ·√dt.
+    std σ·√dt. These marginals are the flow's for any σ_t, so that bounds of the step's std are
+    bounds of σ_t, and the drift is corrected for the bounded one: what is bounded is how fast
+    noise is renewed, not how wide actions spread. (In discrete time a floor above the noise that
+    is left, std_min > 1 − t − dt, still widens the last step by itself.)
 
     Args:
         cfg: ``level`` is a.
         num_steps: K.
     """
 
-    class Config(ConfigModel):
-        """The noise level a; 0 is the ODE."""
+    class Config(StdBounds):
+        """The noise level a."""
 
-        level: float = Field(default=0.5, gt=0.0)
+        level: Positive | Schedule = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
-        t = self.times.clamp(min=self.dt)
-        self.sigma = cfg.level * ((1.0 - t) / t).sqrt()
-        if num_steps == 1:
-            self.sigma = torch.full_like(t, cfg.level)
+        t, level = self.times.clamp(min=self.dt), number(cfg.level)
+        sigma = level * ((1.0 - t) / t).sqrt() if num_steps > 1 else torch.full_like(t, level)
+        self.sigma = held(sigma, cfg, unit=math.sqrt(self.dt))
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The Euler–Maruyama step."""
@@ -85,58 +90,61 @@ class FlowCps(FlowOde):
     """Coefficient-preserving sampling: as much noise is added as is taken out (arXiv 2509.05952).
 
     With action â = x + (1−t)·v and noise ε̂ = x − t·v estimated, t' = t + dt and angle πη/2:
-    mean = t'·â + (1−t')·cos(πη/2)·ε̂, std = (1−t')·sin(πη/2). The last step is deterministic.
+    mean = t'·â + (1−t')·cos(πη/2)·ε̂, std = (1−t')·sin(πη/2). A bound of the std turns the angle,
+    so that noise is still preserved, up to the angle at which all of it is new. The last step is
+    deterministic.
 
     Args:
         cfg: ``level`` is η.
         num_steps: K.
     """
 
-    class Config(ConfigModel):
+    class Config(StdBounds):
         """The share η of the noise that is drawn anew, in (0, 1]."""
 
-        level: float = Field(default=0.5, gt=0.0, le=1.0)
+        level: Annotated[float, Field(gt=0.0, le=1.0)] | Schedule = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.arange(num_steps) < num_steps - 1
-        self.cos, self.sin = (f(0.5 * math.pi * cfg.level) for f in (math.cos, math.sin))
+        angle = torch.full_like(self.times, 0.5 * math.pi * number(cfg.level))
+        self.cos, self.sin = angle.cos(), angle.sin()
+        rest = torch.where(self.stochastic, 1.0 - self.times - self.dt, 1.0)
+        wanted = rest * self.sin * self.stochastic
+        std = held(wanted, cfg)
+        kept = (1.0 - (std / rest) ** 2).clamp(min=0.0).sqrt()
+        self.cos = torch.where(std == wanted, self.cos, kept)
+        self.sin = torch.where(std == wanted, self.sin, std / rest)
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The law of the next state; exactly deterministic at the last step."""
-        t = at_step(self.times, k, x)
+        t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
         rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
         act = x + (1.0 - t) * prediction.out
         noise = x - t * prediction.out
-        return Kernel((1.0 - rest) * act + rest * self.cos * noise, rest * self.sin)
+        return Kernel((1.0 - rest) * act + rest * cos * noise, rest * sin)
 
 
 class FlowNoise(FlowOde):
     """Euler steps with learnt Gaussian noise (ReinFlow, arXiv 2505.22094, section 4.1).
 
-    The raw noise level r (B, H, A) is squashed between the bounds in log variance:
-    log σ² = log σ_min² + (log σ_max² − log σ_min²)·(tanh r + 1)/2.
+    The raw noise level r (B, H, A) is squashed between the bounds in log variance; see
+    ``learnt_std``.
 
     Args:
         cfg: Bounds of σ in normalised action units.
         num_steps: K.
     """
 
-    class Config(ConfigModel):
+    class Config(LearntStd):
         """Bounds of the learnt standard deviation, in normalised action units.
 
         ``rho`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
         """
 
-        std_min: float = Field(default=0.05, gt=0.0)
-        std_max: float = Field(default=0.15, gt=0.0)
+        std_min: Positive | Schedule = 0.05
+        std_max: Positive | Schedule = 0.15
         rho: float = Field(default=0.0, ge=0.0, le=1.0)
-
-        @model_validator(mode="after")
-        def _bounds_are_in_order(self) -> Self:
-            if self.std_min > self.std_max:
-                raise ValueError(f"std_min {self.std_min} is above std_max {self.std_max}")
-            return self
 
     learns_noise = True
 
@@ -148,7 +156,7 @@ class FlowNoise(FlowOde):
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Mean x + v·dt, std as learnt."""
         del k
-        std = bounded_std(prediction.noise, self.cfg.std_min, self.cfg.std_max)
+        std = learnt_std(prediction.noise, self.cfg)
         return Kernel(x + self.dt * prediction.out, std, self.cfg.rho)
 
 

@@ -11,9 +11,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Kernel, Prediction, Sampler, bounded_std
+from robo_rl.policy.chain import Prediction, Sampler
+from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.noise import LearntStd, learnt_std
 from robo_rl.registry import Component, component, default
 
 
@@ -25,11 +26,8 @@ class Gaussian:
         num_steps: Always 1.
     """
 
-    class Config(ConfigModel):
+    class Config(LearntStd):
         """Bounds of the learnt standard deviation, in normalised action units."""
-
-        std_min: float = Field(default=0.01, gt=0.0)
-        std_max: float = Field(default=0.3, gt=0.0)
 
     learns_noise = True
     reads = "act"
@@ -46,8 +44,7 @@ class Gaussian:
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """Mean as predicted."""
         del k, x
-        std = bounded_std(prediction.noise, self.cfg.std_min, self.cfg.std_max)
-        return Kernel(prediction.out, std)
+        return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg))
 
 
 class StateIndependentNoise(nn.Module):

@@ -1,0 +1,145 @@
+"""The Gaussian law of one denoising step: draw, score, and the noise that a draw was made of.
+
+Shapes: B rows, H horizon, A act_dim. A draw is mean + std·noise with noise of unit variance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The Gaussian law of x[k+1] given x[k]; ``std`` is 0 where the step is deterministic.
+
+    With ``rho`` the noise runs along the horizon as a stationary first-order autoregression, so
+    that it moves a chunk instead of shaking it: noise[h] = ρ·noise[h−1] + √(1−ρ²)·ξ[h]. Densities
+    are those of each action given the ones before it, so that the first n of them sum to the
+    density of the chunk's first n actions.
+
+    With ρ = 1 the noise is one offset of the whole chunk, and what is scored is the offset alone,
+    the mean of x[k+1] − mean along the horizon: few dimensions, so that credit is found with few
+    episodes. Under another mean it is a projection, not the (degenerate) density: the gradient
+    moves the chunk as a whole and says nothing of its shape.
+
+    Args:
+        mean: (B, H, A).
+        std: Broadcastable to mean.
+        rho: Correlation of neighbouring actions' noise, in [0, 1].
+    """
+
+    mean: Tensor
+    std: Tensor
+    rho: float = 0.0
+
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        """Draw x[k+1], (B, H, A); gradients reach mean and std (a reparameterised draw)."""
+        noise = randn(self.mean.shape, generator).to(self.mean)
+        return self.mean + self._scale() * self._correlated(noise)
+
+    def noise(self, x_next: Tensor) -> Tensor:
+        """The noise that x_next is made of, (x_next − mean)/std: (B, H, A), 0 where std is 0.
+
+        With ρ = 1 it is that of the offset, the same along the horizon.
+        """
+        z = (x_next - self.mean) / torch.where(self.std > 0, self._scale(), 1.0)
+        z = z if self.rho < 1.0 else z.mean(dim=1, keepdim=True).expand_as(z)
+        return torch.where(self.std > 0, z, 0.0)
+
+    def following(self, before: Tensor, beta: Tensor) -> Kernel:
+        """The law if the noise is β·before + √(1−β²)·fresh, given the noise ``before``.
+
+        Where ``before`` is a standard draw of its own kernel the noise has unit variance again:
+        over all that may have come before the law is this kernel's.
+
+        Args:
+            before: (B, H, A), from ``noise``.
+            beta: β in [0, 1), broadcastable to mean.
+        """
+        mean = self.mean + self._scale() * beta * before
+        return Kernel(mean, self.std * (1.0 - beta**2).sqrt(), self.rho)
+
+    def log_prob(self, x_next: Tensor) -> Tensor:
+        """Log-density of each action of x_next given those before, per element: (B, H, A).
+
+        It is 0 where the step is deterministic.
+        """
+        random, std = self._random(), torch.where(self.std > 0, self._scale(), 1.0)
+        z = self._white((x_next - self.mean) / std)
+        spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
+        return torch.where(random, -0.5 * z * z - spread, 0.0)
+
+    def entropy(self) -> Tensor:
+        """Differential entropy of each action given those before, in nats: (B, H, A).
+
+        ½·ln(2πe·σ²) of what is its own; 0 where the step is deterministic.
+        """
+        std = torch.where(self.std > 0, self._scale(), 1.0)
+        spread = 0.5 + LOG_SQRT_2PI + std.log() + self._log_fresh(self.mean)
+        return torch.where(self._random(), spread, 0.0)
+
+    def kl(self, other: Kernel) -> Tensor:
+        """KL(self ‖ other) in closed form, by the chain rule along the horizon: (B, H, A).
+
+        Both must have the same ``rho``; 0 where either is deterministic.
+        """
+        ours, theirs = (torch.where(k.std > 0, k._scale(), 1.0) for k in (self, other))
+        gap = (self.mean - other.mean) / theirs
+        ratio = (ours / theirs).expand_as(gap)
+        carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
+        second = self._white(gap) ** 2 + ratio**2 + carried**2
+        both = self._random() & other._random()
+        return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
+
+    def _scale(self) -> Tensor:
+        """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
+        return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
+
+    def _random(self) -> Tensor:
+        """Elements that have a density; with ρ = 1 the first action's stands for the offset."""
+        random = (self.std > 0).expand_as(self.mean)
+        if self.rho < 1.0:
+            return random
+        return random & (torch.arange(self.mean.shape[1], device=random.device) == 0)[:, None]
+
+    def _correlated(self, noise: Tensor) -> Tensor:
+        if self.rho == 0.0:
+            return noise
+        fresh = math.sqrt(1.0 - self.rho**2)
+        steps = [noise[:, 0]]
+        for h in range(1, noise.shape[1]):
+            steps.append(self.rho * steps[-1] + fresh * noise[:, h])
+        return torch.stack(steps, dim=1)
+
+    def _white(self, z: Tensor) -> Tensor:
+        """Undo ``_correlated``; with ρ = 1 the mean along the horizon."""
+        if self.rho == 0.0:
+            return z
+        if self.rho == 1.0:
+            return z.mean(dim=1, keepdim=True).expand_as(z)
+        fresh = math.sqrt(1.0 - self.rho**2)
+        return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
+
+    def _log_fresh(self, like: Tensor) -> Tensor:
+        """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""
+        own = 0.5 * math.log(1.0 - self.rho**2) if self.rho < 1.0 else 0.0
+        share = torch.full((1, like.shape[1], 1), own).to(like)
+        share[:, 0] = 0.0
+        return share
+
+
+def _before(x: Tensor, first: Tensor) -> Tensor:
+    """Each step's predecessor along the horizon; the first keeps ``first``."""
+    return torch.cat([first[:, :1], x[:, :-1]], dim=1)
+
+
+def randn(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+    """Standard normal noise on the generator's device, of the default dtype."""
+    device = None if generator is None else generator.device
+    return torch.randn(shape, generator=generator, device=device)

@@ -1,0 +1,73 @@
+"""Numbers of a config that change over training.
+
+A field of type ``float | Schedule`` takes ``0.1`` or ``{start: 0.24, end: 0.2, hold: 0.35}``. What
+is built from a config sees the number for one moment of training: ``at_progress`` puts it in, so
+that samplers need not know of time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self, TypeVar, cast
+
+from pydantic import Field, ValidationError, model_validator
+
+from robo_rl.config import ConfigModel
+
+_Config = TypeVar("_Config", bound=ConfigModel)
+
+
+class Schedule(ConfigModel):
+    """From ``start`` to ``end`` over training, the first ``hold`` of which stays at ``start``.
+
+    ReinFlow's ``learn_decay`` of σ_max (arXiv 2505.22094, appendix) is ``hold: 0.35`` and a
+    cosine to ``end`` = 0.3·σ_min + 0.7·σ_max.
+    """
+
+    start: float
+    end: float
+    hold: float = Field(default=0.0, ge=0.0, lt=1.0)
+    shape: Literal["cosine", "linear"] = "cosine"
+
+    def at(self, progress: float) -> float:
+        """The value when this share of training, in [0, 1], is done."""
+        share = min(max((progress - self.hold) / (1.0 - self.hold), 0.0), 1.0)
+        if self.shape == "cosine":
+            share = 0.5 * (1.0 - math.cos(math.pi * share))
+        return self.start + (self.end - self.start) * share
+
+
+class Scheduled(ConfigModel):
+    """Base of a config with numbers that may be schedules: it must be valid all the way."""
+
+    @model_validator(mode="after")
+    def _is_valid_all_the_way(self) -> Self:
+        for percent in range(101) if is_scheduled(self) else ():
+            try:
+                at_progress(self, percent / 100)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = ".".join(str(key) for key in problem["loc"][:1])
+                text = f"{where} {problem['msg'].removeprefix('Value error, ')}".strip()
+                raise ValueError(f"when {percent} % of training is done: {text}") from error
+        return self
+
+
+def is_scheduled(cfg: ConfigModel) -> bool:
+    """Whether any number of it changes over training."""
+    return any(isinstance(value, Schedule) for _, value in cfg)
+
+
+def at_progress(cfg: _Config, progress: float) -> _Config:
+    """The config with every schedule replaced by its value at this share of training."""
+    if not is_scheduled(cfg):
+        return cfg
+    now = {
+        name: value.at(progress) if isinstance(value, Schedule) else value for name, value in cfg
+    }
+    return cast(_Config, type(cfg).model_validate(now))
+
+
+def number(value: float | Schedule) -> float:
+    """The number; of a schedule that nobody resolved, its start."""
+    return value.start if isinstance(value, Schedule) else value
