@@ -2,8 +2,9 @@
 
 A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
 and the file's own values over them. *Where* a file lands depends on its folder alone:
-``task/lift_cube.yaml`` lands under the key ``task``, a file in ``experiment/`` (or outside every
-configs folder) at the root; ``{teacher: policy/flow}`` in a base list puts it under ``teacher``.
+``task/lift_cube.yaml`` lands under the key ``task``, a file in ``experiment/`` or ``method/`` (or
+outside every configs folder) at the root; ``{teacher: policy/flow}`` in a base list puts it under
+``teacher``.
 Mappings merge, all else replaces; a mapping whose ``name`` differs from the one below replaces it
 too, since the fields below belong to another component. Overrides (``algo.lr=1e-4``,
 ``stages.bc.steps=100``, ``stages.0.steps=100``) are merged last, all at once.
@@ -25,6 +26,7 @@ KeyPath = tuple[str | int, ...]
 
 _MAX_BYTES = 1_000_000
 _ROOT_FOLDER = "experiment"
+_ROOT_FOLDERS = (_ROOT_FOLDER, "method")
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,31 @@ def compose(
         ConfigError: A file is missing, unreadable, cyclic or not YAML of our subset, or an
             override does not fit.
     """
+    return tree_of(merge(read(name_or_path, search), overlay(overrides)))
+
+
+def read(name_or_path: str | Path, search: Iterable[Path] | None = None) -> Node:
+    """A config with its bases, before overrides and interpolation; see ``compose``."""
     folders = list(default_search() if search is None else search)
-    tree = _Files(folders).load(str(name_or_path))
+    return _Files(folders).load(str(name_or_path))
+
+
+def merge(below: Node, above: Node) -> Node:
+    """Two trees as a file is merged over its base."""
+    return _merge(below, above, root=True)
+
+
+def overlay(overrides: Sequence[str]) -> Node:
+    """All overrides as one tree: only among those of one key does the order matter."""
+    tree = Node({}, "overrides")
     for override in overrides:
         _check_override(override)
-    if overrides:
-        tree = _merge(tree, _overlay(overrides), root=True)
-    return tree_of(tree)
+    for override in overrides:
+        origin = f"override '{override}'"
+        key, _, text = override.partition("=")
+        node = _placed_override(parse(text, lambda _, o=origin: o), _keys(key))
+        tree = merge(tree, node)
+    return tree
 
 
 def tree_of(root: Node) -> ConfigTree:
@@ -127,7 +147,7 @@ class _Files:
         for root in self._search:
             if path.is_relative_to(root.resolve()):
                 folders = path.relative_to(root.resolve()).parts[:-1]
-                return folders[0] if folders and folders[0] != _ROOT_FOLDER else ""
+                return folders[0] if folders and folders[0] not in _ROOT_FOLDERS else ""
         return ""
 
 
@@ -242,17 +262,6 @@ def _check_override(override: str) -> None:
 
 def _keys(key: str) -> list[str]:
     return re.sub(r"\[(\d+)\]", r".\1", key.strip()).split(".")
-
-
-def _overlay(overrides: Sequence[str]) -> Node:
-    """All overrides as one tree: only among those of one key does the order matter."""
-    overlay = Node({}, "overrides")
-    for override in overrides:
-        origin = f"override '{override}'"
-        key, _, text = override.partition("=")
-        node = _placed_override(parse(text, lambda _, o=origin: o), _keys(key))
-        overlay = _merge(overlay, node, root=True)
-    return overlay
 
 
 def _placed_override(node: Node, keys: list[str]) -> Node:

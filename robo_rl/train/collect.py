@@ -1,4 +1,7 @@
-"""Stage ``collect``: the task's scripted expert demonstrates, episodes go to a dataset.
+"""Stage ``collect``: a scripted expert demonstrates, episodes go to a dataset.
+
+The env brings the expert, or its task does: ``expert(num_envs, generator, noise)``. An expert acts
+on the env's ``view`` and is told which envs begin a new episode (``robo_rl.task.Expert``).
 
 Shapes: B envs of a wave, L env steps of an episode.
 """
@@ -6,7 +9,7 @@ Shapes: B envs of a wave, L env steps of an episode.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -15,7 +18,7 @@ from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.env.base import SimView, VecEnv
+from robo_rl.env.base import VecEnv
 from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
 from robo_rl.stats import wilson
@@ -32,11 +35,17 @@ class Collect:
     """
 
     class Config(ConfigModel):
-        """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave."""
+        """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave.
+
+        What the noise is a demonstrator says: that of a task of ours from 0, its best, to 1, where
+        it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``).
+        """
 
         episodes: int = Field(default=50, ge=1)
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
         num_envs: int = Field(default=50, ge=1)
+
+    reads: ClassVar = ("task", "env", "seed")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -45,16 +54,16 @@ class Collect:
         """Record what is still missing.
 
         Raises:
-            PluginError: The task brings no expert, or no world outlives its first step.
+            PluginError: Nobody brings an expert, or no world outlives its first step.
         """
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            show = _demonstration(env)
+            brings = _brings_expert(env)
             store = self._store(context, env)
             wave, first = _next(store)
             with Progress(self.cfg.episodes, "collect", "episodes") as progress:
                 while (missing := self.cfg.episodes - len(store.episodes)) > 0:
-                    episodes = self._wave(show, context.seed, wave)
+                    episodes = self._wave(env, brings, context.seed, wave)
                     new = [each for each in episodes if each["meta"]["env"] >= first]
                     store.extend(new[:missing])
                     progress.update(len(store.episodes))
@@ -68,16 +77,18 @@ class Collect:
         meta = {"world": context.experiment.world(), "collect": self.cfg.model_dump()}
         return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
-    def _wave(self, env: _Demonstration, run_seed: int, wave: int) -> list[dict[str, Any]]:
+    def _wave(
+        self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int
+    ) -> list[dict[str, Any]]:
         """The first episode of every env, but for worlds that are lost at their first step."""
         seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
         generator = make_generator("expert", seed)
-        expert = env.task.expert(env.num_envs, generator, self.cfg.noise)
+        expert = brings.expert(env.num_envs, generator, self.cfg.noise)
         obs = env.reset(seed)
         expert.reset(ids)
         recorder = _Recorder(env.num_envs)
         while recorder.running.any():
-            act = expert.act(env.view)
+            act = expert.act(cast(Any, env).view)
             step = env.step(act)
             recorder.add(obs, act, step)
             expert.reset(ids[step.terminated | step.truncated])
@@ -109,20 +120,15 @@ class Collect:
         )
 
 
-class _Demonstration(VecEnv, Protocol):
-    """An env that shows its worlds to its task's demonstrator."""
-
-    task: Demonstrable
-
-    @property
-    def view(self) -> SimView: ...
-
-
-def _demonstration(env: VecEnv) -> _Demonstration:
-    # Asked by name, because a view may not be there to be had before the first reset.
-    if hasattr(getattr(env, "task", None), "expert") and "view" in dir(env):
-        return cast(_Demonstration, env)
-    raise PluginError("the task brings no scripted expert", hint="give it expert()")
+def _brings_expert(env: VecEnv) -> Demonstrable:
+    # The view is asked for by name, because it may not be there to be had before the first reset.
+    for brings in (env, getattr(env, "task", None)):
+        if hasattr(brings, "expert") and "view" in dir(env):
+            return cast(Demonstrable, brings)
+    raise PluginError(
+        "neither env nor task brings a scripted expert",
+        hint="give one of them expert(), and the env a view for it to act on",
+    )
 
 
 def _next(store: ZarrStore) -> tuple[int, int]:

@@ -196,7 +196,11 @@ class Context:
 
 
 class Stage(Protocol):
-    """One stage; built with its own ``Config``, resumes by itself from what is in its directory."""
+    """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
+
+    A class may name the fields of the experiment that its result depends on, besides its own
+    settings, as ``reads``; without, it depends on all of them.
+    """
 
     def run(self, context: Context) -> Report:
         """Do the work, or the rest of it, and say what came out."""
@@ -204,7 +208,13 @@ class Stage(Protocol):
 
 
 def stage_digest(experiment: Experiment, index: int) -> str:
-    """Hash of all that a stage's result depends on: the experiment up to it, its gates left out."""
-    body = experiment.model_dump(mode="json", exclude={"waive", "stages", "name"})
+    """Hash of all that a stage's result depends on: settings and fields read, up to this stage.
+
+    Equal digests mean equal results, also of two experiments. Names and waivers are left out.
+    """
+    everything = Experiment.model_fields.keys() - {"name", "waive", "stages"}
+    upto = list(experiment.stages.values())[: index + 1]
+    fields = {name for stage in upto for name in getattr(stage.cls, "reads", everything)}
+    body = experiment.model_dump(mode="json", include=fields)
     stages = list(experiment.model_dump(mode="json")["stages"].items())
     return digest({"experiment": body, "stages": stages[: index + 1]})

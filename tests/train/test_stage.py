@@ -121,6 +121,17 @@ def test_the_digest_of_a_stage_is_that_of_the_road_up_to_it():
     assert len({bc, *others}) == len(others) + 1
 
 
+def test_demonstrations_do_not_depend_on_who_learns_from_them():
+    def digest(index: int, **changes: Any) -> str:
+        return stage_digest(experiment(**changes), index)
+
+    task = {**EXPERIMENT["task"], "success_m": 0.1}
+    other = {"policy": {"name": "gaussian"}, "gamma": 0.5, "eval": {"episodes": 9}}
+    assert digest(0, **other) == digest(0)
+    assert digest(1, **other) != digest(1)
+    assert digest(0, seed=1) != digest(0) != digest(0, task=task)
+
+
 def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
     earlier = [
         (tmp_path / "01-bc", Report("bc", artifacts={"policy": "policy", "log": "log"})),
