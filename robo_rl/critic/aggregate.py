@@ -1,0 +1,71 @@
+"""From the opinions of an ensemble to one value.
+
+Shapes: M members, (…) rows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError
+
+
+class Aggregate:
+    """How much the members are believed.
+
+    Args:
+        cfg: See Config.
+        members: M.
+
+    Raises:
+        ConfigError: The subset is larger than the ensemble.
+    """
+
+    class Config(ConfigModel):
+        """Rule of aggregation.
+
+        ``min`` and ``mean`` are over all members. ``subset_min`` is the least of ``subset`` members
+        drawn anew at each call (REDQ, Chen et al. 2021, arXiv 2101.05982, algorithm 1).
+        ``lower_bound`` is mean − ``kappa`` · std; with two members and kappa 1 it is the min.
+        """
+
+        rule: Literal["min", "mean", "subset_min", "lower_bound"] = "min"
+        subset: int = Field(default=2, ge=1)
+        kappa: float = Field(default=1.0, ge=0.0)
+
+    def __init__(self, cfg: Config, members: int) -> None:
+        if cfg.rule == "subset_min" and cfg.subset > members:
+            raise ConfigError(
+                "the subset is larger than the ensemble",
+                where="subset",
+                expected=f"at most {members}",
+                found=cfg.subset,
+                hint="give the critic more members",
+            )
+        self.cfg = cfg
+
+    def __call__(self, values: Tensor, generator: torch.Generator) -> Tensor:
+        """Values (M, …) → (…); the generator draws the subset."""
+        if self.cfg.rule == "mean":
+            return values.mean(dim=0)
+        if self.cfg.rule == "lower_bound":
+            return lower_bound(values, self.cfg.kappa)
+        if self.cfg.rule == "subset_min":
+            values = values[random_subset(len(values), self.cfg.subset, generator)]
+        return values.amin(dim=0)
+
+
+def lower_bound(values: Tensor, kappa: float) -> Tensor:
+    """Mean − κ·std over the first axis, the std with divisor M: (M, …) → (…)."""
+    std, mean = torch.std_mean(values, dim=0, correction=0)
+    return mean - kappa * std
+
+
+def random_subset(members: int, size: int, generator: torch.Generator) -> Tensor:
+    """Indices (size,) of different members."""
+    return torch.randperm(members, generator=generator, device=generator.device)[:size]

@@ -1,0 +1,119 @@
+"""The action-value critic Q(o, chunk) of off-policy learning, an ensemble.
+
+Shapes: M members, B rows, To observations of history, O observation features, H actions of a chunk,
+E executed ones (E ≤ H), A act_dim. Chunks are in network units, as chains are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.critic.heads import HeadConfig, make_head
+from robo_rl.data.normalize import Normalizer
+from robo_rl.nets.ensemble import MlpEnsemble
+from robo_rl.spec import ActSpec, ObsSpec
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
+
+
+class QCritic(nn.Module):
+    """M MLPs from the normalised observation and the executed part of the chunk to its value.
+
+    A target network is an ``Ema`` of it. It judges what the env carries out: actions behind the
+    E-th are not read, and those beyond the limits of ``act_spec`` count as at the limit, because
+    the env clips them there.
+
+    Args:
+        cfg: See Config.
+        obs_spec: One step's observation.
+        act_spec: One step's action.
+        obs_horizon: To.
+        exec_horizon: E.
+        normalizer: The policy's, so that both see the same numbers.
+    """
+
+    low: Tensor
+    high: Tensor
+
+    class Config(ConfigModel):
+        """Size of the ensemble, widths of the hidden layers, and the loss."""
+
+        members: int = Field(default=4, ge=1)
+        hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        layer_norm: bool = True
+        activation: Literal["silu", "relu"] = "silu"
+        head: HeadConfig = HeadConfig()
+
+    def __init__(
+        self,
+        cfg: Config,
+        obs_spec: ObsSpec,
+        act_spec: ActSpec,
+        *,
+        obs_horizon: int,
+        exec_horizon: int,
+        normalizer: Normalizer,
+    ) -> None:
+        super().__init__()
+        self.names, self.normalizer = tuple(obs_spec.items), normalizer
+        self.members, self.exec_horizon = cfg.members, exec_horizon
+        for name, limit in _limits(act_spec, normalizer).items():
+            self.register_buffer(name, limit, persistent=False)
+        self.head = make_head(cfg.head)
+        inputs = obs_spec.size * obs_horizon + act_spec.size * exec_horizon
+        self.net = MlpEnsemble(
+            cfg.members,
+            [inputs, *cfg.hidden, self.head.outputs],
+            layer_norm=cfg.layer_norm,
+            activation=_ACTIVATIONS[cfg.activation],
+        )
+
+    def forward(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Name → (B, To, …) and chunks (B, H, A) give values (M, B)."""
+        return self.values(self.encode(obs), act)
+
+    def loss(self, obs: dict[str, Tensor], act: Tensor, target: Tensor) -> Tensor:
+        """Loss (M, B) of each member and row; target (B,) for all members, or (M, B).
+
+        Sum over the members, so that each learns as if it were alone.
+        """
+        return self.loss_of(self.encode(obs), act, target)
+
+    def encode(self, obs: dict[str, Tensor]) -> Tensor:
+        """The normalised observation, flattened: (B, O); once for many chunks."""
+        return self.normalizer.features(obs, self.names)
+
+    def values(self, features: Tensor, act: Tensor) -> Tensor:
+        """``forward`` of features (B, O) that ``encode`` gave."""
+        return self.head.value(self._out(features, act))
+
+    def loss_of(self, features: Tensor, act: Tensor, target: Tensor) -> Tensor:
+        """``loss`` of features (B, O) that ``encode`` gave."""
+        return self.head.loss(self._out(features, act), target)
+
+    def _out(self, features: Tensor, act: Tensor) -> Tensor:
+        executed = act[:, : self.exec_horizon].clamp(self.low, self.high)
+        return self.net(torch.cat([features, executed.flatten(1)], dim=-1))
+
+
+def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Tensor) -> Tensor:
+    """Bootstrapped value of a transition of whole chunks, all (…).
+
+    rew + discount · (1 − terminated) · next_value, where rew is the discounted sum within the
+    chunk and discount γ to the number of executed steps (semi-Markov; Sutton, Precup & Singh 1999,
+    eq. 15). A truncated episode goes on from its true successor.
+    """
+    return rew + discount * ~terminated * next_value
+
+
+def _limits(act_spec: ActSpec, normalizer: Normalizer) -> dict[str, Tensor]:
+    """Where the env clips an action, (A,) in network units; infinite where it does not."""
+    infinite = torch.full(act_spec.shape, float("inf"))
+    low = torch.tensor(act_spec.low) if act_spec.low else -infinite
+    high = torch.tensor(act_spec.high) if act_spec.high else infinite
+    return {name: normalizer.normalize("act", x) for name, x in (("low", low), ("high", high))}
