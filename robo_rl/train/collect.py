@@ -126,7 +126,7 @@ def _brings_expert(env: VecEnv) -> Demonstrable:
         if hasattr(brings, "expert") and "view" in dir(env):
             return cast(Demonstrable, brings)
     raise PluginError(
-        "neither env nor task brings a scripted expert",
+        "no scripted expert: neither the env nor its task brings one",
         hint="give one of them expert(), and the env a view for it to act on",
     )
 
