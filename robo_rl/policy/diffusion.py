@@ -165,13 +165,19 @@ class DiffusionPolicy(MatchingPolicy):
         noise = randn(act.shape, generator).to(act)
         return noise, 1.0 - (time.to(act) + 1.0) / length
 
-    def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """‖ε − ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time)‖² per element (2006.11239, eq. 14); (B, H, A)."""
-        length = self._ddim.cfg.train_steps
-        time = ((1.0 - t) * length - 1.0).round().long()
-        alpha_bar = self._schedule(length).to(act)[time][:, None, None]
+    def noise_level(self, t: Tensor) -> Tensor:
+        """√(1−ᾱ): an error of ε times it is one of √ᾱ·act, the action's share of x; (B,)."""
+        return (1.0 - self._alpha_bar_at(t)).sqrt()
+
+    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """ε_θ(√ᾱ·act + √(1−ᾱ)·ε, time) − ε (2006.11239, eq. 14); (B, H, A)."""
+        alpha_bar = self._alpha_bar_at(t)[:, None, None]
         x = alpha_bar.sqrt() * act + (1.0 - alpha_bar).sqrt() * noise
-        return (self.net(x, t, embedding) - noise).square()
+        return self.net(x, t, embedding) - noise
+
+    def _alpha_bar_at(self, t: Tensor) -> Tensor:
+        length = self._ddim.cfg.train_steps
+        return self._schedule(length).to(t)[((1.0 - t) * length - 1.0).round().long()]
 
     def _schedule(self, length: int) -> Tensor:
         if not hasattr(self, "_alpha_bar"):

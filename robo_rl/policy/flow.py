@@ -188,16 +188,19 @@ class FlowPolicy(MatchingPolicy):
         """Network output → velocity; x (B, H, A) at t (B,), the gap to t = 1 floored."""
         if self.cfg.predicts == "vel":
             return out
-        gap = (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
-        return (out - x) / gap[:, None, None]
+        return (out - x) / self.noise_level(t)[:, None, None]
 
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Standard normal noise, times uniform in [0, 1)."""
         noise = randn(act.shape, generator).to(act)
         return noise, torch.rand(len(act), generator=generator, device=generator.device).to(act)
 
-    def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Conditional flow matching, ‖v(x_t, t) − (act − noise)‖² per element; (B, H, A).
+    def noise_level(self, t: Tensor) -> Tensor:
+        """The gap 1 − t, floored: an error of the velocity times it is one of the action; (B,)."""
+        return (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
+
+    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """Of conditional flow matching: v(x_t, t) − (act − noise), (B, H, A).
 
         Source: Lipman et al. 2023, arXiv 2210.02747, eq. 23. Where the action is predicted the
         target's gap is floored like the velocity's.
@@ -205,4 +208,4 @@ class FlowPolicy(MatchingPolicy):
         x = torch.lerp(noise, act, t[:, None, None])
         vel = self.interpret(self.net(x, t, embedding), x, t)
         target = act - noise if self.cfg.predicts == "vel" else self.interpret(act, x, t)
-        return (vel - target).square()
+        return vel - target

@@ -25,8 +25,20 @@ class MatchingPolicy(DenoisingPolicy):
         """Noise (B, H, A) and times t (B,) as the loss of act (B, H, A) draws them."""
 
     @abstractmethod
+    def residual_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """Errors (B, H, A), prediction minus target, at act and noise (B, H, A), both normalised.
+
+        The target is the same for any network, so that errors of two networks at the same act,
+        noise and t (B,) differ as their predictions do.
+        """
+
+    @abstractmethod
+    def noise_level(self, t: Tensor) -> Tensor:
+        """The share of noise in x at t (B,): turns an error of the prediction into one of x."""
+
     def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Squared errors (B, H, A) at act and noise (B, H, A), both normalised, and t (B,)."""
+        return self.residual_at(embedding, act, noise, t).square()
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """The mean of ``loss_at`` at one drawn noise and time a row; (B,)."""
