@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.algo.before import Before
 from robo_rl.algo.ratio import Units
 from robo_rl.data.rollout import Rollout, executed
 from robo_rl.policy.base import DenoisingPolicy
@@ -24,6 +25,7 @@ class ActorData(NamedTuple):
         log_prob: (N, K), of the executed part, at the time of acting.
         adv: (N,), normalised.
         executed: (N, H, 1) bool, the actions of the chunk that were executed.
+        before: What the noise followed, where it is correlated in time.
     """
 
     obs: dict[str, Tensor]
@@ -31,6 +33,7 @@ class ActorData(NamedTuple):
     log_prob: Tensor
     adv: Tensor
     executed: Tensor
+    before: Before | None = None
 
     @classmethod
     def of(cls, rollout: Rollout, adv: Tensor) -> ActorData:
@@ -43,6 +46,7 @@ class ActorData(NamedTuple):
             rollout.rows(rollout.log_prob),
             (adv - adv.mean()) / (adv.std() + 1e-8),
             executed(rollout.rows(rollout.num_exec), x.shape[2]),
+            Before.of(rollout),
         )
 
 
@@ -68,6 +72,9 @@ def unit_log_prob(policy: DenoisingPolicy, data: ActorData, units: Units) -> Ten
     rows, k = units.row.repeat_interleave(terms), units.k.flatten()
     embedding = policy.encode({name: o[units.row] for name, o in data.obs.items()})
     kernel = policy.kernel(embedding.repeat_interleave(terms, dim=0), k, data.x[rows, k])
+    if data.before is not None:
+        before = data.before.noise(policy, units)
+        kernel = policy.follow(kernel, before, data.before.follows[rows])
     elements = kernel.log_prob(data.x[rows, k + 1]) * data.executed[rows]
     return elements.sum(dim=(1, 2)).view(-1, terms).sum(-1)
 

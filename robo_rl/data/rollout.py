@@ -26,6 +26,9 @@ class Rollout:
         last_obs: Name → (B, To, …), where the block ends.
         ended: (E, 2) indices (t, b) of the decisions in which an episode ended.
         final_obs: Name → (E, To, …), their true successors.
+        follows: (T, B) bool, whether a decision's noise followed that of the one before it; None
+            where exploration is not correlated.
+        carried: (B, K, H, A), the noise that the first decisions may have followed, or None.
     """
 
     obs: dict[str, Tensor]
@@ -41,6 +44,8 @@ class Rollout:
     last_obs: dict[str, Tensor]
     ended: Tensor
     final_obs: dict[str, Tensor]
+    follows: Tensor | None = None
+    carried: Tensor | None = None
 
     def rows(self, tensor: Tensor) -> Tensor:
         """Fold (T, B, …) into the valid rows (N, …)."""
@@ -72,13 +77,14 @@ class RolloutBuilder:
         self._obs.append(obs)
         self._steps.append(columns)
 
-    def finish(self, last_obs: dict[str, Tensor]) -> Rollout:
-        """The block."""
+    def finish(self, last_obs: dict[str, Tensor], carried: Tensor | None = None) -> Rollout:
+        """The block; ``carried`` is what ``Rollout`` says."""
         columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
-        k_star = columns.pop("k_star", None)
         return Rollout(
             obs={name: torch.stack([o[name] for o in self._obs]) for name in last_obs},
-            k_star=k_star,
+            k_star=columns.pop("k_star", None),
+            follows=columns.pop("follows", None),
+            carried=carried,
             last_obs=last_obs,
             ended=torch.cat(self._ended),
             final_obs={name: torch.cat([f[name] for f in self._final]) for name in last_obs},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import torch
@@ -19,7 +20,18 @@ from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
 from robo_rl.errors import ConfigError
 from robo_rl.nets.base import ChunkNet, dense
-from robo_rl.policy.chain import Chain, Kernel, Predict, Prediction, Sampler, draw_chain
+from robo_rl.policy.chain import (
+    Chain,
+    Past,
+    Predict,
+    Prediction,
+    Sampler,
+    beta_of,
+    draw_chain,
+)
+from robo_rl.policy.correlation import Correlation, continued
+from robo_rl.policy.kernel import Kernel
+from robo_rl.policy.schedule import at_progress, number
 from robo_rl.registry import Component, component, default
 from robo_rl.spec import ActSpec, ObsSpec
 
@@ -38,7 +50,7 @@ class DenoisingPolicy(nn.Module):
     """
 
     class Config(ConfigModel):
-        """Sizes of the chunk and the chain, network and exploring sampler.
+        """Sizes of the chunk and the chain, network, exploring sampler, its noise over time.
 
         ``finetune_steps`` is DPPO's K': only the last K' steps are trained by RL, those before
         stay as they were cloned; 0 means all of them.
@@ -51,6 +63,7 @@ class DenoisingPolicy(nn.Module):
         finetune_steps: int = Field(default=0, ge=0)
         net: Annotated[Component, component("nets")] = default("mlp")
         sampler: Annotated[Component, component("samplers")]
+        correlation: Correlation = Correlation()
         reads: ClassVar[str]
 
         @model_validator(mode="after")
@@ -88,13 +101,27 @@ class DenoisingPolicy(nn.Module):
         )
         self.num_steps = cfg.num_steps
         self.normalizer = normalizer
-        self.sampler: Sampler = cfg.sampler.build(cfg.num_steps)
+        self.sampler: Sampler
+        self.correlation: Correlation
+        self.set_progress(0.0)
         self.eval_sampler = self.make_eval_sampler(cfg.num_steps)
         features = obs_spec.size * cfg.obs_horizon
         self.net = cfg.net.build(cfg.horizon, act_spec.size, features)
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
         self.base_net: nn.Module | None = None
         self.base_noise_head: nn.Module | None = None
+
+    def set_progress(self, progress: float) -> None:
+        """Explore from now on as configured for when this share of training, in [0, 1], is done.
+
+        What is drawn is to be scored before the next call. A policy that was just built or loaded
+        stands at 0.
+        """
+        chosen = self.cfg.sampler
+        if chosen.cfg is not None:
+            chosen = replace(chosen, cfg=at_progress(chosen.cfg, progress))
+        self.sampler = chosen.build(self.cfg.num_steps)
+        self.correlation = at_progress(self.cfg.correlation, progress)
 
     @abstractmethod
     def make_eval_sampler(self, num_steps: int) -> Sampler:
@@ -156,16 +183,51 @@ class DenoisingPolicy(nn.Module):
         prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
         return self.sampler.kernel(k, x, prediction)
 
+    def follow(self, kernel: Kernel, before: Tensor, going_on: Tensor) -> Kernel:
+        """The law of a step given the noise that it had in the decision before.
+
+        Args:
+            kernel: From ``kernel``, the step's law whatever came before.
+            before: (B, H, A), ``Kernel.noise`` of the decision before.
+            going_on: (B,) bool, rows in which there was one in the same episode.
+        """
+        return kernel.following(
+            before, beta_of(going_on, number(self.correlation.noise), kernel.mean)
+        )
+
     def sample(
-        self, obs: dict[str, Tensor], generator: torch.Generator, *, one_step: bool = False
+        self,
+        obs: dict[str, Tensor],
+        generator: torch.Generator,
+        *,
+        one_step: bool = False,
+        past: Past | None = None,
+        grad_steps: int | None = None,
     ) -> Chain:
-        """Explore: a chain with its log-probabilities; ``one_step``: one stochastic step a row."""
+        """Explore: a chain with its log-probabilities.
+
+        Args:
+            obs: Name → (B, To, …).
+            generator: Source of the noise.
+            one_step: One stochastic step a row (see ``draw_chain``).
+            past: What the noise follows, if it is correlated; without it, it is drawn anew.
+            grad_steps: Gradients, where they are on, flow through the last so many steps.
+        """
         features = self.features(obs)
         predict = self._predictor(features, self.sampler)
         start = self._start(len(features), generator).to(features)
-        others = self.eval_sampler if one_step else None
+        if past is not None:
+            start = continued(start, past, number(self.correlation.start))
         return draw_chain(
-            self.sampler, predict, start, generator, others=others, star_steps=self.trainable_steps
+            self.sampler,
+            predict,
+            start,
+            generator,
+            others=self.eval_sampler if one_step else None,
+            star_steps=self.trainable_steps,
+            past=past,
+            beta=number(self.correlation.noise),
+            grad_steps=grad_steps,
         )
 
     def log_prob(self, obs: dict[str, Tensor], k: Tensor, x: Tensor, x_next: Tensor) -> Tensor:
