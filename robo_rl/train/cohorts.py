@@ -1,0 +1,70 @@
+"""Training episodes by the block in which they began.
+
+Shapes: B envs, E episodes. Counting episodes by when they end favours short ones: where a success
+ends its episode, the first to end after a start are all successes. Those that began together are
+a fair sample, once the last of them has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Outcomes(NamedTuple):
+    """Of finished episodes: success (E,) bool and returns (E,), the sums of their rewards."""
+
+    success: Tensor
+    returns: Tensor
+
+
+class Cohorts:
+    """Gathers the outcomes of episodes and hands them over cohort by cohort.
+
+    Args:
+        num_envs: B.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.block = 0
+        self.running = torch.zeros(num_envs, dtype=torch.float64)
+        self.restart()
+
+    def restart(self) -> None:
+        """Every env begins an episode; what was under way is not counted."""
+        self.born = torch.full((len(self.running),), self.block)
+        self.running.zero_()
+        self.ended = torch.zeros(0, 3, dtype=torch.float64)
+
+    def forget(self) -> None:
+        """Count only episodes that begin from now on: those under way were begun by another."""
+        self.born[:] = -1
+        self.ended = self.ended[:0]
+
+    def add(self, rew: Tensor, succeeded: Tensor, over: Tensor) -> None:
+        """One decision: its rewards (B,), success so far (B,) bool, and which ended (B,) bool."""
+        self.running += rew
+        counted = over & (self.born >= 0)
+        columns = (self.born, succeeded, self.running)
+        rows = torch.stack([column[counted].double() for column in columns], dim=1)
+        self.ended = torch.cat([self.ended, rows])
+        self.running[over] = 0.0
+        self.born[over] = self.block
+
+    def complete(self) -> Outcomes:
+        """End the block: the episodes of all cohorts of which none is under way any more."""
+        oldest = torch.where(self.born < 0, self.block, self.born).min()
+        done = self.ended[:, 0] < oldest
+        finished, self.ended = self.ended[done], self.ended[~done]
+        self.block += 1
+        return Outcomes(finished[:, 1] > 0, finished[:, 2])
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return dict(self.__dict__)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.__dict__.update(state)
