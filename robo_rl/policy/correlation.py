@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -46,3 +47,9 @@ def continued(fresh: Tensor, past: Past, beta: float) -> Tensor:
     """x[0] (B, H, A) that goes on from the decision before, in rows whose episode goes on."""
     share = beta_of(past.going_on, beta, fresh)
     return share * past.start + (1.0 - share**2).sqrt() * fresh
+
+
+def no_past(rows: int, num_steps: int, horizon: int, act_dim: int) -> Past:
+    """What the first decisions of B episodes follow: nothing."""
+    noise = torch.zeros(rows, num_steps, horizon, act_dim)
+    return Past(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool))

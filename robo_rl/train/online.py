@@ -130,6 +130,7 @@ class _Run:
 
     def _update(self) -> dict[str, float]:
         start = time.perf_counter()
+        self.policy.set_progress(self.algo.updates / self.cfg.updates)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
         if stats["episodes"]:

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
 from robo_rl.env.base import Branchable
-from robo_rl.env.chunk import ChunkEnv
+from robo_rl.env.chunk import ChunkEnv, ChunkStep
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Chain
+from robo_rl.policy.chain import Chain, Past
+from robo_rl.policy.correlation import no_past
 from robo_rl.seeding import derive
+from robo_rl.train.jerk import Jerk
 
 
 class Collector:
@@ -33,10 +35,13 @@ class Collector:
         self.env_steps = 0
         self.obs: dict[str, Tensor] = {}
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
+        self.past: Past | None = None
+        self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs)
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
-        self.obs = self.env.reset(seed)
+        self.obs, self.past = self.env.reset(seed), None
+        self.jerk.reset()
 
     @torch.no_grad()
     def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
@@ -44,29 +49,44 @@ class Collector:
 
         Returns:
             The block, and metrics of the episodes that ended in it: ``episodes``, ``success``
-            (their share that succeeded at any step), ``rew_per_step`` and what the env counts.
+            (their share that succeeded at any step), ``rew_per_step``, ``jerk`` of the executed
+            actions (see ``Jerk``) and what the env counts.
         """
         builder, ended, good = RolloutBuilder(), 0, 0
         dropped = 0.0
+        self.past = self._past(policy)
+        carried = None if self.past is None else self.past.noise
         for _ in range(decisions):
-            chain = policy.sample(self.obs, self.generator, one_step=self.one_step)
-            step = self.env.step(policy.to_env(chain.act))
-            builder.add(self.obs, step.next_obs, _columns(chain, step))
+            past = self.past
+            chain = policy.sample(self.obs, self.generator, one_step=self.one_step, past=past)
+            act = policy.to_env(chain.act)
+            step = self.env.step(act)
+            builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.metrics["success"] > 0
             over = step.terminated | step.truncated
             ended, good = ended + int(over.sum()), good + int((over & self.succeeded).sum())
             self.succeeded &= ~over
+            self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
+            self.past = None if past is None else chain.past(~over)
             dropped += float((~step.valid).sum())
             self.obs = step.obs
-        rollout = builder.finish(self.obs)
+        rollout = builder.finish(self.obs, carried)
         self.env_steps += int(rollout.num_exec.sum())
         stats = {
             "episodes": float(ended),
             "success": good / ended if ended else math.nan,
             "dropped": dropped,
+            "jerk": self.jerk.take(),
         }
         stats["rew_per_step"] = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
         return rollout, stats
+
+    def _past(self, policy: DenoisingPolicy) -> Past | None:
+        """What the next decisions' noise follows; None where it follows nothing at all."""
+        if not policy.correlation.used:
+            return None
+        size = policy.num_steps, policy.horizon, policy.act_spec.size
+        return self.past or no_past(self.env.num_envs, *size)
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints: env, policy noise, counters."""
@@ -75,6 +95,8 @@ class Collector:
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
             "succeeded": self.succeeded,
+            "past": None if self.past is None else self.past._asdict(),
+            "jerk": self.jerk.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -86,9 +108,11 @@ class Collector:
             self.start(derive("continue", self.env_steps))
         else:
             self.obs = self.env.restore(state["env"])
+            self.past = None if state["past"] is None else Past(**state["past"])
+            self.jerk.load_state_dict(state["jerk"])
 
 
-def _columns(chain: Chain, step: Any) -> dict[str, Tensor]:
+def _columns(chain: Chain, step: ChunkStep, past: Past | None) -> dict[str, Tensor]:
     mask = executed(step.num_exec, chain.x.shape[2])[:, None]
     columns = {
         "x": chain.x,
@@ -100,4 +124,5 @@ def _columns(chain: Chain, step: Any) -> dict[str, Tensor]:
         "discount": step.discount,
         "num_exec": step.num_exec,
     }
-    return columns if chain.k_star is None else columns | {"k_star": chain.k_star}
+    optional = {"k_star": chain.k_star, "follows": None if past is None else past.going_on}
+    return columns | {name: column for name, column in optional.items() if column is not None}
