@@ -18,6 +18,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Past
 from robo_rl.policy.correlation import no_past
 from robo_rl.seeding import derive
+from robo_rl.train.cohorts import Cohorts
 from robo_rl.train.jerk import Jerk
 
 
@@ -37,10 +38,13 @@ class Collector:
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
         self.past: Past | None = None
         self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs)
+        self.cohorts = Cohorts(env.num_envs)
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
         self.obs, self.past = self.env.reset(seed), None
+        self.succeeded.zero_()
+        self.cohorts.restart()
         self.jerk.reset()
 
     @torch.no_grad()
@@ -65,6 +69,7 @@ class Collector:
             self.succeeded |= step.metrics["success"] > 0
             over = step.terminated | step.truncated
             ended, good = ended + int(over.sum()), good + int((over & self.succeeded).sum())
+            self.cohorts.add(step.rew, self.succeeded, over)
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.past = None if past is None else chain.past(~over)
@@ -95,6 +100,7 @@ class Collector:
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
             "succeeded": self.succeeded,
+            "cohorts": self.cohorts.state_dict(),
             "past": None if self.past is None else self.past._asdict(),
             "jerk": self.jerk.state_dict(),
         }
@@ -103,8 +109,8 @@ class Collector:
         """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew."""
         self.generator.set_state(state["generator"])
         self.env_steps, self.succeeded = state["env_steps"], state["succeeded"]
+        self.cohorts.load_state_dict(state["cohorts"])
         if state["env"] is None:
-            self.succeeded.zero_()
             self.start(derive("continue", self.env_steps))
         else:
             self.obs = self.env.restore(state["env"])
