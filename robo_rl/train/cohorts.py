@@ -7,6 +7,7 @@ a fair sample, once the last of them has ended.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -63,7 +64,7 @@ class Cohorts:
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return dict(self.__dict__)
+        return copy.deepcopy(self.__dict__)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
