@@ -30,6 +30,14 @@ class Batch(NamedTuple):
     act: Tensor
 
 
+class Outcomes(NamedTuple):
+    """What came of each row: rew (N,), terminated (N,) bool; last (N,), its episode's last row."""
+
+    rew: Tensor
+    terminated: Tensor
+    last: Tensor
+
+
 class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
@@ -85,7 +93,9 @@ class WindowDataset:
             )
         self._names = tuple(store.obs_spec.items)
         self._axes = {key: spec.names for key, spec in store.schema.arrays.items()}
-        self._rows = _read_rows(store, episodes, device)
+        keys = [*(f"obs.{name}" for name in self._names), "act"]
+        self._rows = _read_rows(store, episodes, keys, device)
+        self._store, self._episodes = store, episodes
         self._first, self._last = _episode_bounds(episodes, device)
         self.digest = hashlib.sha256(f"{store.digest()} {only_success}".encode()).hexdigest()
 
@@ -115,6 +125,11 @@ class WindowDataset:
         for rows in order.split(batch):
             yield self.windows(rows)
 
+    def outcomes(self) -> Outcomes:
+        """Rewards and ends, read when asked for: cloning needs none."""
+        rows = _read_rows(self._store, self._episodes, ["rew", "terminated"], self._last.device)
+        return Outcomes(rows["rew"], rows["terminated"], self._last)
+
     def stats(self) -> Stats:
         """Statistics over all rows, of every floating array; images of integers have none."""
         floating = {key: rows for key, rows in self._rows.items() if rows.is_floating_point()}
@@ -124,9 +139,11 @@ class WindowDataset:
 
 
 def _read_rows(
-    store: ZarrStore, episodes: list[EpisodeRecord], device: torch.device | str
+    store: ZarrStore,
+    episodes: list[EpisodeRecord],
+    keys: list[str],
+    device: torch.device | str,
 ) -> dict[str, Tensor]:
-    keys = [*(f"obs.{name}" for name in store.obs_spec.items), "act"]
     rows = store.read(keys, episodes)
     for key, column in rows.items():
         if (row := first_not_finite(column)) is not None:

@@ -1,0 +1,210 @@
+"""The growing buffer of off-policy learning: demonstrations that stay, and a ring of experience.
+
+Shapes: T decisions, B envs or rows of a batch, D rows of demonstrations, n decisions ahead.
+
+Both lie in one table whose rows point at their successors (see ``transitions``): first the
+demonstrations, then the ring. A row of the ring is older than its successor, so it is overwritten
+first, and what it points at is there for as long as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.rollout import Rollout
+from robo_rl.data.row_table import RowTable
+from robo_rl.data.transitions import Transitions, block_of, look_ahead, transitions_of
+from robo_rl.errors import CheckpointError, DataError
+
+__all__ = ["Replay", "Transitions", "transitions_of"]
+
+_OBS = "obs."
+
+
+class Replay:
+    """Transitions of whole chunks, drawn evenly. ``len`` is the number of decisions held.
+
+    Args:
+        cfg: See Config.
+        device: Where the transitions live and the batches come out.
+    """
+
+    class Config(ConfigModel):
+        """Size and sampling.
+
+        ``capacity`` is in rows: one for each decision, one for each end of an episode, and one for
+        each env. ``demo_share`` of a batch are demonstrations, if there are any (RLPD, Ball et al.
+        2023, arXiv 2302.02948, section 4.1). ``n_step`` is the number of decisions before the
+        bootstrap, fewer where the episode ends or what followed is not there.
+        """
+
+        capacity: int = Field(default=200_000, ge=2)
+        demo_share: float = Field(default=0.5, ge=0.0, le=1.0)
+        n_step: int = Field(default=1, ge=1)
+
+    def __init__(self, cfg: Config, device: torch.device | str = "cpu") -> None:
+        self.cfg = cfg
+        self._table = RowTable(device)
+        self._demo_rows = self._used = self._head = 0
+        self._open_end = torch.empty(0, dtype=torch.int64)
+        self._demos = self._online = torch.empty(0, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self._demos) + len(self._online)
+
+    @property
+    def num_demos(self) -> int:
+        """Number of decisions that come from demonstrations."""
+        return len(self._demos)
+
+    def add_demonstrations(self, transitions: Mapping[str, Tensor]) -> None:
+        """Take in rows of ``transitions_of``, which stay; before any experience.
+
+        Raises:
+            DataError: There is experience already, or the rows are of another layout.
+        """
+        if self._used:
+            raise DataError(
+                "demonstrations come before experience",
+                found=f"{self._used} rows of experience",
+                hint="add them when the buffer is made",
+            )
+        places = self._demo_rows + torch.arange(len(transitions["next"]))
+        rows = {**transitions, "next": transitions["next"] + self._demo_rows}
+        self._table.write(places, rows, self._demo_rows + len(places))
+        self._demo_rows += len(places)
+        self._find_decisions()
+
+    def add(self, rollout: Rollout) -> None:
+        """Take in a block; an env that goes on where its last block stopped is joined to it.
+
+        Raises:
+            DataError: The block is larger than the buffer, or of another layout.
+        """
+        rows, open_end = block_of(rollout)
+        self._table.check(rows)
+        places = self._places(len(rows["next"]), self._joined(rows, len(open_end)))
+        rows["next"], open_end = places[rows["next"].cpu()], open_end.cpu()
+        self._table.write(places, rows, self._limit)
+        self._open_end = torch.where(open_end < 0, -1, places[open_end])
+        self._find_decisions()
+
+    def sample(self, batch: int, generator: torch.Generator) -> Transitions:
+        """Draw ``batch`` rows with replacement, demonstrations and experience in mixed order.
+
+        Raises:
+            DataError: There is nothing to draw from.
+        """
+        if not len(self):
+            raise DataError("nothing to sample from", hint="add a rollout or demonstrations first")
+        share = self.cfg.demo_share if len(self._online) else 1.0
+        num_demos = round(batch * share) if self.num_demos else 0
+        drawn = [
+            _draw(self._demos, num_demos, generator),
+            _draw(self._online, batch - num_demos, generator),
+        ]
+        order = torch.randperm(batch, generator=generator, device=generator.device)
+        return self.transitions(torch.cat(drawn)[order.to(self._table.device)])
+
+    def transitions(self, rows: Tensor) -> Transitions:
+        """The transitions that begin at rows (B,), over ``n_step`` decisions."""
+        column = self._table.columns
+        ahead = look_ahead(column, rows, self.cfg.n_step)
+        successor = column["next"][ahead.last]
+        obs = {name: x for name, x in column.items() if name.startswith(_OBS)}
+        return Transitions(
+            obs={name[len(_OBS) :]: x[rows] for name, x in obs.items()},
+            act=column["act"][rows],
+            rew=ahead.rew,
+            discount=ahead.discount,
+            terminated=ahead.terminated,
+            next_obs={name[len(_OBS) :]: x[successor] for name, x in obs.items()},
+            num_exec=column["num_exec"][rows],
+            demo=rows < self._demo_rows,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The experience, as views of it; demonstrations are not kept again, only their digest."""
+        used = slice(self._demo_rows, self._demo_rows + self._used)
+        return self._identity() | {
+            "columns": {name: x[used] for name, x in self._table.columns.items()},
+            "head": self._head,
+            "open_end": self._open_end,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; the same demonstrations must be there already.
+
+        Raises:
+            CheckpointError: Capacity or demonstrations differ.
+        """
+        for name, value in self._identity().items():
+            if state[name] != value:
+                raise CheckpointError(
+                    f"the replay buffer was saved with other {name}",
+                    expected=value,
+                    found=state[name],
+                    hint="resume with the same config and dataset, demonstrations added first",
+                )
+        self._used = len(state["columns"].get("next", ()))
+        places = self._demo_rows + torch.arange(self._used)
+        self._table.write(places, state["columns"], self._limit)
+        self._head, self._open_end = state["head"], state["open_end"]
+        self._find_decisions()
+
+    def _identity(self) -> dict[str, Any]:
+        digest = self._table.digest(self._demo_rows)
+        return {"capacity": self.cfg.capacity, "demonstrations": digest}
+
+    @property
+    def _limit(self) -> int:
+        return self._demo_rows + self.cfg.capacity
+
+    def _joined(self, rows: Mapping[str, Tensor], num_envs: int) -> Tensor:
+        """(B,) bool: envs that begin at the very observation at which their last block stopped."""
+        if len(self._open_end) != num_envs:
+            self._open_end = torch.full((num_envs,), -1)
+        joined = self._open_end >= 0
+        for name, column in self._table.columns.items():
+            if name.startswith(_OBS):
+                stopped, begins = column[self._open_end.clamp(min=0)], rows[name][:num_envs]
+                joined = joined & (stopped == begins.to(column.device)).flatten(1).all(dim=1).cpu()
+        return joined
+
+    def _places(self, rows: int, joined: Tensor) -> Tensor:
+        """Where a block goes: joined rows onto their open ends, the others further in the ring."""
+        fresh, capacity = rows - int(joined.sum()), self.cfg.capacity
+        needed = fresh + int((self._open_end >= 0).sum())
+        if needed > capacity:
+            raise DataError(
+                "a block of decisions does not fit into the replay buffer",
+                where="capacity",
+                expected=f"at least {needed} rows, and many times that to learn from the past",
+                found=capacity,
+            )
+        known = torch.cat([joined, torch.zeros(rows - len(joined), dtype=torch.bool)])
+        places = torch.empty(rows, dtype=torch.int64)
+        places[known] = self._open_end[joined]
+        places[~known] = self._demo_rows + (self._head + torch.arange(fresh)) % capacity
+        self._head = (self._head + fresh) % capacity
+        self._used = min(self._used + fresh, capacity)
+        return places
+
+    def _find_decisions(self) -> None:
+        if not len(self._table):
+            return
+        decision = self._table.columns["decision"][: self._demo_rows + self._used]
+        rows = decision.nonzero().flatten()
+        self._demos, self._online = rows[rows < self._demo_rows], rows[rows >= self._demo_rows]
+
+
+def _draw(rows: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """So many of the rows (N,), with replacement."""
+    pick = torch.randint(max(len(rows), 1), (number,), generator=generator, device=generator.device)
+    return rows[pick.to(rows.device)]

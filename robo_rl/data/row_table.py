@@ -1,0 +1,84 @@
+"""Columns of one length that grow as rows are written.
+
+Shapes: N rows, n rows written at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from robo_rl.errors import DataError
+
+
+class RowTable:
+    """Tensors (N, …) by name, of whatever columns the first rows have; new rows are zero.
+
+    Args:
+        device: Where the tensors live.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.columns: dict[str, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def write(self, at: Tensor, values: Mapping[str, Tensor], limit: int) -> None:
+        """Put rows (n, …) at places (n,) that differ; the table grows to at most ``limit`` rows.
+
+        Raises:
+            DataError: Names, shapes or types are not those of the rows before.
+        """
+        if not len(at):
+            return
+        self.check(values)
+        self._grow(int(at.max()) + 1, limit, values)
+        at = at.to(self.device)
+        for name, value in values.items():
+            self.columns[name][at] = value.to(self.device)
+
+    def check(self, values: Mapping[str, Tensor]) -> None:
+        """Whether rows fit.
+
+        Raises:
+            DataError: Names, shapes or types are not those of the rows before.
+        """
+        expected = {name: _kind(column) for name, column in self.columns.items()}
+        found = {name: _kind(value) for name, value in values.items()}
+        for name in sorted({**expected, **found}):
+            if expected and expected.get(name) != found.get(name):
+                raise DataError(
+                    f"'{name}' of new rows differs from that of the rows before",
+                    expected=expected.get(name, "no such column"),
+                    found=found.get(name, "no such column"),
+                    hint="demonstrations and env must agree in observations, chunks and types",
+                )
+
+    def digest(self, rows: int) -> str:
+        """SHA-256 of the first rows; empty for none."""
+        content = hashlib.sha256()
+        for name in sorted(self.columns) if rows else ():
+            column = self.columns[name][:rows].cpu().contiguous()
+            content.update(f"\0{name}\0{column.dtype}\0{tuple(column.shape)}\0".encode())
+            content.update(column.numpy().data)
+        return content.hexdigest() if rows else ""
+
+    def _grow(self, rows: int, limit: int, like: Mapping[str, Tensor]) -> None:
+        if rows <= len(self):
+            return
+        size = min(max(rows, 2 * len(self)), limit)
+        for name, value in like.items():
+            new = torch.zeros(size, *value.shape[1:], dtype=value.dtype, device=self.device)
+            if name in self.columns:
+                new[: len(self.columns[name])] = self.columns[name]
+            self.columns[name] = new
+
+
+def _kind(column: Tensor) -> str:
+    shape = ", ".join(["N", *map(str, column.shape[1:])])
+    return f"({shape}) {str(column.dtype).removeprefix('torch.')}"

@@ -1,0 +1,185 @@
+"""Transitions of whole chunks as rows that point at their successors.
+
+A row is an observation, and where ``decision`` holds the chunk that was begun there:
+
+    obs.<name>   (N, To, …)  what was acted on, in its own type
+    act          (N, H, A)   the chunk, in network units
+    rew          (N,)        Σ_j γ^j r_j over the executed steps
+    discount     (N,)        γ^num_exec
+    terminated   (N,) bool   the task ended within the chunk
+    num_exec     (N,) int64  executed env steps
+    next         (N,) int64  the row whose observation is the true successor
+    decision     (N,) bool
+
+Each observation is kept once, and several decisions in a row are found by following ``next``.
+
+Shapes: N rows, T decisions, B envs, F ends of episodes, To history, H horizon, E executed actions,
+A act_dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.rollout import Rollout
+from robo_rl.errors import DataError
+
+
+class Transitions(NamedTuple):
+    """A batch of semi-Markov transitions, B rows.
+
+    Bootstrap with ``rew + discount · (1 − terminated) · V(next_obs)``.
+
+    Args:
+        obs: Name → (B, To, …).
+        act: (B, H, A), in network units.
+        rew: (B,) discounted sum over the chunk, or over n chunks.
+        discount: (B,) γ to the number of env steps behind it.
+        terminated: (B,) bool.
+        next_obs: Name → (B, To, …), the true successor's.
+        num_exec: (B,) int64, env steps executed of ``act``.
+        demo: (B,) bool, from a demonstration.
+    """
+
+    obs: dict[str, Tensor]
+    act: Tensor
+    rew: Tensor
+    discount: Tensor
+    terminated: Tensor
+    next_obs: dict[str, Tensor]
+    num_exec: Tensor
+    demo: Tensor
+
+
+def transitions_of(
+    dataset: WindowDataset, normalizer: Normalizer, *, exec_horizon: int, gamma: float
+) -> dict[str, Tensor]:
+    """Demonstrations as rows: a chunk begins at every row of every episode.
+
+    What was executed is the row's own action and those behind it. An episode that did not
+    terminate was cut, and what followed its last action was not recorded: its last row is a
+    successor only, and the chunks before it end there, with fewer executed steps.
+
+    Args:
+        dataset: Its horizon is H.
+        normalizer: The policy's.
+        exec_horizon: E.
+        gamma: Discount per env step.
+
+    Raises:
+        DataError: E is beyond H.
+    """
+    if not 1 <= exec_horizon <= dataset.horizon:
+        expected = f"1 to the horizon, {dataset.horizon}"
+        raise DataError("exec_horizon of transitions", expected=expected, found=exec_horizon)
+    rows = torch.arange(len(dataset))
+    obs, act = dataset.windows(rows)
+    rew, ended_well, last = dataset.outcomes()
+    rows = rows.to(last.device)
+    stop = torch.minimum(rows + exec_horizon, last + ended_well[last])
+    num_exec = stop - rows
+    steps = torch.arange(exec_horizon, device=last.device)
+    within = rew[torch.minimum(rows[:, None] + steps, last[:, None])] * gamma**steps
+    return {
+        **{f"obs.{name}": column for name, column in obs.items()},
+        "act": normalizer.normalize("act", act),
+        "rew": torch.where(steps < num_exec[:, None], within, 0.0).sum(dim=1),
+        "discount": gamma ** num_exec.to(rew.dtype),
+        "terminated": stop > last,
+        "num_exec": num_exec,
+        "next": torch.minimum(stop, last),
+        "decision": num_exec > 0,
+    }
+
+
+class Ahead(NamedTuple):
+    """What several decisions in a row amount to, each (B,); ``last`` is the row of the last one."""
+
+    rew: Tensor
+    discount: Tensor
+    terminated: Tensor
+    last: Tensor
+
+
+def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahead:
+    """Up to n decisions from rows (B,) on, fewer where the episode ends or the rows do.
+
+    Σ_i (Π_{j<i} discount_j) rew_i: the n-step return (Sutton & Barto 2018, eq. 7.1) with a
+    discount for each decision.
+    """
+    rew, discount = columns["rew"][rows], columns["discount"][rows]
+    terminated, last = columns["terminated"][rows], rows
+    for _ in range(n_step - 1):
+        following = columns["next"][last]
+        on = columns["decision"][following] & ~terminated
+        last = torch.where(on, following, last)
+        rew = torch.where(on, rew + discount * columns["rew"][last], rew)
+        discount = torch.where(on, discount * columns["discount"][last], discount)
+        terminated = terminated | on & columns["terminated"][last]
+    return Ahead(rew, discount, terminated, last)
+
+
+class Block(NamedTuple):
+    """A rollout as rows: first T·B decisions, then true successors of ends, then the open ends.
+
+    Args:
+        rows: The columns; ``next`` counts from the first row of the block.
+        open_end: (B,) the row in which each env stands behind the block, −1 where it has ended.
+    """
+
+    rows: dict[str, Tensor]
+    open_end: Tensor
+
+
+def block_of(rollout: Rollout) -> Block:
+    """The rows of a rollout; a decision that did not take place is a row without ``decision``."""
+    final = rollout.valid[tuple(rollout.ended.T)]
+    goes_on = rollout.valid[-1] & ~(rollout.terminated | rollout.truncated)[-1]
+    following, open_end = _links(rollout.valid, rollout.ended[final], goes_on)
+    rows = {
+        f"obs.{name}": torch.cat(
+            [seen.flatten(0, 1), rollout.final_obs[name][final], rollout.last_obs[name][goes_on]]
+        )
+        for name, seen in rollout.obs.items()
+    }
+    columns = {
+        "act": rollout.x[:, :, -1],
+        "rew": rollout.rew,
+        "discount": rollout.discount,
+        "terminated": rollout.terminated,
+        "num_exec": rollout.num_exec,
+        "decision": rollout.valid,
+    }
+    rows |= {name: _folded(column, len(following)) for name, column in columns.items()}
+    return Block({**rows, "next": following}, open_end)
+
+
+def _links(valid: Tensor, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row's successor, (N,), and ``open_end``.
+
+    Args:
+        valid: (T, B).
+        ends: (F, 2) indices (t, b) of the valid decisions in which an episode ended.
+        goes_on: (B,) whose last decision is valid and ended nothing.
+    """
+    decisions, first_open = valid.numel(), valid.numel() + len(ends)
+    itself = torch.arange(first_open + int(goes_on.sum()), device=valid.device)
+    open_end = torch.full_like(goes_on, -1, dtype=torch.int64)
+    open_end[goes_on] = itself[first_open:]
+    following = itself[:decisions].view_as(valid)
+    following = torch.where(valid, following + valid.shape[1], following)
+    following[tuple(ends.T)] = itself[decisions:first_open]
+    following[-1, goes_on] = open_end[goes_on]
+    return torch.cat([following.flatten(), itself[decisions:]]), open_end
+
+
+def _folded(column: Tensor, rows: int) -> Tensor:
+    """(T, B, …) → (N, …), zeros behind."""
+    flat = column.flatten(0, 1)
+    return torch.cat([flat, flat.new_zeros(rows - len(flat), *flat.shape[1:])])

@@ -1,0 +1,112 @@
+"""Demonstrations as transitions of chunks, against the plainest loop over the recorded steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_stores import make_episode, make_store
+
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.replay import Replay, transitions_of
+from robo_rl.errors import DataError
+
+TO, H, GAMMA = 2, 4, 0.9
+
+
+def episodes() -> list[dict]:
+    """Lengths 5, 8, 13, 1, 16, and the same again; odd ones are cut by their time limit."""
+    made = [make_episode(index) for index in range(10)]
+    for index, episode in enumerate(made):
+        if index % 2:
+            episode["truncated"], episode["terminated"] = (
+                episode["terminated"],
+                episode["truncated"],
+            )
+    return made
+
+
+@pytest.fixture
+def data(tmp_path):
+    store = make_store(tmp_path / "data.zarr")
+    store.extend(episodes())
+    return WindowDataset(store, TO, H)
+
+
+def brute_force(episode: dict, exec_horizon: int, steps: int) -> list[tuple]:
+    """(first row, reward, discount, terminated, num_exec, successor) of each chunk of an episode.
+
+    Where the task did not terminate, nothing is known of what followed the last row.
+    """
+    length, ends = len(episode["rew"]), bool(episode["terminated"][-1])
+    stop = length if ends else length - 1
+    found = []
+    for first in range(stop):
+        row, rew, discount, num_exec = first, 0.0, 1.0, None
+        for _ in range(steps):
+            begun = row
+            while row < min(begun + exec_horizon, stop):
+                rew += discount * episode["rew"][row]
+                discount *= GAMMA
+                row += 1
+            num_exec = row - begun if num_exec is None else num_exec
+            if row >= stop:
+                break
+        terminated = ends and row == length
+        found.append((first, rew, discount, terminated, num_exec, min(row, length - 1)))
+    return found
+
+
+@pytest.mark.parametrize("exec_horizon", [1, 3, H])
+@pytest.mark.parametrize("n_step", [1, 2, 5])
+def test_each_row_begins_a_chunk_whose_sums_and_successor_are_those_of_its_steps(
+    data, exec_horizon, n_step
+):
+    normalizer = Normalizer.fit(data)
+    replay = Replay(Replay.Config(n_step=n_step))
+    rows = transitions_of(data, normalizer, exec_horizon=exec_horizon, gamma=GAMMA)
+    replay.add_demonstrations(rows)
+    start, at, expected = 0, [], []
+    for episode in episodes():
+        for first, *values, successor in brute_force(episode, exec_horizon, n_step):
+            at.append(start + first)
+            expected.append((*values, start + successor))
+        start += len(episode["rew"])
+    assert rows["decision"].nonzero().flatten().tolist() == at
+    found = replay.transitions(torch.tensor(at))
+    rew, discount, terminated, num_exec, successor = zip(*expected, strict=True)
+    torch.testing.assert_close(found.rew, torch.tensor(rew, dtype=torch.float32))
+    torch.testing.assert_close(found.discount, torch.tensor(discount))
+    assert found.terminated.tolist() == list(terminated)
+    assert found.num_exec.tolist() == list(num_exec)
+    assert found.demo.all()
+
+    windows, following = data.windows(torch.tensor(at)), data.windows(torch.tensor(successor))
+    assert found.obs["image"].dtype == torch.uint8
+    for name in windows.obs:
+        assert torch.equal(found.obs[name], windows.obs[name])
+        assert torch.equal(found.next_obs[name], following.obs[name])
+    torch.testing.assert_close(normalizer.unnormalize("act", found.act), windows.act)
+
+
+def test_a_reward_at_success_alone_is_worth_gamma_to_the_steps_until_then(tmp_path):
+    """Six steps, reward 1 at the last, E = 2: from row s on it is 6 − s − 1 steps away."""
+    store = make_store(tmp_path / "data.zarr")
+    episode = make_episode(0, length=6)
+    episode["rew"] = np.array([0, 0, 0, 0, 0, 1], np.float32)
+    store.append(episode)
+    data = WindowDataset(store, 1, H)
+    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=2, gamma=GAMMA)
+    torch.testing.assert_close(rows["rew"], torch.tensor([0, 0, 0, 0, GAMMA, 1]))
+    assert rows["terminated"].tolist() == [False] * 4 + [True] * 2
+    replay = Replay(Replay.Config(n_step=6))
+    replay.add_demonstrations(rows)
+    found = replay.transitions(torch.arange(6))
+    assert found.terminated.all()
+    torch.testing.assert_close(found.rew, GAMMA ** torch.arange(5.0, -1.0, -1.0))
+
+
+def test_more_cannot_be_executed_than_a_chunk_holds(data):
+    with pytest.raises(DataError, match="expected 1 to the horizon, 4, found 5"):
+        transitions_of(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)
