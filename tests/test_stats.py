@@ -6,9 +6,11 @@ Coverage is not simulated but summed over all outcomes, so these tests have no l
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from robo_rl.stats import (
     Interval,
     clopper_pearson,
     episodes_needed,
+    improvement_interval,
     iqm,
     mcnemar,
     noninferiority,
@@ -218,6 +221,29 @@ def test_probability_of_improvement_counts_pairs_within_tasks():
     x, y = np.random.default_rng(0).normal(size=(2, 9))
     u = scipy_stats.mannwhitneyu(x[:5], y).statistic
     assert probability_of_improvement(x[:5], y) == pytest.approx(u / 45)
+
+
+RLIABLE = json.loads((Path(__file__).parent / "rliable_numbers.json").read_text())
+
+
+def test_aggregates_are_rliables():
+    a, b = (np.array(RLIABLE[name]) for name in "ab")
+    assert [iqm(a), iqm(b)] == pytest.approx([RLIABLE["iqm"][name] for name in "ab"], abs=1e-12)
+    found = probability_of_improvement(a, b)
+    assert found == pytest.approx(RLIABLE["improvement"], abs=1e-12)
+    assert probability_of_improvement(b, a) == pytest.approx(1 - found, abs=1e-12)
+
+
+def test_intervals_are_rliables_up_to_the_luck_of_the_draw():
+    a, b = (np.array(RLIABLE[name]) for name in "ab")
+    draws = {
+        "iqm a": stratified_bootstrap(a, iqm, reps=10_000),
+        "iqm b": stratified_bootstrap(b, iqm, reps=10_000),
+        "mean a": stratified_bootstrap(a, lambda x: float(x.mean()), reps=10_000),
+        "improvement": improvement_interval(a, b, reps=10_000),
+    }
+    for name, interval in draws.items():
+        assert interval == pytest.approx(RLIABLE["intervals"][name], abs=0.008)
 
 
 def test_episodes_needed_equals_the_textbook_and_gives_the_power_it_promises():

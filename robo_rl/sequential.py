@@ -1,0 +1,165 @@
+"""How many seeds a comparison of methods takes: a group-sequential permutation test.
+
+Seeds come in groups. After each, every pair of methods is different, or needs more seeds; those
+that were never told apart in all the groups that were planned count as equal. Whatever is looked
+at on the way, the probability of calling any pair of equal methods different stays below the
+level. In the manner of AdaStop (Mathieu et al. 2023, arXiv 2306.10882). Floor 1: numpy alone.
+
+Shapes: M methods, S seeds, T tasks, K groups planned, N seeds a group, R relabellings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Pair = tuple[int, int]
+
+
+class Verdict(StrEnum):
+    """What a number of seeds says of a pair."""
+
+    DIFFERENT = "different"
+    EQUAL = "equal"
+    MORE_SEEDS = "more seeds needed"
+
+
+class Decision(NamedTuple):
+    """A pair's verdict.
+
+    Args:
+        verdict: See Verdict.
+        difference: Mean score of the first method less that of the second, over all seeds looked
+            at when it was decided.
+        seeds: How many those were.
+    """
+
+    verdict: Verdict
+    difference: float
+    seeds: int
+
+
+def compare_sequentially(
+    scores: ArrayLike,
+    pairs: Sequence[Pair] | None = None,
+    *,
+    group: int,
+    groups: int,
+    level: float = 0.05,
+    relabellings: int = 5000,
+    seed: int = 0,
+) -> dict[Pair, Decision]:
+    """Decide about pairs of methods, group by group of seeds.
+
+    The statistic of a pair is |Σ scores of the one − Σ scores of the other| over seeds and tasks.
+    Under equality the labels of the 2N scores of a pair, task and group are exchangeable, so the
+    observed statistic is one of R that differ by relabelling. At group k the undecided pair whose
+    statistic is largest is different if the largest relabelled statistic of any undecided pair
+    reaches that value in no more relabellings than are left to spend: kα/K of them less those that
+    crossed at earlier groups. It is then taken out and the next one looked at.
+
+    Args:
+        scores: (M, S, T), or (M, S) for one task; seeds in the order in which they were run.
+        pairs: Which to compare; all if not given.
+        group: N.
+        groups: K, planned beforehand; seeds behind K·N are not looked at.
+        level: α, of the whole family.
+        relabellings: R.
+        seed: Of the relabellings. A group's do not depend on how many follow, so that further
+            seeds never change what was decided.
+
+    Source: Mathieu et al. 2023 (2306.10882): statistic, boundaries, uniform spending of α and
+        step-down order. Exact for two methods, by exchangeability. Each pair is relabelled on its
+        own here: with one relabelling for all pairs, six methods and groups of three seeds the
+        family-wise error was 11 % at a level of 10 %, and 10 % so.
+
+    Raises:
+        ValueError: A shape or a setting that makes no test.
+    """
+    table = _checked(scores, group, groups, level)
+    undecided = list(pairs or combinations(range(len(table)), 2))
+    decided: dict[Pair, Decision] = {}
+    paths = _Paths(table, undecided, group, relabellings, seed)
+    complete = min(groups, table.shape[1] // group)
+    for now in range(1, complete + 1):
+        allowed = [int(level * k / groups * relabellings) for k in range(1, now + 1)]
+        while undecided and (pair := paths.crossing(undecided, allowed)) is not None:
+            undecided.remove(pair)
+            decided[pair] = _decision(table, pair, Verdict.DIFFERENT, now * group)
+    rest = Verdict.EQUAL if complete == groups else Verdict.MORE_SEEDS
+    for pair in undecided:
+        decided[pair] = _decision(table, pair, rest, complete * group)
+    return {pair: decided[pair] for pair in pairs or combinations(range(len(table)), 2)}
+
+
+class _Paths:
+    """Statistics of all pairs under all relabellings (R,), the first of which is as observed."""
+
+    def __init__(
+        self, table: NDArray[Any], pairs: Sequence[Pair], group: int, relabellings: int, seed: int
+    ) -> None:
+        scale = max(float(np.abs(table).max(initial=0.0)), 1e-300)
+        self._paths: dict[Pair, NDArray[Any]] = {}
+        for pair in pairs:
+            steps = np.zeros((table.shape[1] // group, relabellings))
+            for block in range(len(steps)):
+                seeds = slice(block * group, (block + 1) * group)
+                both = np.concatenate([table[method, seeds] for method in pair])
+                rng = np.random.default_rng((seed, block, *pair))
+                signs = _signs(relabellings, table.shape[2], group, rng)
+                steps[block] = np.einsum("rtn,nt->r", signs, both)
+            # Rounded, so that sums that are equal but for the order of their terms are ties.
+            self._paths[pair] = np.round(np.abs(steps.cumsum(axis=0)) / scale, 9)
+
+    def crossing(self, pairs: Sequence[Pair], allowed: Sequence[int]) -> Pair | None:
+        """The pair that crosses the boundary of this family as observed, None if none does.
+
+        Args:
+            pairs: The family.
+            allowed: How many relabellings may have crossed by each group; its length is the
+                number of groups looked at.
+        """
+        crossed = np.zeros(self._paths[pairs[0]].shape[1], dtype=bool)
+        for k, most in enumerate(allowed):
+            largest = np.max([self._paths[pair][k] for pair in pairs], axis=0)
+            crossed |= _upper(largest, ~crossed, most - int(crossed.sum()))
+            if crossed[0]:
+                return max(pairs, key=lambda pair: self._paths[pair][k][0])
+        return None
+
+
+def _upper(values: NDArray[Any], alive: NDArray[Any], most: int) -> NDArray[Any]:
+    """The highest values of those alive, ties left out as a whole, at most so many: (R,) bool."""
+    if int(alive.sum()) <= most:
+        return alive
+    boundary = np.sort(values[alive])[::-1][max(most, 0)]
+    return alive & (values > boundary)
+
+
+def _signs(relabellings: int, tasks: int, group: int, rng: np.random.Generator) -> NDArray[Any]:
+    """(R, T, 2N) of ±1, N of each in a row; the first relabelling changes nothing."""
+    signs = np.tile(np.repeat([1.0, -1.0], group), (relabellings, tasks, 1))
+    signs[1:] = rng.permuted(signs[1:], axis=2)
+    return signs
+
+
+def _decision(table: NDArray[Any], pair: Pair, verdict: Verdict, seeds: int) -> Decision:
+    means = [float(table[m, :seeds].mean()) if seeds else float("nan") for m in pair]
+    return Decision(verdict, means[0] - means[1], seeds)
+
+
+def _checked(scores: ArrayLike, group: int, groups: int, level: float) -> NDArray[Any]:
+    table = np.asarray(scores, dtype=np.float64)
+    table = table[..., None] if table.ndim == 2 else table
+    if table.ndim != 3 or not np.isfinite(table).all():
+        raise ValueError(f"expected finite scores (methods, seeds, tasks), found {table.shape}")
+    if group < 1 or groups < 1 or not 0 < level < 1:
+        raise ValueError(f"no test with {groups} groups of {group} seeds at level {level}")
+    return table
