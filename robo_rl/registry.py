@@ -25,9 +25,12 @@ EXTRA_OF = {
     "torch": "train", "zarr": "train", "numcodecs": "train", "google_crc32c": "train",
     "safetensors": "train", "scipy": "train",
     "onnx": "export", "onnxruntime": "export", "onnxscript": "export",
-    "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video",
+    "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video", "metaworld": "bench",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that brings it."""
+
+ALONE = {"metaworld": "metaworld==3.1.1"}
+"""Module → what pip is to install besides the extra and without dependencies, whose pins clash."""
 
 
 def names(kind: str) -> list[str]:
@@ -84,7 +87,8 @@ def missing_extra(error: BaseException | None) -> DeviceError | None:
     extra = EXTRA_OF.get(name)
     if extra is None:
         return None
-    return DeviceError(f"this needs the extra '{extra}': pip install 'robo-rl[{extra}]'")
+    then = f" && pip install --no-deps {ALONE[name]}" if name in ALONE else ""
+    return DeviceError(f"this needs the extra '{extra}': pip install 'robo-rl[{extra}]'{then}")
 
 
 @dataclass(frozen=True)

@@ -31,25 +31,33 @@ if TYPE_CHECKING:
     from robo_rl.env.base import Step
 
 
-class GymEnvConfig(ConfigModel):
-    """Which Gymnasium env, and how it is run.
+class PoolConfig(ConfigModel):
+    """How the worker processes are run.
+
+    Args:
+        workers: Processes; 0 for one a CPU. Never more than there are envs.
+        step_timeout_s: A worker that finishes no env step for this long is replaced.
+        start_timeout_s: Time for a worker to import its packages and make its envs.
+    """
+
+    workers: int = Field(default=0, ge=0)
+    step_timeout_s: float = Field(default=30.0, gt=0)
+    start_timeout_s: float = Field(default=120.0, gt=0)
+
+
+class GymEnvConfig(PoolConfig):
+    """Which Gymnasium env; see ``PoolConfig`` for how it is run.
 
     Args:
         id: Name that ``gymnasium.make`` knows.
         kwargs: Further arguments of ``gymnasium.make``.
-        workers: Processes; 0 for one a CPU. Never more than there are envs.
         max_episode_steps: Time limit instead of the env's own; required where it has none.
-        step_timeout_s: A worker that finishes no env step for this long is replaced.
-        start_timeout_s: Time for a worker to import its packages and make its envs.
         import_module: Module that registers the env, imported in the workers.
     """
 
     id: str
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    workers: int = Field(default=0, ge=0)
     max_episode_steps: int | None = Field(default=None, gt=0)
-    step_timeout_s: float = Field(default=30.0, gt=0)
-    start_timeout_s: float = Field(default=120.0, gt=0)
     import_module: str = ""
 
 
