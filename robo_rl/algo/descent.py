@@ -1,15 +1,24 @@
-"""One optimiser step down a loss, the same for actor, critic and cloning."""
+"""One optimiser step down a loss, the same for actor, critic and cloning; and minibatches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from robo_rl.config import ConfigModel
 from robo_rl.errors import PluginError
 
 PATIENCE = 20
+
+
+class DescentConfig(ConfigModel):
+    """Rows of a minibatch, and the largest norm of a gradient."""
+
+    minibatch: int = Field(default=1024, ge=1)
+    grad_clip: float = Field(default=1.0, gt=0.0)
 
 
 class Descent:
@@ -58,3 +67,14 @@ class Descent:
                 f"the gradient was not finite {PATIENCE} times in a row",
                 hint="look for NaN in rewards and observations; a lower learning rate may help",
             )
+
+
+def minibatches(size: int, limit: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """A shuffled pass over rows; minibatches of nearly equal size, at most ``limit``."""
+    order = torch.randperm(size, generator=generator)
+    return iter(order.tensor_split(batches(size, limit)))
+
+
+def batches(size: int, limit: int) -> int:
+    """How many minibatches a pass has."""
+    return -(-size // limit)

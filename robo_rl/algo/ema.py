@@ -1,9 +1,9 @@
-"""Exponential moving average of a module's parameters."""
+"""Averages of a module's weights over training."""
 
 from __future__ import annotations
 
 import copy
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
@@ -29,6 +29,29 @@ class Ema(Generic[_Module]):
     def update(self, module: nn.Module) -> None:
         """Take in the module's present weights."""
         self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        average = get_ema_multi_avg_fn(decay)
+        average = get_ema_multi_avg_fn(self._decay())
         average(list(self.module.parameters()), list(module.parameters()), self.updates)
+
+    def _decay(self) -> float:
+        return min(self.decay, (1 + self.updates) / (10 + self.updates))
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"module": self.module.state_dict(), "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.module.load_state_dict(state["module"])
+        self.updates = state["updates"]
+
+
+class Ewma(Ema[_Module]):
+    """The average Σ_s β^(n−s)·θ_s / Σ_s β^(n−s) of all weights so far, the first included.
+
+    The proximal policy of PPO-EWMA (Hilton et al. 2022, arXiv 2110.00641): its centre lies
+    1/(1−β) − 1 steps back, whatever the size of a batch.
+    """
+
+    def _decay(self) -> float:
+        total = (1.0 - self.decay ** (self.updates + 1)) / (1.0 - self.decay)
+        return 1.0 - 1.0 / total

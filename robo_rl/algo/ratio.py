@@ -17,15 +17,17 @@ from robo_rl.errors import ConfigError
 
 
 class RatioMode(StrEnum):
-    """What a sample unit is: one step, all of them, or the one step that was random.
+    """What a sample unit is: one step, all of them, or the one step that was random; or no step.
 
     per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); one_step: the Flow-SDE
-    hybrid (2510.25889).
+    hybrid (2510.25889). cfm: FPO (2507.21053), which needs no likelihood of the chain; see
+    ``algo.cfm``.
     """
 
     PER_STEP = "per_step"
     JOINT = "joint"
     ONE_STEP = "one_step"
+    CFM = "cfm"
 
 
 class Units(NamedTuple):
@@ -34,12 +36,16 @@ class Units(NamedTuple):
     row: Tensor
     k: Tensor
 
+    def at(self, pick: Tensor) -> Units:
+        """Some of them."""
+        return Units(self.row[pick], self.k[pick])
+
 
 def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None) -> Units:
     """All units of N decisions.
 
     Args:
-        mode: What a unit is.
+        mode: What a unit is; ``cfm`` makes its own.
         rows: N.
         steps: (K',) the steps that are trained.
         k_star: (N,) the one stochastic step of each chain; for one_step.

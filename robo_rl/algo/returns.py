@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+GROUP_STD = 1e-6
+"""Added to the std of a group's returns; groups that vary less are dead."""
+
 
 def gae(
     rew: Tensor,
@@ -47,6 +50,48 @@ def gae(
         after = torch.where(valid[t], delta[t] + discount[t] * lam * going_on[t] * after, 0.0)
         adv[t] = after
     return adv, adv + value
+
+
+def group_advantages(
+    rew: Tensor,
+    *,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
+    discount: Tensor,
+    group_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Advantages relative to other episodes from the same start, without a critic (GRPO).
+
+    A = (R − mean R)/(std R + 1e-6) over the G episodes of a group, the same for all decisions of
+    an episode up to its end; R is the discounted return of the block's first episode in an env
+    (Shao et al. 2024, arXiv 2402.03300, section 4.1). Groups whose episodes are all worth the
+    same are dead: they teach nothing and are left out. So are episodes that lost their world or
+    did not end.
+
+    Args:
+        rew: (T, B), as for ``gae``; likewise the flags and ``discount``.
+        terminated: (T, B) bool.
+        truncated: (T, B) bool.
+        valid: (T, B) bool.
+        discount: (T, B).
+        group_size: G; envs i·G … i·G+G−1 are a group.
+
+    Returns:
+        Advantages (T, B), and (T, B) bool, which decisions have one.
+    """
+    ended = terminated | truncated
+    counted = ended.int().cumsum(0) - ended.int() == 0
+    whole = (ended & counted).any(0) & (valid | ~counted).all(0)
+    weight = torch.cat([torch.ones_like(discount[:1]), discount[:-1]]).cumprod(0)
+    total = (rew * weight * counted).sum(0).unflatten(0, (-1, group_size))
+    taken = whole.unflatten(0, (-1, group_size))
+    size = taken.sum(1, keepdim=True).clamp(min=1)
+    gap = total - (total * taken).sum(1, keepdim=True) / size
+    std = ((gap.square() * taken).sum(1, keepdim=True) / size).sqrt()
+    adv = gap / (std + GROUP_STD)
+    alive = counted & (taken & (std > GROUP_STD)).flatten()
+    return torch.where(alive, adv.flatten(), 0.0), alive
 
 
 class ReturnScale:

@@ -1,6 +1,6 @@
-"""The clipped surrogate over units: likelihood ratios of chains, and PPO's loss on them.
+"""The actor's loss on a minibatch of units, and what it says of the update.
 
-Shapes: N decisions, R units of J denoising steps, H horizon, A act_dim, K denoising steps.
+Shapes: R units of J denoising steps.
 """
 
 from __future__ import annotations
@@ -10,44 +10,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.before import Before
-from robo_rl.algo.ratio import Units
-from robo_rl.data.rollout import Rollout, executed
-from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.algo.likelihood import Scored
+from robo_rl.algo.trust import LOSSES, Epsilon, Trust
 
 
-class ActorData(NamedTuple):
-    """What the actor's minibatches are cut from.
+class Rule(NamedTuple):
+    """How ratios become a loss.
 
     Args:
-        obs: Name → (N, To, …).
-        x: (N, K+1, H, A), the chains.
-        log_prob: (N, K), of the executed part, at the time of acting.
-        adv: (N,), normalised.
-        executed: (N, H, 1) bool, the actions of the chunk that were executed.
-        before: What the noise followed, where it is correlated in time.
+        trust: The trust region.
+        low: ε below 1, in joint units; one number or (R,).
+        high: ε above 1, of the same kind.
+        log_ratio_max: Bound of |ln r| in the loss.
     """
 
-    obs: dict[str, Tensor]
-    x: Tensor
-    log_prob: Tensor
-    adv: Tensor
-    executed: Tensor
-    before: Before | None = None
-
-    @classmethod
-    def of(cls, rollout: Rollout, adv: Tensor) -> ActorData:
-        """The valid decisions of a block, with their advantages (T, B)."""
-        adv = rollout.rows(adv)
-        x = rollout.rows(rollout.x)
-        return cls(
-            {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()},
-            x,
-            rollout.rows(rollout.log_prob),
-            (adv - adv.mean()) / (adv.std() + 1e-8),
-            executed(rollout.rows(rollout.num_exec), x.shape[2]),
-            Before.of(rollout),
-        )
+    trust: Trust
+    low: Epsilon
+    high: Epsilon
+    log_ratio_max: float
 
 
 class Surrogate(NamedTuple):
@@ -56,51 +36,50 @@ class Surrogate(NamedTuple):
     Args:
         loss: Scalar with gradient.
         kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
-        clipped: Share of ratios outside the clip range.
-        ratio_error: Largest |r − 1|.
+        clipped: Share of ratios outside the trust region.
+        ratio_error: Largest |r − 1| to the acting policy.
+        extras: What was added to the loss, by name.
     """
 
     loss: Tensor
     kl: float
     clipped: float
     ratio_error: float
+    extras: dict[str, float]
 
 
-def unit_log_prob(policy: DenoisingPolicy, data: ActorData, units: Units) -> Tensor:
-    """Log-probability of units, summed over their steps and the executed actions: (R,)."""
-    terms = units.k.shape[1]
-    rows, k = units.row.repeat_interleave(terms), units.k.flatten()
-    embedding = policy.encode({name: o[units.row] for name, o in data.obs.items()})
-    kernel = policy.kernel(embedding.repeat_interleave(terms, dim=0), k, data.x[rows, k])
-    if data.before is not None:
-        before = data.before.noise(policy, units)
-        kernel = policy.follow(kernel, before, data.before.follows[rows])
-    elements = kernel.log_prob(data.x[rows, k + 1]) * data.executed[rows]
-    return elements.sum(dim=(1, 2)).view(-1, terms).sum(-1)
+def surrogate(scored: Scored, adv: Tensor, rule: Rule, behind: Tensor | None = None) -> Surrogate:
+    """The trust region's loss over units.
 
-
-def clipped_surrogate(
-    policy: DenoisingPolicy, data: ActorData, units: Units, weight: Tensor | float, clip: float
-) -> Surrogate:
-    """−E min(r·A, clip(r, 1 ± ε)·A) over units (Schulman et al. 2017, arXiv 1707.06347, eq. 7).
+    ``behind`` decouples the policy that the update must stay near from the one that acted (Hilton
+    et al. 2022, arXiv 2110.00641, eq. 3): the trust region holds r_θ/r_prox, and r_prox weighs
+    the unit.
 
     Args:
-        policy: Under training.
-        data: The block.
-        units: The minibatch.
-        weight: (R,), multiplies the advantages: the denoising discount.
-        clip: ε in joint units.
+        scored: The policy under training.
+        adv: (R,), the denoising discount applied.
+        rule: How ratios become a loss.
+        behind: (R,) ln r of the proximal policy to the acting one, without gradient.
     """
-    old = data.log_prob[units.row[:, None], units.k].sum(-1)
-    log_ratio = unit_log_prob(policy, data, units) - old
-    ratio = log_ratio.exp()
-    adv = data.adv[units.row] * weight
-    loss = -torch.minimum(ratio * adv, ratio.clamp(1.0 - clip, 1.0 + clip) * adv).mean()
+    trusted = scored.trusted if behind is None else scored.trusted - behind
+    ratio = _bounded(trusted, rule).exp()
+    losses = LOSSES[rule.trust](ratio, adv, rule.low, rule.high)
+    if behind is not None:
+        losses = _bounded(behind, rule).exp() * losses
+    loss = losses.mean()
     with torch.no_grad():
-        error = (ratio - 1.0).abs()
+        gap, log_ratio = ratio - 1.0, scored.log_ratio
+        outside = (gap > rule.high) | (-gap > rule.low)
+        raw = log_ratio.exp()
         return Surrogate(
             loss,
-            kl=float((ratio - 1.0 - log_ratio).mean()),
-            clipped=float((error > clip).float().mean()),
-            ratio_error=float(error.max()),
+            kl=float((raw - 1.0 - log_ratio).mean()),
+            clipped=float(outside.float().mean()),
+            ratio_error=float((raw - 1.0).abs().max()),
+            extras={},
         )
+
+
+def _bounded(log_ratio: Tensor, rule: Rule) -> Tensor:
+    """|ln r| bounded; log-probabilities never are, a clamp kills their gradient near the mean."""
+    return log_ratio.clamp(-rule.log_ratio_max, rule.log_ratio_max)

@@ -6,9 +6,10 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
+from robo_rl.algo.block import ActorData, unit_kernel, unit_log_prob
+from robo_rl.algo.credit import ValueCredit
 from robo_rl.algo.ppo import Ppo
-from robo_rl.algo.ratio import RatioMode, make_units
-from robo_rl.algo.surrogate import ActorData, unit_log_prob
+from robo_rl.algo.ratio import RatioMode, Units, make_units
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
 from robo_rl.errors import PluginError
 
@@ -72,14 +73,19 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
     assert last > first + 0.2 * abs(first), rewards
 
 
+@torch.no_grad()
+def block_log_prob(policy, rollout: Rollout, units: Units) -> torch.Tensor:
+    data = ActorData.of(rollout, rollout.rew[0])
+    return unit_log_prob(unit_kernel(policy, data, units), data, units).sum(-1)
+
+
 def test_unexecuted_actions_take_no_part_in_the_ratio(generator):
     policy = make_policy("flow_noise", 4).float()
     rollout = one_decision(policy, generator, RatioMode.JOINT)
     units = make_units(RatioMode.JOINT, ROWS, torch.arange(4), None)
-    with torch.no_grad():
-        before = unit_log_prob(policy, ActorData.of(rollout, rollout.rew), units)
-        rollout.num_exec[:, : ROWS // 2] = 1  # their second action was not executed after all
-        after = unit_log_prob(policy, ActorData.of(rollout, rollout.rew), units)
+    before = block_log_prob(policy, rollout, units)
+    rollout.num_exec[:, : ROWS // 2] = 1  # their second action was not executed after all
+    after = block_log_prob(policy, rollout, units)
     torch.testing.assert_close(before, rollout.log_prob[0].sum(-1), rtol=0, atol=1e-3)
     assert bool((after != before)[: ROWS // 2].all())
     assert torch.equal(after[ROWS // 2 :], before[ROWS // 2 :])
@@ -117,12 +123,14 @@ def test_it_continues_from_its_state_to_the_bit():
 def test_gradients_that_are_not_finite_are_left_out_and_then_refused(generator):
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(minibatch=64, warmup_updates=0), policy, ROWS, generator)
-    weights = torch.cat([p.detach().flatten().clone() for p in ppo.critic.net.parameters()])
+    assert isinstance(ppo.credit, ValueCredit)
+    critic = ppo.credit.critic
+    weights = torch.cat([p.detach().flatten().clone() for p in critic.net.parameters()])
     rollout = one_decision(policy, generator, RatioMode.JOINT)
     rollout.rew[:] = float("nan")
     with pytest.raises(PluginError, match="not finite"):
         ppo.update(rollout)
-    after = torch.cat([p.detach().flatten() for p in ppo.critic.net.parameters()])
+    after = torch.cat([p.detach().flatten() for p in critic.net.parameters()])
     assert torch.equal(weights, after)
 
 

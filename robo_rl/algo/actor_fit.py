@@ -1,0 +1,185 @@
+"""The actor's part of PPO: epochs over the units of a block, and averages of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from robo_rl.algo.block import explore_alike
+from robo_rl.algo.descent import Descent, DescentConfig, batches, minibatches
+from robo_rl.algo.ema import Ema, Ewma
+from robo_rl.algo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.ratio_norm import RatioNorm
+from robo_rl.algo.surrogate import Surrogate
+from robo_rl.data.rollout import Rollout
+from robo_rl.errors import PluginError
+from robo_rl.policy.base import DenoisingPolicy
+
+RATIO_TOLERANCE = 1e-3
+
+
+class ActorConfig(ObjectiveConfig, DescentConfig):
+    """How fast the actor learns; the rest is in ``ObjectiveConfig``.
+
+    ``target_kl`` is the chain's KL per update in nats: above twice of it the update stops, and
+    the learning rate falls or rises by 1.5 to stay near it, within ``lr_min`` and ``lr_max``.
+    ``proximal_ema`` is the decay, per optimiser step, of the average of weights that takes the
+    acting policy's place in the trust region; ``ema_decay`` that of the average that is evaluated
+    and kept in place of the last weights. 0 is off for both.
+    """
+
+    lr: float = Field(default=1e-4, gt=0.0)
+    lr_min: float = Field(default=1e-6, gt=0.0)
+    lr_max: float = Field(default=1e-3, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    epochs: int = Field(default=4, ge=1)
+    target_kl: float = Field(default=0.1, gt=0.0)
+    proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
+    ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+    @model_validator(mode="after")
+    def _one_policy_to_stay_near(self) -> ActorConfig:
+        if self.proximal_ema and self.ratio_norm is RatioNorm.GUARD:
+            raise ValueError("proximal_ema: ratio_norm 'guard' is relative to the acting policy")
+        return self
+
+
+class ActorFit:
+    """A policy, its optimiser, and the averages of its weights.
+
+    Args:
+        cfg: See ``ActorConfig``.
+        policy: Trained in place.
+        generator: Draws minibatches, and noise where ratios or anchors need it.
+
+    Raises:
+        ConfigError: The policy does not offer what the settings ask for.
+    """
+
+    def __init__(
+        self, cfg: ActorConfig, policy: DenoisingPolicy, generator: torch.Generator
+    ) -> None:
+        check(cfg, policy)
+        self.cfg, self.policy, self.generator = cfg, policy, generator
+        if cfg.anchor.needs_base and policy.base_net is None:
+            policy.anchor()
+        params = (p for p in policy.parameters() if p.requires_grad)
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.proximal = Ewma(policy, cfg.proximal_ema) if cfg.proximal_ema else None
+        self.average = Ema(policy, cfg.ema_decay) if cfg.ema_decay else None
+        self._base: DenoisingPolicy | None = None
+
+    @property
+    def lr(self) -> float:
+        """The learning rate as it stands."""
+        return self.descent.lr
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate, within its bounds."""
+        self.descent.set_lr(min(max(lr, self.cfg.lr_min), self.cfg.lr_max))
+
+    def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+        """Epochs over all units, until a minibatch's chain KL is above twice its target.
+
+        Args:
+            rollout: The block.
+            adv: (N,) of its valid decisions.
+
+        Raises:
+            PluginError: The ratio is not 1 before the first step.
+        """
+        objective = Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
+        stats, share = list[Surrogate](), objective.likelihood.share
+        steps = 0
+        for pick in self._passes(objective.size):
+            stats.append(objective.loss(pick, self._prox()))
+            if len(stats) == 1:
+                _assert_fresh(stats[0].ratio_error)
+            if share * stats[-1].kl > 2.0 * self.cfg.target_kl:
+                break
+            self._step(stats[-1].loss)
+            steps += 1
+        return self._metrics(stats, share, batches(objective.size, self.cfg.minibatch), steps)
+
+    def evaluated(self) -> DenoisingPolicy:
+        """The policy that is to be judged: the averaged one, where an average is kept."""
+        return self.policy if self.average is None else self.average.module
+
+    def state_dict(self) -> dict[str, Any]:
+        """Policy, optimiser, and the averages that are kept."""
+        state: dict[str, Any] = {
+            "policy": self.policy.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+        }
+        return state | {name: ema.state_dict() for name, ema in self._averages().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.policy.load_state_dict(state["policy"])
+        self.descent.optim.load_state_dict(state["optim"])
+        for name, ema in self._averages().items():
+            ema.load_state_dict(state[name])
+        self._base = None
+
+    def _averages(self) -> dict[str, Ema[DenoisingPolicy]]:
+        kept = {"proximal": self.proximal, "average": self.average}
+        return {name: ema for name, ema in kept.items() if ema is not None}
+
+    def _step(self, loss: Tensor) -> None:
+        self.descent.step(loss)
+        for ema in self._averages().values():
+            ema.update(self.policy)
+
+    def _prox(self) -> DenoisingPolicy | None:
+        if self.proximal is None:
+            return None
+        return explore_alike(self.proximal.module, self.policy)
+
+    def _anchored(self) -> DenoisingPolicy | None:
+        if self._base is None and self.cfg.anchor.needs_base:
+            self._base = self.policy.base()
+        return self._base
+
+    def _passes(self, size: int) -> Iterator[Tensor]:
+        """The minibatches of all epochs."""
+        for _ in range(self.cfg.epochs):
+            yield from minibatches(size, self.cfg.minibatch, self.generator)
+
+    def _metrics(
+        self, stats: list[Surrogate], share: int, per_epoch: int, steps: int
+    ) -> dict[str, float]:
+        """Means, of the KL over the last epoch's worth of minibatches, to which the rate adapts."""
+        last = stats[-per_epoch:]
+        kl = share * sum(s.kl for s in last) / len(last)
+        self._adapt_lr(kl)
+        return {
+            "kl": kl,
+            "clipped": sum(s.clipped for s in stats) / len(stats),
+            "actor_steps": float(steps),
+            "ratio_error": stats[0].ratio_error,
+            **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
+        }
+
+    def _adapt_lr(self, kl: float) -> None:
+        """Keep the update's KL near its target: rsl_rl's rule, per update."""
+        factor = 1.0
+        if kl > 2.0 * self.cfg.target_kl:
+            factor = 1.0 / 1.5
+        elif kl < 0.5 * self.cfg.target_kl:
+            factor = 1.5
+        self.set_lr(self.lr * factor)
+
+
+def _assert_fresh(error: float) -> None:
+    """On the first minibatch of an update the ratio is 1, or sampling and scoring differ."""
+    if not error <= RATIO_TOLERANCE:  # NaN does not pass
+        raise PluginError(
+            "the likelihood ratio on the first minibatch is not 1",
+            expected=f"|ratio − 1| ≤ {RATIO_TOLERANCE}",
+            found=f"{error:.2e}",
+            hint="sample() and kernel() disagree: dropout, batch norm, another time grid?",
+        )

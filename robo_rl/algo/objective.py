@@ -1,0 +1,175 @@
+"""What the actor minimises over one block: the trust region's loss, and what is added to it.
+
+Shapes: N decisions, U units of J denoising steps, R of a minibatch, K denoising steps.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from robo_rl.algo.anchor import Anchor, AnchorConfig
+from robo_rl.algo.block import ActorData, unit_sums
+from robo_rl.algo.cfm import CfmLikelihood, matching
+from robo_rl.algo.likelihood import ChainLikelihood, Likelihood, Scored
+from robo_rl.algo.ratio import RatioMode, make_units, units_per_decision
+from robo_rl.algo.ratio_norm import RatioNorm
+from robo_rl.algo.surrogate import Rule, Surrogate, surrogate
+from robo_rl.algo.trust import Epsilon, Trust, clip_ramp
+from robo_rl.config import ConfigModel
+from robo_rl.data.rollout import Rollout
+from robo_rl.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class ObjectiveConfig(ConfigModel):
+    """What is compared, what holds it, and what is added.
+
+    ``ratio`` says what a sample unit is. ``clip`` is ε of its ratio in joint units (sums of
+    log-probabilities, never means: ``trust.joint_clip`` converts published values), ``clip_high``
+    ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained step, from which it
+    rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε bounds how far a
+    step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in the loss.
+    ``denoise_discount`` is γ_den of per_step. ``entropy`` weighs a unit's joint entropy in nats,
+    where noise is learnt; 0 is off.
+    """
+
+    ratio: RatioMode = RatioMode.JOINT
+    cfm: CfmLikelihood.Config = CfmLikelihood.Config()
+    trust: Trust = Trust.CLIP
+    clip: float = Field(default=0.2, gt=0.0)
+    clip_high: float = Field(default=0.0, ge=0.0)
+    clip_base: float = Field(default=0.0, ge=0.0)
+    ratio_norm: RatioNorm = RatioNorm.NONE
+    log_ratio_max: float = Field(default=5.0, gt=0.0)
+    denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
+    entropy: float = Field(default=0.0, ge=0.0)
+    anchor: AnchorConfig = AnchorConfig()
+
+    @model_validator(mode="after")
+    def _options_fit_the_ratio(self) -> ObjectiveConfig:
+        if self.clip_base and self.ratio in (RatioMode.JOINT, RatioMode.CFM):
+            raise ValueError(f"clip_base: a unit of ratio '{self.ratio}' has no single step")
+        guarded = self.ratio_norm is RatioNorm.GUARD
+        kernels = {"ratio_norm": guarded, "entropy": self.entropy, "anchor": self.anchor.any}
+        for name, used in kernels.items():
+            if used and self.ratio is RatioMode.CFM:
+                raise ValueError(f"{name}: ratio 'cfm' has no kernels to work on")
+        return self
+
+
+class Objective:
+    """The loss of minibatches of one block.
+
+    Args:
+        cfg: See ``ObjectiveConfig``.
+        policy: As it acted.
+        base: The cloned policy, where an anchor needs it.
+        rollout: The block.
+        adv: (N,) of its valid decisions.
+        generator: Source of noise, where ratios or anchors need it.
+    """
+
+    def __init__(
+        self,
+        cfg: ObjectiveConfig,
+        policy: DenoisingPolicy,
+        base: DenoisingPolicy | None,
+        rollout: Rollout,
+        adv: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.policy = cfg, policy
+        self.data = ActorData.of(rollout, adv)
+        self._steps = policy.trainable_steps.nonzero().flatten()
+        self.likelihood = self._compare(rollout, generator)
+        self._anchor = None
+        if cfg.anchor.any:
+            units = self.likelihood.units
+            self._anchor = Anchor(cfg.anchor, policy, base, self.data, units, generator)
+
+    @property
+    def size(self) -> int:
+        """U, the number of units."""
+        return len(self.likelihood.units.row)
+
+    def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> Surrogate:
+        """The loss of the units ``pick`` (R,).
+
+        Args:
+            pick: Indices of units.
+            proximal: What the trust region is around, where that is not the acting policy.
+        """
+        units, behind = self.likelihood.units.at(pick), None
+        scored = self.likelihood.score(self.policy, pick)
+        if proximal is not None:
+            with torch.no_grad():
+                behind = self.likelihood.score(proximal, pick).log_ratio
+        adv = self.data.adv[units.row] * self._step_discount(units.k)
+        found = surrogate(scored, adv, self._rule(units.k), behind)
+        return self._with_extras(found, scored, pick)
+
+    def _compare(self, rollout: Rollout, generator: torch.Generator) -> Likelihood:
+        cfg, policy, rows = self.cfg, self.policy, len(self.data.adv)
+        if cfg.ratio is RatioMode.CFM:
+            return CfmLikelihood(cfg.cfm, policy, self.data, generator)
+        k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
+        units = make_units(cfg.ratio, rows, self._steps, k_star)
+        share = units_per_decision(cfg.ratio, self._steps)
+        return ChainLikelihood(policy, self.data, units, share, cfg.ratio_norm)
+
+    def _with_extras(self, found: Surrogate, scored: Scored, pick: Tensor) -> Surrogate:
+        """Entropy and anchors, where the settings have them."""
+        loss, extras = found.loss, dict[str, float]()
+        if scored.kernel is not None and self.cfg.entropy:
+            units = self.likelihood.units.at(pick)
+            entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1).mean()
+            loss, extras["entropy"] = loss - self.cfg.entropy * entropy, float(entropy.detach())
+        if scored.kernel is not None and self._anchor is not None:
+            penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
+            loss = loss + self._anchor.total(penalties)
+            extras |= {f"anchor/{name}": float(p.detach().mean()) for name, p in penalties.items()}
+        return found._replace(loss=loss, extras=extras)
+
+    def _step_discount(self, k: Tensor) -> Tensor | float:
+        """γ_den^(K−1−k) for per_step units, else 1 (DPPO, arXiv 2409.00588, section 4.3)."""
+        if self.cfg.ratio is not RatioMode.PER_STEP:
+            return 1.0
+        return self.cfg.denoise_discount ** (self.policy.num_steps - 1 - k[:, 0]).float()
+
+    def _rule(self, k: Tensor) -> Rule:
+        low, high = (self._epsilon(each, k) for each in (self.cfg.clip, self._clip_high))
+        return Rule(self.cfg.trust, low, high, self.cfg.log_ratio_max)
+
+    def _epsilon(self, epsilon: float, k: Tensor) -> Epsilon:
+        if not self.cfg.clip_base:
+            return epsilon
+        place = torch.searchsorted(self._steps, k[:, 0].contiguous())
+        return clip_ramp(self.cfg.clip_base, epsilon, place / max(len(self._steps) - 1, 1))
+
+    @property
+    def _clip_high(self) -> float:
+        return self.cfg.clip_high or self.cfg.clip
+
+
+def check(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
+    """Refuse a policy that does not offer what the settings ask for.
+
+    Raises:
+        ConfigError: It has no density, no noise that is learnt, or no cloning loss to compare.
+    """
+    if cfg.ratio is RatioMode.CFM:
+        matching(policy)
+    elif not bool(policy.trainable_steps.any()):
+        raise ConfigError(
+            "no denoising step is both stochastic and trained",
+            hint="use an exploring sampler (flow_noise, flow_sde …), or more finetune_steps",
+        )
+    if cfg.entropy and not policy.sampler.learns_noise:
+        raise ConfigError(
+            "an entropy bonus needs noise that is learnt",
+            expected="a sampler such as flow_noise or gaussian",
+            found=policy.cfg.sampler.name,
+            hint="set entropy to 0; this sampler's noise is fixed in its config",
+        )

@@ -1,0 +1,103 @@
+"""Trust regions: how far an update may carry a unit's likelihood ratio, as losses per unit.
+
+Shapes: R units. ε is in *joint* units: it bounds the ratio of a unit's whole likelihood, summed
+over its steps, executed actions and their elements. Published values that bound a mean over
+elements are converted by ``joint_clip``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+DUAL_BOUND = 3.0
+"""How many times −A a unit of negative advantage may cost under ``dual_clip``."""
+
+RAMP = 3.0
+"""The exponent c of ``clip_ramp``."""
+
+
+class Trust(StrEnum):
+    """What holds the ratio: PPO's clip, its dual clip, or SPO's penalty."""
+
+    CLIP = "clip"
+    DUAL_CLIP = "dual_clip"
+    SPO = "spo"
+
+
+Epsilon = Tensor | float
+"""One number, or (R,)."""
+
+TrustLoss = Callable[[Tensor, Tensor, Epsilon, Epsilon], Tensor]
+"""(ratio (R,), advantage (R,), ε below 1, ε above 1) → loss (R,); both ε are of one kind."""
+
+
+def clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
+    """PPO's pessimistic loss −min(r·A, r̄·A), r̄ = r held within [1 − low, 1 + high]; (R,).
+
+    Source: Schulman et al. 2017, arXiv 1707.06347, eq. 7; low < high is DAPO's clip-higher
+    (2503.14476, section 3.1).
+    """
+    inside = ratio.clamp(1.0 - low, 1.0 + high)  # pyright: ignore[reportArgumentType,reportCallIssue]
+    return -torch.minimum(ratio * adv, inside * adv)
+
+
+def dual_clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
+    """``clip``, where A < 0 not above c·(−A): one ratio that ran away cannot rule a batch.
+
+    Source: Ye et al. 2020, arXiv 1912.09729 (dual-clip PPO); c = 3.
+    """
+    loss = clip(ratio, adv, low, high)
+    return torch.where(adv < 0, torch.minimum(loss, -DUAL_BOUND * adv), loss)
+
+
+def spo(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
+    """The loss −(A·r − |A|·(r − 1)²/2ε); (R,): least at r = 1 ± ε, and no gradient is ever dead.
+
+    ε is ``high`` where A > 0 pulls the ratio up and ``low`` where A < 0 pulls it down. Source:
+    Simple Policy Optimization, Xie et al. 2024, arXiv 2401.16025.
+    """
+    epsilon = torch.where(adv > 0, high, low)
+    return -(adv * ratio - adv.abs() * (ratio - 1.0).square() / (2.0 * epsilon))
+
+
+LOSSES: dict[Trust, TrustLoss] = {
+    Trust.CLIP: clip,
+    Trust.DUAL_CLIP: dual_clip,
+    Trust.SPO: spo,
+}
+
+
+def clip_ramp(base: float, epsilon: float, position: Tensor) -> Tensor:
+    """ε over the trained steps, from ``base`` at the noisiest to ``epsilon`` at the last; (R,).
+
+    ε_k = base + (ε − base)·(e^{c·u} − 1)/(e^c − 1), c = 3 (DPPO, arXiv 2409.00588, and its code).
+
+    Args:
+        base: ε of the first trained step.
+        epsilon: ε of the last.
+        position: (R,) u in [0, 1], where among the trained steps a unit's step is.
+    """
+    return base + (epsilon - base) * torch.expm1(RAMP * position) / math.expm1(RAMP)
+
+
+def joint_clip(epsilon: float, dims: int) -> tuple[float, float]:
+    """ε of a mean log-ratio in joint units: (below 1, above 1).
+
+    A ratio of *mean* log-probabilities is the joint ratio to the power 1/dims. Holding it within
+    1 ± ε holds the joint ratio within [(1 − ε)^dims, (1 + ε)^dims].
+
+    DPPO's 0.01 is a mean over the executed actions' elements: 12 of them (Hopper: 4 actions of 3)
+    make (0.114, 0.127), 28 (Square: 4 of 7) make (0.245, 0.321). ReinFlow's 0.01 is a mean over
+    the elements of all K + 1 states of the chain: 60 of them (Hopper, K = 4) make (0.453, 0.817).
+    Methods that sum (RL-100, Flow-SDE) need no conversion.
+
+    Args:
+        epsilon: As published, in (0, 1).
+        dims: How many terms the published mean is over.
+    """
+    return -math.expm1(dims * math.log1p(-epsilon)), math.expm1(dims * math.log1p(epsilon))
