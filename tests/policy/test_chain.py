@@ -84,6 +84,24 @@ def test_correlated_density_is_the_multivariate_normal_of_every_prefix(rho, gene
         assert float(score[:n].sum()) == pytest.approx(float(law.log_prob(x.flatten()[:n])))
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.8])
+def test_entropy_is_the_multivariate_normals_of_every_prefix(rho):
+    horizon, std = 4, torch.tensor([0.5, 1.0, 2.0, 0.7]).double()
+    lags = torch.arange(horizon)
+    cov = rho ** (lags[:, None] - lags).abs().double() * std * std[:, None]
+    entropy = Kernel(torch.zeros(1, horizon, 1).double(), std.view(1, -1, 1), rho).entropy()
+    for n in range(1, horizon + 1):
+        law = torch.distributions.MultivariateNormal(torch.zeros(n).double(), cov[:n, :n])
+        assert float(entropy[0, :n].sum()) == pytest.approx(float(law.entropy()))
+
+
+def test_entropy_of_an_offset_is_counted_once_and_of_certainty_not_at_all():
+    # ½·ln(2πe·0.3²) = 1.418939 − 1.203973
+    offset = Kernel(torch.zeros(1, 4, 1), torch.full((1, 1, 1), 0.3), 1.0).entropy()
+    assert float(offset.sum()) == pytest.approx(0.214966, abs=1e-5)
+    assert float(Kernel(torch.zeros(1, 4, 1), torch.zeros(1)).entropy().abs().sum()) == 0.0
+
+
 def test_correlated_noise_keeps_its_std_and_has_its_correlation(generator):
     kernel = Kernel(torch.zeros(200_000, 3, 1), torch.full((1, 1, 1), 0.3), 0.8)
     cov = torch.cov(kernel.sample(generator)[..., 0].T)
