@@ -126,7 +126,7 @@ class Progress:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        took = _duration(self._clock() - self._begun)
+        took = duration(self._clock() - self._begun)
         self._ended = f"{'in' if error is None else 'stopped after'} {took}"
         if self._live is None:
             self._print()
@@ -172,7 +172,7 @@ class Progress:
         elapsed = max(1e-9, self._clock() - self._first[1])
         rate = (self._done - self._first[0]) / elapsed
         speed = f"{rate:,.3g}/s" if rate < 1000 else f"{rate:,.0f}/s"
-        left = _duration((self._total - self._done) / rate)
+        left = duration((self._total - self._done) / rate)
         return [speed if rate >= 1 else f"{1 / rate:.3g} s each", f"{left} left"]
 
 
@@ -231,7 +231,8 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds as a reader wants them: ``12 s``, ``35 min``, ``2 h 5 min``."""
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes = round(seconds / 60)
