@@ -53,7 +53,7 @@ def run_experiment(
         _begin(directory, checked)
         for index, label in enumerate(labels):
             _demand_gate(done)
-            place = directory / _folder(index, label)
+            place = directory / stage_folder(index, label)
             done.append((place, _run_stage(checked, index, place, done)))
             write_report(directory, _summary(checked, directory, done))
     _demand_gate(done)
@@ -82,14 +82,15 @@ def _writing(directory: Path) -> Generator[None]:
         ) from error
 
 
-def _folder(index: int, label: str) -> str:
+def stage_folder(index: int, label: str) -> str:
+    """Name of a stage within its run."""
     return f"{index:02d}-{label}"
 
 
 def _begin(directory: Path, experiment: Experiment) -> None:
     """Write down what is run, unless the directory holds stages of something else."""
     digests = {
-        _folder(index, label): stage_digest(experiment, index)
+        stage_folder(index, label): stage_digest(experiment, index)
         for index, label in enumerate(experiment.stages)
     }
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
