@@ -24,6 +24,11 @@ class Reset(NamedTuple):
     qvel: Tensor
     goal: dict[str, Tensor]
 
+    def repeated(self, copies: int) -> Reset:
+        """Every start ``copies`` times in a row."""
+        qpos, qvel = (each.repeat_interleave(copies, 0) for each in (self.qpos, self.qvel))
+        return Reset(qpos, qvel, {k: v.repeat_interleave(copies, 0) for k, v in self.goal.items()})
+
 
 class Task(Protocol):
     """A task over a robot and a scene. Construct with its own ``Config`` model.

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from robo_rl.errors import ConfigError
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -89,6 +91,30 @@ class Branchable(Protocol):
     def restore(self, snapshot: Mapping[str, Any]) -> dict[str, Tensor]:
         """Put a state back; returns the observation that it stands at."""
         ...
+
+
+@runtime_checkable
+class Groupable(Protocol):
+    """An env that can start several episodes alike, so that what follows can be compared."""
+
+    def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
+        """Start a new episode in every env, those of a group from one state; name → (B, …).
+
+        Envs i·size … i·size+size−1 are a group. Their futures may differ by their actions, and by
+        what a world draws during an episode.
+        """
+        ...
+
+
+def check_groups(size: int, num_envs: int) -> None:
+    """Envs must make whole groups.
+
+    Raises:
+        ConfigError: They do not.
+    """
+    if size < 1 or num_envs % size:
+        expected = f"a multiple of the group size {size}"
+        raise ConfigError("envs do not make whole groups", expected=expected, found=num_envs)
 
 
 @dataclass(frozen=True)

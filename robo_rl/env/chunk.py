@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Branchable, OpenLoop, Step, VecEnv
+from robo_rl.env.base import Branchable, Groupable, OpenLoop, Step, VecEnv
 from robo_rl.env.transition import where_rows
 from robo_rl.errors import ConfigError, PluginError, SpecError
 
@@ -82,6 +82,17 @@ class ChunkEnv:
     def reset(self, seed: int | None = None) -> Obs:
         """Start every env anew; returns name → (B, To, …)."""
         self._history = {k: self._fill(v) for k, v in self.env.reset(seed).items()}
+        return self._history
+
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """Start every env anew, groups of them alike; see ``Groupable``.
+
+        Raises:
+            PluginError: The env cannot do that.
+        """
+        if not isinstance(self.env, Groupable):
+            raise PluginError("env has no reset_groups", where=type(self.env).__name__)
+        self._history = {k: self._fill(v) for k, v in self.env.reset_groups(size, seed).items()}
         return self._history
 
     def step(self, act: Tensor) -> ChunkStep:

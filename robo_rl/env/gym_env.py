@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
+from robo_rl.env.base import check_groups
 from robo_rl.env.gym_pool import WorkerPool
 from robo_rl.env.gym_shared import EnvRequest, Interface
 from robo_rl.env.gym_steps import block_steps, copy_block, cut_first_step
@@ -120,16 +121,22 @@ class GymEnv:
         Raises:
             PluginError: An env raised, or its worker keeps dying.
         """
-        self._check_open()
-        self._pool.reserve(1)
-        self._obs = {}
         seeds = None
         if seed is not None or not self._seeded:
             self._seed = seed or 0
             seeds = [env_seed(self._seed, i) for i in range(self.num_envs)]
-        self._obs = self._start_episodes(range(len(self._pool.ids)), seeds)
-        self._seeded = True
-        return self._obs
+        return self._reset(seeds)
+
+    def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
+        """Start a new episode in every env, those of a group from one seed; see ``Groupable``.
+
+        Raises:
+            ConfigError: The envs do not make whole groups.
+            PluginError: An env raised, or its worker keeps dying.
+        """
+        check_groups(size, self.num_envs)
+        self._seed = seed
+        return self._reset([env_seed(seed, i // size) for i in range(self.num_envs)])
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one step; see ``rollout``."""
@@ -158,6 +165,14 @@ class GymEnv:
     def close(self) -> None:
         """End the workers and free their memory; calling it twice is harmless."""
         self._pool.close()
+
+    def _reset(self, seeds: list[int] | None) -> dict[str, Tensor]:
+        self._check_open()
+        self._pool.reserve(1)
+        self._obs = {}
+        self._obs = self._start_episodes(range(len(self._pool.ids)), seeds)
+        self._seeded = True
+        return self._obs
 
     def _check_open(self) -> None:
         if self._pool.closed:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
-from robo_rl.env.base import Backend, SimView, Step
+from robo_rl.env.base import Backend, SimView, Step, check_groups
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
@@ -91,9 +91,18 @@ class SimEnv:
         """Start a new episode in every env; with None the random stream goes on."""
         if seed is not None:
             self._generator.manual_seed(derive("env", seed))
-        self._goal = {}
-        self._obs = self._restart(torch.arange(self.num_envs, device=self.device))
-        return self._obs
+        return self._restart_all()
+
+    @on_one_thread
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """Start a new episode in every env; see ``Groupable``. Randomised fields are alike too.
+
+        Raises:
+            ConfigError: The envs do not make whole groups.
+        """
+        check_groups(size, self.num_envs)
+        self._generator.manual_seed(derive("env", seed))
+        return self._restart_all(copies=size)
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step."""
@@ -199,10 +208,23 @@ class SimEnv:
         total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
         return (view.time_s > due_s) & torch.isfinite(total)
 
-    def _restart(self, ids: Tensor) -> Obs:
-        """Put the envs ids (n,) at the start of a new episode; returns name → (n, …)."""
-        start = self.task.reset(len(ids), self._generator)
-        fields = self._randomizer.draw(len(ids), self._generator) if self._randomizer else None
+    def _restart_all(self, copies: int = 1) -> Obs:
+        self._goal = {}
+        ids = torch.arange(self.num_envs, device=self.device)
+        self._obs = self._restart(ids, copies)
+        return self._obs
+
+    def _restart(self, ids: Tensor, copies: int = 1) -> Obs:
+        """Put the envs ids (n,) at the start of a new episode; returns name → (n, …).
+
+        Every start is drawn once for ``copies`` envs that follow each other.
+        """
+        drawn = len(ids) // copies
+        start = self.task.reset(drawn, self._generator)
+        fields = self._randomizer.draw(drawn, self._generator) if self._randomizer else None
+        if copies > 1:
+            start = start.repeated(copies)
+            fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
         self._backend.write(ids, start.qpos, start.qvel, fields)
         self._elapsed[ids] = 0
         if len(ids) == self.num_envs:
