@@ -1,71 +1,166 @@
-"""The collapse guard: keeps the last good policy and says when to go back to it.
+"""The collapse guard: keeps the best policy that is proven, and goes back to it after a true fall.
 
-The KL stop and the adaptive rate in ``ppo`` keep single updates small; this one watches what they
-add up to.
+Trust regions and adaptive rates keep single updates small; this one watches what they add up to,
+by the training episodes (never by those of evaluation). It looks at their success, or at their
+returns as long as none has ever succeeded.
 """
 
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from pydantic import Field
+from torch import Tensor
 
+from robo_rl.algo.falls import FallWatch, Tally, bounds, tally_returns, tally_success
 from robo_rl.config import ConfigModel
+from robo_rl.errors import PluginError
+
+CREDIT = 0.16
+"""Error of the lower bound by which policies are ranked: one standard error."""
+
+State = dict[str, Any]
 
 
 class CollapseGuard:
-    """Watches the success rate of training episodes (never of evaluation).
+    """Says when to go back, and to what.
 
-    The rate is smoothed; the state at its best is kept. When it has been more than ``drop`` below
-    its best for ``patience`` blocks in a row, the kept state is handed back.
+    Episodes are gathered in cells; ``FallWatch`` says when the score has truly fallen. Kept is the
+    state in the middle of the two cells in a row whose score has the highest lower bound: not the
+    luckiest block, and never more than one copy besides that of the cell at hand. A state that is
+    not finite is sent back at once.
 
     Args:
         cfg: See Config.
     """
 
     class Config(ConfigModel):
-        """Weight of a new block in the smoothed rate, fall that counts, how long it may last."""
+        """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
 
-        smoothing: float = Field(default=0.3, gt=0.0, le=1.0)
-        drop: float = Field(default=0.15, gt=0.0, le=1.0)
-        patience: int = Field(default=5, ge=1)
+        Each return halves the learning rate. After ``max_rollbacks`` of them only states that are
+        not finite are sent back; the end of training still goes to the best that was kept.
+        """
+
+        episodes: int = Field(default=100, ge=20)
+        level: float = Field(default=3e-6, gt=0.0, le=0.05)
+        max_rollbacks: int = Field(default=8, ge=0)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
-        self.rate: float | None = None
-        self.best = 0.0
-        self.below = 0
+        self.watch = FallWatch(cfg.level)
         self.rollbacks = 0
-        self.kept: dict[str, Any] | None = None
+        self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
+        self.opening: State | None = None
+        self.kept: State | None = None  # never changed in place, so it may also be the opening
+        self.credit, self.proof = -math.inf, Tally(0, 0.0, 0.0)
 
-    def observe(self, success: float, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Take in a block's success rate and the state that follows it.
+    def begin(self, state: State) -> None:
+        """Remember the state that training begins with."""
+        self.opening = self.kept = copy.deepcopy(state)
+
+    def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
+        """Take in episodes that ended, and the state that acts from now on.
 
         Args:
-            success: Share of the block's finished episodes that succeeded.
-            state: Nested dicts of tensors; copied when it is the best so far.
+            success: (E,) bool.
+            returns: (E,) sums of rewards.
+            state: Nested dicts of tensors; copied when it is to be remembered.
 
         Returns:
             The state to go back to, or None.
+
+        Raises:
+            PluginError: The state is not finite, and there is none to go back to, or it was sent
+                back too often.
         """
-        weight = self.cfg.smoothing
-        self.rate = success if self.rate is None else (1 - weight) * self.rate + weight * success
-        if self.rate >= self.best or self.kept is None:
-            self.best, self.kept, self.below = self.rate, copy.deepcopy(state), 0
+        if not finite(state):
+            return self._sent_back()
+        self.success = torch.cat([self.success, success])
+        self.returns = torch.cat([self.returns, returns.to(self.returns)])
+        if len(self.success) < self.cfg.episodes:
             return None
-        self.below = self.below + 1 if self.rate < self.best - self.cfg.drop else 0
-        if self.below < self.cfg.patience:
+        fallen = self.watch.add(self._cell())
+        self._rank(state)
+        allowed = self.rollbacks < self.cfg.max_rollbacks
+        return self._go_back() if fallen and allowed else None
+
+    def finish(self, state: State) -> State | None:
+        """The state to end with, where that is not the present one.
+
+        Here a false alarm costs nothing, so it is enough that the latest score is below what is
+        credited to the kept state.
+        """
+        if not finite(state):
+            return self._sent_back()
+        latest = self.watch.latest(2).plus(self._count())
+        if self.watch.cells == 0 or latest.mean >= self.credit:
             return None
-        self.rate, self.below = self.best, 0
-        self.rollbacks += 1
         return copy.deepcopy(self.kept)
 
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        names = ("rate", "best", "below", "rollbacks", "kept")
-        return {name: copy.deepcopy(getattr(self, name)) for name in names}
+    def _cell(self) -> Tally:
+        """Close the cell; the first success of all makes success what is watched."""
+        if not self.watch.binary and bool(self.success.any()):
+            self.watch.restart(binary=True)
+            self.credit = -math.inf
+        cell = self._count()
+        self.success, self.returns = self.success[:0], self.returns[:0]
+        return cell
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def _count(self) -> Tally:
+        """The open cell."""
+        return tally_success(self.success) if self.watch.binary else tally_returns(self.returns)
+
+    def _rank(self, state: State) -> None:
+        """Keep the state at which the newest cell opened, if the last two cells are the best."""
+        window = self.watch.latest(2)
+        credit = bounds(window, CREDIT, binary=self.watch.binary).low
+        if credit >= self.credit:
+            self.kept, self.credit, self.proof = self.opening, credit, window
+        self.opening = copy.deepcopy(state)
+
+    def _go_back(self) -> State | None:
+        """From now on the score to hold is what the kept state itself has proven."""
+        binary, self.rollbacks = self.watch.binary, self.rollbacks + 1
+        proven = bounds(self.proof, self.cfg.level, binary=binary).low
+        self.watch.restart(binary=binary, best=proven)
+        self.opening = self.kept
+        return copy.deepcopy(self.kept)
+
+    def _sent_back(self) -> State:
+        if self.kept is None or self.rollbacks >= self.cfg.max_rollbacks:
+            raise PluginError(
+                "the policy's parameters are not finite",
+                found=f"{self.rollbacks} returns to an earlier policy before",
+                hint="use a lower learning rate, and look for NaN in rewards and observations",
+            )
+        self.rollbacks += 1
+        self.success, self.returns = self.success[:0], self.returns[:0]
+        self.opening = self.kept
+        return copy.deepcopy(self.kept)
+
+    def state_dict(self) -> State:
+        """For checkpoints."""
+        names = ("rollbacks", "success", "returns", "opening", "kept", "credit", "proof")
+        found = {name: copy.deepcopy(getattr(self, name)) for name in names}
+        return found | {"watch": self.watch.state_dict(), "proof": tuple(self.proof)}
+
+    def load_state_dict(self, state: State) -> None:
         """From a checkpoint."""
-        self.__dict__.update(state)
+        rest = {name: value for name, value in state.items() if name != "watch"}
+        self.__dict__.update(rest | {"proof": Tally(*state["proof"])})
+        self.watch.load_state_dict(state["watch"])
+
+
+def finite(state: Any) -> bool:
+    """Whether every floating-point number in nested dicts, lists and tuples is finite."""
+    if isinstance(state, Tensor):
+        return not state.is_floating_point() or bool(state.isfinite().all())
+    if isinstance(state, Mapping):
+        return all(finite(value) for value in state.values())
+    if isinstance(state, list | tuple):
+        return all(finite(value) for value in state)
+    return not isinstance(state, float) or math.isfinite(state)

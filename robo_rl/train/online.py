@@ -126,6 +126,9 @@ class _Run:
                 )
                 if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
                     self.series.save(self.algo.updates, self._state())
+        best = self.guard.finish(self.algo.actor_state())
+        if best is not None:
+            self.algo.go_back(best)
         self.collector.env.close()
 
     def _update(self) -> dict[str, float]:
@@ -135,25 +138,25 @@ class _Run:
         collected = time.perf_counter()
         if stats["episodes"]:
             self._watch(stats["success"])
-            if self._collapsed(stats["success"]):  # the block was another policy's
-                rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         metrics = self.algo.update(rollout)
+        self._guard()
         ended = time.perf_counter()
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
             **stats,
             **metrics,
+            "rollbacks": float(self.guard.rollbacks),
             "collect_s": collected - start,
             "update_s": ended - collected,
         }
 
-    def _collapsed(self, success: float) -> bool:
-        """Show the guard the block's success; on a collapse go back: True."""
-        good = self.guard.observe(success, self.algo.actor_state())
+    def _guard(self) -> None:
+        """Show the guard the episodes that are complete; after a fall go back."""
+        good = self.guard.observe(*self.collector.cohorts.complete(), self.algo.actor_state())
         if good is not None:
             self.algo.go_back(good)
-        return good is not None
+            self.collector.cohorts.forget()
 
     def _watch(self, success: float) -> None:
         self.recent = [*self.recent, success][-self.cfg.stop_window :]
@@ -174,6 +177,7 @@ class _Run:
         state = self.series.load_latest()
         if state is None:
             self.collector.start(seed)
+            self.guard.begin(self.algo.actor_state())
         else:
             self.algo.load_state_dict(state["algo"])
             self.algo.generator.set_state(state["minibatch"])
