@@ -25,6 +25,7 @@ from robo_rl.stats import (
     iqm,
     mcnemar,
     noninferiority,
+    paired_change,
     paired_noninferiority,
     probability_of_improvement,
     stratified_bootstrap,
@@ -162,6 +163,42 @@ def test_pairs_must_be_pairs():
     for new, ref in [([1, 0], [1]), ([], []), ([[1]], [[1]])]:
         with pytest.raises(ValueError, match="same n"):
             paired_noninferiority(new, ref, 0.1)
+
+
+def test_a_paired_change_is_a_share_of_the_references_mean():
+    ref = np.array([1.0, 2.0, 3.0, 6.0])
+    assert paired_change(2 * ref, ref, 0.1) == (1.0, (1.0, 1.0), 0.1)
+    down = paired_change(ref - 0.3, ref, 0.2)
+    assert down.difference == pytest.approx(-0.1)  # 0.3 of 3
+    assert down.interval.low < -0.1 < down.interval.high < 0
+    # Returns that are costs: less of them is more.
+    assert paired_change(-ref / 2, -ref, 0.0).difference == 0.5
+
+
+def test_a_paired_change_says_nothing_where_nothing_is_known():
+    assert paired_change([5.0], [1.0], 0.1).verdict == "cannot tell"
+    rng = np.random.default_rng(0)
+    around_zero = rng.standard_normal(40)
+    assert paired_change(around_zero + 0.5 * rng.standard_normal(40), around_zero, 0.1).verdict == (
+        "cannot tell"
+    )
+    nothing = np.zeros(9)
+    assert paired_change(nothing, nothing, 0.1).noninferior
+    assert not paired_change(nothing, nothing, 0.0).noninferior
+    assert paired_change(nothing - 1e-3, nothing, 0.5).verdict == "inferior"
+    assert paired_change(nothing + 1e-3, nothing, 0.0).noninferior
+    with pytest.raises(ValueError, match="two arrays"):
+        paired_change([1.0, 2.0], [1.0], 0.1)
+
+
+def test_a_paired_change_errs_as_rarely_as_it_claims():
+    rng, rejected, trials = np.random.default_rng(1), 0, 300
+    for trial in range(trials):  # a true loss of just the margin
+        ref = rng.gamma(4.0, 25.0, size=60)
+        new = 0.9 * ref + 15.0 * rng.standard_normal(60)
+        rejected += paired_change(new, ref, 0.1, reps=300, generator=trial).noninferior
+    assert rejected / trials < 0.025 + 3 * math.sqrt(0.025 * 0.975 / trials)
+    assert rejected > 0
 
 
 def test_mcnemar_is_the_exact_binomial_test_of_the_discordant_pairs():
