@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.data.rollout import Rollout
+from robo_rl.policy.base import DenoisingPolicy
 
 
 class Algorithm(Protocol):
@@ -46,6 +47,26 @@ class Algorithm(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromGroups(Protocol):
+    """An algorithm that may want blocks of whole episodes, several from each start.
+
+    Args:
+        group_size: How many; 1 where blocks go on from wherever the last one ended.
+    """
+
+    group_size: int
+
+
+@runtime_checkable
+class JudgesAnother(Protocol):
+    """An algorithm whose exploring policy is not the one that is to be judged and kept."""
+
+    def evaluated(self) -> DenoisingPolicy:
+        """The policy that is."""
         ...
 
 

@@ -42,7 +42,11 @@ class Collector:
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
-        self.obs, self.past = self.env.reset(seed), None
+        self.start_at(self.env.reset(seed))
+
+    def start_at(self, obs: dict[str, Tensor]) -> None:
+        """Go on from the first observations of episodes that have just begun everywhere."""
+        self.obs, self.past = obs, None
         self.succeeded.zero_()
         self.cohorts.restart()
         self.jerk.reset()
@@ -64,7 +68,7 @@ class Collector:
             past = self.past
             chain = policy.sample(self.obs, self.generator, one_step=self.one_step, past=past)
             act = policy.to_env(chain.act)
-            step = self.env.step(act)
+            step = self._counted(self.env.step(act))
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.metrics["success"] > 0
             over = step.terminated | step.truncated
@@ -75,6 +79,8 @@ class Collector:
             self.past = None if past is None else chain.past(~over)
             dropped += float((~step.valid).sum())
             self.obs = step.obs
+            if self._enough():
+                break
         rollout = builder.finish(self.obs, carried)
         self.env_steps += int(rollout.num_exec.sum())
         stats = {
@@ -85,6 +91,14 @@ class Collector:
         }
         stats["rew_per_step"] = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
         return rollout, stats
+
+    def _counted(self, step: ChunkStep) -> ChunkStep:
+        """The part of a step that belongs to the block: all of it."""
+        return step
+
+    def _enough(self) -> bool:
+        """Whether the block may end before it has all its decisions."""
+        return False
 
     def _past(self, policy: DenoisingPolicy) -> Past | None:
         """What the next decisions' noise follows; None where it follows nothing at all."""
