@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 
-from robo_rl.algo.base import Algorithm
+from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
@@ -16,6 +17,7 @@ from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import compare, describe
+from robo_rl.train.groups import GroupCollector
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import load_policy, save_policy
 from robo_rl.train.rollouts import Collector
@@ -33,7 +35,8 @@ class FineTune:
     class Config(ConfigModel):
         """Budget and batch.
 
-        ``decisions`` are chunks per env and update. With ``stop_success`` the run ends early once
+        ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
+        one of these per env instead. With ``stop_success`` the run ends early once
         that share of the training episodes (under exploration noise) of the last ``stop_window``
         updates succeeds. ``margin``: how much worse than before RL the result may be, see
         ``compare``.
@@ -57,8 +60,9 @@ class FineTune:
         before = load_policy(context.artifact("policy"))
         run = _Run(self.cfg, context, load_policy(context.artifact("policy")))
         run.train()
-        path = save_policy(context.directory / "policy", run.policy)
-        after = context.evaluate(run.policy.act, "after RL")
+        judged = run.judged
+        path = save_policy(context.directory / "policy", judged)
+        after = context.evaluate(judged.act, "after RL")
         reference = context.evaluate(before.act, "before RL")
         test = compare(after, reference, self.cfg.margin)
         return Report(
@@ -76,7 +80,7 @@ class FineTune:
                 passed=test.noninferior,
                 detail=describe(test, after.measure),
             ),
-            files=record_video(context, run.policy, "rollout.mp4"),
+            files=record_video(context, judged, "rollout.mp4"),
             curves={
                 "success": {"x": "env_steps", "y": "success"},
                 "return": {"x": "env_steps", "y": "rew_per_step"},
@@ -103,14 +107,17 @@ class _Run:
             exec_horizon=policy.exec_horizon,
             gamma=context.experiment.gamma,
         )
-        self.collector = Collector(
-            env, make_generator("explore", seed), one_step=self.algo.one_step
-        )
+        self.collector = _collector(self.algo, env, make_generator("explore", seed))
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.recent: list[float] = []
         self.enough = False
         self._resume(derive("online", seed))
+
+    @property
+    def judged(self) -> DenoisingPolicy:
+        """The policy that is evaluated and kept."""
+        return self.algo.evaluated() if isinstance(self.algo, JudgesAnother) else self.policy
 
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
@@ -185,3 +192,10 @@ class _Run:
             self.collector.load_state_dict(state["collector"])
             self.recent, self.enough = state["recent"], state["enough"]
         self.log.truncate_after(self.algo.updates)
+
+
+def _collector(algo: Algorithm, env: ChunkEnv, generator: torch.Generator) -> Collector:
+    if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
+        size = algo.group_size
+        return GroupCollector(env, generator, one_step=algo.one_step, group_size=size)
+    return Collector(env, generator, one_step=algo.one_step)
