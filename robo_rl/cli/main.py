@@ -26,6 +26,7 @@ VERBS = {
     "distill": "Run an experiment up to its one-step policy.",
     "export": "Run an experiment up to its verified export bundle.",
     "eval": "Evaluate a stage's checkpoint or an export bundle.",
+    "bench": "Run a suite of tasks × methods × seeds, and print its tables.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets.",
     "config": "Print a composed experiment; say where each value comes from.",
