@@ -8,6 +8,7 @@ a fair sample, once the last of them has ended.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +20,13 @@ class Outcomes(NamedTuple):
 
     success: Tensor
     returns: Tensor
+
+    def metrics(self) -> dict[str, float]:
+        """``episodes``, and where there are any ``success`` and ``return``, their means."""
+        if not len(self.success):
+            return {"episodes": 0.0, "success": math.nan, "return": math.nan}
+        success, returns = (float(column.double().mean()) for column in self)
+        return {"episodes": float(len(self.success)), "success": success, "return": returns}
 
 
 class Cohorts:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups
 from robo_rl.algo.guard import CollapseGuard
@@ -16,6 +17,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.logger import MetricsLogger, Progress
@@ -37,8 +39,8 @@ class FineTune:
 
         ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
         one of these per env instead. With ``stop_success`` the run ends early once
-        that share of the training episodes (under exploration noise) of the last ``stop_window``
-        updates succeeds. ``margin``: how much worse than before RL the result may be, see
+        that share of the last ``stop_episodes`` training episodes (under exploration noise)
+        succeeds. ``margin``: how much worse than before RL the result may be, see
         ``compare``.
         """
 
@@ -46,7 +48,7 @@ class FineTune:
         decisions: int = Field(default=10, ge=1)
         updates: int = Field(default=100, ge=1)
         stop_success: float = Field(default=1.01, gt=0.0)
-        stop_window: int = Field(default=5, ge=1)
+        stop_episodes: int = Field(default=200, ge=1)
         checkpoint_every: int = Field(default=10, ge=1)
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         algo: Annotated[Component, component("algos")] = default("ppo")
@@ -110,7 +112,7 @@ class _Run:
         self.collector = _collector(self.algo, env, make_generator("explore", seed))
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
-        self.recent: list[float] = []
+        self.recent = torch.zeros(0, dtype=torch.bool)
         self.enough = False
         self._resume(derive("online", seed))
 
@@ -143,32 +145,33 @@ class _Run:
         self.policy.set_progress(self.algo.updates / self.cfg.updates)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
-        if stats["episodes"]:
-            self._watch(stats["success"])
         metrics = self.algo.update(rollout)
-        self._guard()
+        outcomes = self.collector.cohorts.complete()
+        self._watch(outcomes.success)
+        self._guard(outcomes)
         ended = time.perf_counter()
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
             **stats,
+            **outcomes.metrics(),
             **metrics,
             "rollbacks": float(self.guard.rollbacks),
             "collect_s": collected - start,
             "update_s": ended - collected,
         }
 
-    def _guard(self) -> None:
+    def _guard(self, outcomes: Outcomes) -> None:
         """Show the guard the episodes that are complete; after a fall go back."""
-        good = self.guard.observe(*self.collector.cohorts.complete(), self.algo.actor_state())
+        good = self.guard.observe(*outcomes, self.algo.actor_state())
         if good is not None:
             self.algo.go_back(good)
             self.collector.cohorts.forget()
 
-    def _watch(self, success: float) -> None:
-        self.recent = [*self.recent, success][-self.cfg.stop_window :]
-        full = len(self.recent) == self.cfg.stop_window
-        self.enough = full and sum(self.recent) / len(self.recent) >= self.cfg.stop_success
+    def _watch(self, success: Tensor) -> None:
+        self.recent = torch.cat([self.recent, success])[-self.cfg.stop_episodes :]
+        full = len(self.recent) == self.cfg.stop_episodes
+        self.enough = full and float(self.recent.double().mean()) >= self.cfg.stop_success
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -5,7 +5,6 @@ Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -56,12 +55,10 @@ class Collector:
         """T decisions in every env.
 
         Returns:
-            The block, and metrics of the episodes that ended in it: ``episodes``, ``success``
-            (their share that succeeded at any step), ``rew_per_step``, ``jerk`` of the executed
-            actions (see ``Jerk``) and what the env counts.
+            The block, and its metrics: ``rew_per_step``, ``jerk`` of the executed actions (see
+            ``Jerk``) and how many decisions were ``dropped``. Episodes are for ``cohorts`` to tell.
         """
-        builder, ended, good = RolloutBuilder(), 0, 0
-        dropped = 0.0
+        builder, dropped = RolloutBuilder(), 0.0
         self.past = self._past(policy)
         carried = None if self.past is None else self.past.noise
         for _ in range(decisions):
@@ -72,7 +69,6 @@ class Collector:
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.metrics["success"] > 0
             over = step.terminated | step.truncated
-            ended, good = ended + int(over.sum()), good + int((over & self.succeeded).sum())
             self.cohorts.add(step.rew, self.succeeded, over)
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
@@ -83,14 +79,8 @@ class Collector:
                 break
         rollout = builder.finish(self.obs, carried)
         self.env_steps += int(rollout.num_exec.sum())
-        stats = {
-            "episodes": float(ended),
-            "success": good / ended if ended else math.nan,
-            "dropped": dropped,
-            "jerk": self.jerk.take(),
-        }
-        stats["rew_per_step"] = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
-        return rollout, stats
+        rew = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
+        return rollout, {"rew_per_step": rew, "dropped": dropped, "jerk": self.jerk.take()}
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
         """The part of a step that belongs to the block: all of it."""

@@ -55,10 +55,11 @@ def test_members_of_a_group_start_alike_and_then_go_their_own_ways(reach):
 
 def test_a_block_is_one_whole_episode_an_env(reach):
     policy, env = reach
-    rollout, stats = collector(env).collect(policy, 1)
+    made = collector(env)
+    rollout, stats = made.collect(policy, 1)
     ended = rollout.terminated | rollout.truncated
     assert torch.equal(ended.sum(0), torch.ones(ENVS, dtype=torch.int64))
-    assert stats["episodes"] == ENVS
+    assert len(made.cohorts.complete().success) == ENVS
     assert stats["dropped"] == 0.0
     last = ended.int().argmax(0)
     for b in range(ENVS):

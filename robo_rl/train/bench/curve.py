@@ -1,0 +1,85 @@
+"""A run's learning curve: thinned, pooled over episodes, and when it reaches a success rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+MAX_POINTS = 200
+
+
+class Point(NamedTuple):
+    """What happened up to a moment of training, since the point before.
+
+    Args:
+        env_steps: So far.
+        seconds: Of collecting and updating so far; saving and evaluating are left out.
+        episodes: How many ended.
+        successes: How many of these succeeded, under exploration.
+        returns: Their mean return.
+    """
+
+    env_steps: int
+    seconds: float
+    episodes: int
+    successes: int
+    returns: float
+
+
+def thinned(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> list[Point]:
+    """A curve out of the lines of ``metrics.jsonl``, in at most so many points.
+
+    Neighbouring updates are put together, so that no episode is lost.
+    """
+    size = max(1, math.ceil(len(metrics) / most))
+    seconds, points = 0.0, list[Point]()
+    for start in range(0, len(metrics), size):
+        rows = metrics[start : start + size]
+        seconds += sum(row.get("collect_s", 0.0) + row.get("update_s", 0.0) for row in rows)
+        points.append(_point(rows, seconds))
+    return points
+
+
+def _point(rows: Sequence[Mapping[str, float]], seconds: float) -> Point:
+    episodes, rates, returns = (
+        [row.get(name, math.nan) for row in rows] for name in ("episodes", "success", "return")
+    )
+    good = sum(n * rate for n, rate in zip(episodes, rates, strict=True) if n)
+    steps = int(rows[-1].get("env_steps", 0))
+    return Point(steps, seconds, int(sum(episodes)), round(good), _mean(returns, episodes))
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Weighted mean of the values that are numbers; NaN where there is none."""
+    pairs = [(v, w) for v, w in zip(values, weights, strict=True) if w > 0 and not math.isnan(v)]
+    total = sum(weight for _, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / total if total else math.nan
+
+
+def pooled(points: Sequence[Point], window: int) -> list[float]:
+    """Success rate at each point, over the fewest latest points that hold ``window`` episodes.
+
+    It is NaN as long as fewer have ended.
+    """
+    rates: list[float] = []
+    first, episodes, good = 0, 0, 0
+    for point in points:
+        episodes, good = episodes + point.episodes, good + point.successes
+        while episodes - points[first].episodes >= window:
+            episodes, good = episodes - points[first].episodes, good - points[first].successes
+            first += 1
+        rates.append(good / episodes if episodes >= window else math.nan)
+    return rates
+
+
+def reached(points: Sequence[Point], rate: float, window: int) -> Point | None:
+    """The first point at which the pooled success rate is at least ``rate``."""
+    pairs = zip(points, pooled(points, window), strict=True)
+    return next((point for point, now in pairs if now >= rate), None)
+
+
+def fall(points: Sequence[Point], window: int) -> float:
+    """How far the pooled success rate ends below its best; NaN where there is none."""
+    rates = [rate for rate in pooled(points, window) if not math.isnan(rate)]
+    return max(rates) - rates[-1] if rates else math.nan
