@@ -40,7 +40,9 @@ class MetaWorldConfig(PoolConfig):
     Args:
         task: Any of Meta-World's v3 tasks, for example ``push-v3``.
         reward: ``success`` pays 1 in the step in which an episode first succeeds and 0 in all
-            others; ``dense`` is Meta-World's own, a tenth of it, so that it lies in [0, 1].
+            others; ``dense`` is what Meta-World's own lacks of its maximum, a tenth of it, so that
+            a step costs up to 1 and success nothing: an episode that success ends is not punished
+            for ending.
         terminate_on_success: Whether success ends an episode.
         max_episode_steps: Time limit in env steps of 12.5 ms.
     """

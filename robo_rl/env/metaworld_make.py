@@ -73,8 +73,13 @@ class _Episodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         obs, dense, _, _, info = self.env.step(action)
         success = bool(info["success"])
         first, self._succeeded = success and not self._succeeded, success or self._succeeded
-        rew = float(dense) * _DENSE_SCALE if self._reward == "dense" else float(first)
+        rew = self._rew(float(dense), success=success, first=first)
         return obs, rew, success and self._terminate, False, {"success": float(success)}
+
+    def _rew(self, dense: float, *, success: bool, first: bool) -> float:
+        if self._reward == "success":
+            return float(first)
+        return 0.0 if success else dense * _DENSE_SCALE - 1.0
 
 
 def _env_class(task: str) -> Any:
