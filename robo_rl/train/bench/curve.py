@@ -42,9 +42,8 @@ def thinned(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> l
 
 
 def _point(rows: Sequence[Mapping[str, float]], seconds: float) -> Point:
-    episodes, rates, returns = (
-        [row.get(name, math.nan) for row in rows] for name in ("episodes", "success", "return")
-    )
+    episodes = [row.get("episodes", 0.0) for row in rows]
+    rates, returns = ([row.get(name, math.nan) for row in rows] for name in ("success", "return"))
     good = sum(n * rate for n, rate in zip(episodes, rates, strict=True) if n)
     steps = int(rows[-1].get("env_steps", 0))
     return Point(steps, seconds, int(sum(episodes)), round(good), _mean(returns, episodes))

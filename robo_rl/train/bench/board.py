@@ -1,0 +1,60 @@
+"""What a sitting shows: a line a running cell, and one for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+_PLAIN_EVERY_S = 60.0
+
+
+class Board:
+    """Live lines on a terminal; elsewhere a line when a cell begins and ends, and one a minute.
+
+    Use as a context manager.
+
+    Args:
+        console: Where to; standard error by default, so that output can be piped.
+        clock: Seconds that never run backwards.
+    """
+
+    def __init__(
+        self, *, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console = console or Console(stderr=True)
+        self._clock, self._printed = clock, clock()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Board:
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def show(self, running: Sequence[tuple[str, str]], total: str) -> None:
+        """The state of things.
+
+        Args:
+            running: What runs, and how far it says it is.
+            total: How far all of it is.
+        """
+        lines = [f"{label}: {line}" for label, line in running]
+        if self._live is not None:
+            kept = [Text(line, no_wrap=True, overflow="ellipsis") for line in (*lines, total)]
+            self._live.update(Group(*kept), refresh=True)
+        elif self._clock() - self._printed >= _PLAIN_EVERY_S:
+            self._printed = self._clock()
+            for line in (*lines, total):
+                self.say(line)

@@ -1,0 +1,112 @@
+"""A suite with what is kept of it: what is still to be run, running it, and its summary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from robo_rl.train.bench.board import Board
+from robo_rl.train.bench.estimate import Estimate
+from robo_rl.train.bench.kept import Kept, Results
+from robo_rl.train.bench.plan import Cell, Plan, load_plan
+from robo_rl.train.bench.sitting import Budget, Sitting
+from robo_rl.train.bench.suite import Key, Suite, keys, only
+from robo_rl.train.bench.summary import summarise
+from robo_rl.train.bench.tables import Table, tables
+from robo_rl.train.bench.work import works
+
+
+class State(StrEnum):
+    """How far a cell is."""
+
+    KEPT = "kept"
+    STALE = "kept under other settings"
+    BEGUN = "begun"
+    TO_RUN = "to run"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things are.
+
+    Args:
+        out: Runs, ``OUT/SUITE/TASK/METHOD/SEED-DIGEST``.
+        results: What is kept, ``RESULTS/SUITE/TASK/METHOD/SEED.json``.
+    """
+
+    out: Path
+    results: Path
+
+
+class Desk:
+    """One suite.
+
+    Args:
+        name: Of the suite, or its file.
+        overrides: Of every cell.
+        folders: Where things are.
+
+    Raises:
+        ConfigError: Something in the suite does not fit; all of it is said.
+        DataError: Something that is kept is damaged.
+    """
+
+    def __init__(self, name: str, overrides: Sequence[str], folders: Folders) -> None:
+        self.plan: Plan = load_plan(name, overrides)
+        self.cells: dict[Key, Cell] = self.plan.cells()
+        self.results = Results(folders.results, self.plan.name)
+        self.out = folders.out / self.plan.name
+        self.part: Suite = self.plan.suite
+        self.kept: dict[Key, Kept] = self.results.read()
+        self.estimate = Estimate(self.kept.values())
+
+    def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
+        """Look at a part of the suite only; see ``only``."""
+        self.part = only(self.plan.suite, tasks, methods, seeds)
+
+    def states(self) -> dict[Key, State]:
+        """How far each cell is."""
+        return {key: self._state(key) for key in keys(self.part)}
+
+    def run(self, jobs: int, *, redo: bool) -> Sitting:
+        """Run what is neither kept nor, unless it is to be redone, kept under other settings.
+
+        Args:
+            jobs: Cells at once; 0 as the suite says. They share the cores.
+            redo: Also run what is kept under other settings, and replace it.
+
+        Raises:
+            CheckpointError: Something cannot be written.
+        """
+        jobs = jobs or self.plan.suite.jobs
+        wanted = {State.BEGUN, State.TO_RUN} | ({State.STALE} if redo else set())
+        chosen = [key for key, state in self.states().items() if state in wanted]
+        budget = Budget(jobs, max(1, (os.cpu_count() or 1) // jobs))
+        with Board() as board:
+            stage = self.plan.suite.report.stage
+            sitting = Sitting(self.results, stage, budget, self.estimate, board)
+            if chosen:
+                self.results.demand_writable()
+                sitting.run(works(self.cells, chosen, self.plan.suite.shared, self.out))
+        self.kept = self.results.read()
+        return sitting
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers; see ``summarise``."""
+        cells = {key: self.cells[key] for key in keys(self.part)}
+        return summarise(self.plan.name, self.part, cells, self.kept)
+
+    def tables(self, summary: dict[str, Any]) -> list[Table]:
+        """A summary's tables."""
+        return tables(summary, self.part.report, list(self.part.methods))
+
+    def _state(self, key: Key) -> State:
+        cell = self.cells[key]
+        if key in self.kept:
+            return State.KEPT if self.kept[key].is_of(cell) else State.STALE
+        run = self.out / key.task / key.method / cell.experiment.name
+        return State.BEGUN if run.is_dir() else State.TO_RUN

@@ -1,0 +1,240 @@
+"""What is kept of a finished cell: one JSON under ``benchmarks/results/SUITE/TASK/METHOD/``."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from robo_rl.config import ConfigModel
+from robo_rl.durable import make_directory, write_file
+from robo_rl.errors import CheckpointError, DataError
+from robo_rl.train.bench.curve import Point, thinned
+from robo_rl.train.bench.plan import Cell
+from robo_rl.train.bench.suite import Key
+from robo_rl.train.logger import read_metrics
+from robo_rl.train.pipeline import RUN, stage_folder
+from robo_rl.train.stage import Report
+
+_DELETE = "delete it, and the cell is run again"
+
+
+Row = tuple[int, float, int, int, float | None]
+
+
+class KeptStage(ConfigModel):
+    """A stage's report: seconds over all sittings, status, gate, numbers with intervals.
+
+    ``shared``: it was made once for several cells; its seconds are those of that one time.
+    """
+
+    seconds: float
+    status: str
+    gate: str
+    shared: bool
+    numbers: dict[str, Any]
+
+
+class Kept(ConfigModel):
+    """A finished cell.
+
+    ``config`` is the whole resolved experiment; ``curve`` the rows of the training curve (see
+    ``curve.Point``), null where there is no number; ``jobs`` and ``threads`` how many cells ran
+    at once, and threads in each.
+    """
+
+    suite: str
+    task: str
+    method: str
+    seed: int
+    digest: str
+    ended: str
+    jobs: int
+    threads: int
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    stages: dict[str, KeptStage]
+    curve: tuple[Row, ...]
+    config: dict[str, Any]
+
+    @property
+    def key(self) -> Key:
+        """Which cell."""
+        return Key(self.task, self.method, self.seed)
+
+    @property
+    def seconds(self) -> float:
+        """Of the stages that this cell ran itself."""
+        return sum(stage.seconds for stage in self.stages.values() if not stage.shared)
+
+    def points(self) -> list[Point]:
+        """The curve."""
+        return [Point(*row[:4], math.nan if row[4] is None else row[4]) for row in self.curve]
+
+    def is_of(self, cell: Cell) -> bool:
+        """Whether it was made under the settings of a cell.
+
+        Options that came after it and that the suite does not set are as they were then.
+        """
+        now = cell.experiment.model_dump(mode="json", exclude={"name", "waive"})
+        return self.digest == cell.digest or _agree(self.config, now, cell.written)
+
+
+def _agree(kept: Any, now: Any, written: Any) -> bool:
+    if not (isinstance(kept, dict) and isinstance(now, dict)):
+        return kept == now
+    then, current = cast("dict[str, Any]", kept), cast("dict[str, Any]", now)
+    said = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
+    return then.keys() <= current.keys() and all(
+        _agree(then[key], value, said.get(key)) if key in then else key not in said
+        for key, value in current.items()
+    )
+
+
+def record(
+    suite: str, cell: Cell, run: Path, stage: str, shared: Sequence[str], jobs: int, threads: int
+) -> Kept:
+    """What a finished run has to show.
+
+    Args:
+        suite: Its name.
+        cell: What was run.
+        run: The run's directory.
+        stage: Whose training curve to keep, where there is such a stage.
+        shared: Labels of the stages that were taken up.
+        jobs: Cells that ran at once.
+        threads: Of each.
+
+    Raises:
+        DataError: Something in the run's directory is missing or damaged.
+    """
+    places = {
+        label: run / stage_folder(index, label)
+        for index, label in enumerate(cell.experiment.stages)
+    }
+    provenance = _json(run / RUN)
+    metrics = places[stage] / "metrics.jsonl" if stage in places else run / "metrics.jsonl"
+    return Kept(
+        suite=suite,
+        **cell.key._asdict(),
+        digest=cell.digest,
+        ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        jobs=jobs,
+        threads=threads,
+        versions=provenance["versions"],
+        machine=provenance["machine"],
+        stages={label: _stage(place, label in shared) for label, place in places.items()},
+        curve=_rows(metrics),
+        config=cell.experiment.model_dump(mode="json", exclude={"name", "waive"}),
+    )
+
+
+def _stage(place: Path, shared: bool) -> KeptStage:
+    report = Report.read(place)
+    if report is None:
+        raise DataError("has no report", where=place, hint="run the suite again")
+    return KeptStage(
+        seconds=round(report.seconds, 3),
+        status=report.status,
+        gate="" if report.gate is None else f"{report.gate.name}: {report.gate.detail}",
+        shared=shared,
+        numbers=report.numbers,
+    )
+
+
+def _rows(metrics: Path) -> tuple[Row, ...]:
+    points = thinned(read_metrics(metrics)) if metrics.is_file() else []
+    rounded = [
+        (p, round(p.seconds, 3), None if math.isnan(p.returns) else p.returns) for p in points
+    ]
+    return tuple((p.env_steps, s, p.episodes, p.successes, r) for p, s, r in rounded)
+
+
+class Results:
+    """The folder of a suite's kept cells.
+
+    Args:
+        root: Of all suites.
+        suite: Its name.
+    """
+
+    def __init__(self, root: Path, suite: str) -> None:
+        self.root, self.suite = root, suite
+
+    def path(self, key: Key) -> Path:
+        """A cell's file."""
+        return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
+
+    def read(self) -> dict[Key, Kept]:
+        """All that is kept.
+
+        Raises:
+            DataError: A file is damaged.
+        """
+        files = sorted((self.root / self.suite).glob("*/*/*.json"))
+        return {kept.key: kept for kept in map(self._read, files)}
+
+    def write(self, kept: Kept) -> Path:
+        """Keep a cell, whole or not at all.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        path = self.path(kept.key)
+        text = kept.model_dump_json(indent=1)
+        flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", _on_one_line, text)
+        try:
+            make_directory(path.parent)
+            write_file(path, flat.encode() + b"\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return path
+
+    def demand_writable(self) -> None:
+        """Find out before hours are spent.
+
+        Raises:
+            CheckpointError: Nothing can be written there.
+        """
+        probe = self.root / self.suite / ".probe"
+        try:
+            make_directory(probe.parent)
+            write_file(probe, b"")
+            probe.unlink()
+        except OSError as error:
+            raise _unwritable(self.root / self.suite, error) from error
+
+    def _read(self, path: Path) -> Kept:
+        try:
+            kept = Kept.model_validate(_json(path))
+        except ValidationError as error:
+            first = error.errors()[0]
+            found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DataError("is no kept cell", where=path, found=found, hint=_DELETE) from error
+        if self.path(kept.key) != path:
+            raise DataError("lies in another's place", where=path, found=str(kept.key))
+        return kept
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        found: Any = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError("cannot be read", where=path, found=str(error), hint=_DELETE) from error
+    return cast("Mapping[str, Any]", found)
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s+", " ", found[1]) + "]"
+
+
+def _unwritable(path: Path, error: OSError) -> CheckpointError:
+    reason = error.strerror or str(error)
+    hint = "name another --results, or check the permissions"
+    return CheckpointError(f"cannot be written: {reason}", where=path, hint=hint)

@@ -1,0 +1,75 @@
+"""What cells are worth: their scores, and these by task and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.suite import Reported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def measured(kept: Kept, stage: str, name: str) -> float | None:
+    """A number of one of a cell's stages; None if it has none of that name."""
+    found = kept.stages[stage].numbers.get(name) if stage in kept.stages else None
+    value = found.get("value") if isinstance(found, dict) else found
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def score(kept: Kept, report: Reported) -> float | None:
+    """Success of the policy that counts; of returns their growth over the policy before, in %."""
+    after = measured(kept, report.stage, report.measure)
+    if report.measure == "success" or after is None:
+        return after
+    before = measured(kept, report.stage, f"{report.measure}_before")
+    return 100.0 * (after - before) / abs(before) if before else None
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+class Scores:
+    """One method's scores.
+
+    Args:
+        tasks: Of the suite.
+        kept: The method's cells.
+        report: What is measured.
+    """
+
+    def __init__(self, tasks: Iterable[str], kept: Iterable[Kept], report: Reported) -> None:
+        self.by_task: dict[str, dict[int, float]] = {task: {} for task in tasks}
+        for each in kept:
+            value = score(each, report)
+            if value is not None:
+                self.by_task[each.task][each.seed] = value
+
+    @property
+    def values(self) -> list[float]:
+        """All of them."""
+        return [value for seeds in self.by_task.values() for value in seeds.values()]
+
+    @property
+    def seeds(self) -> list[int]:
+        """Those that every task has, in the order of the first."""
+        return common_seeds([self])
+
+    def table(self, seeds: Sequence[int] | None = None) -> NDArray[Any]:
+        """(seeds, tasks), of the seeds that every task has or of those given."""
+        chosen = self.seeds if seeds is None else seeds
+        rows = [[scores[seed] for scores in self.by_task.values()] for seed in chosen]
+        return np.array(rows, dtype=np.float64).reshape(len(chosen), len(self.by_task))
+
+
+def common_seeds(several: Sequence[Scores]) -> list[int]:
+    """Seeds that all of these have in every task, in the order of the first."""
+    rows: list[Mapping[int, float]] = [row for each in several for row in each.by_task.values()]
+    return [seed for seed in rows[0] if all(seed in row for row in rows)]

@@ -1,0 +1,142 @@
+"""Running what is still to be run of a suite, some cells at a time, until it is done or stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from robo_rl.errors import CheckpointError, RoboRlError
+from robo_rl.train.bench.board import Board
+from robo_rl.train.bench.estimate import Estimate
+from robo_rl.train.bench.jobs import BusyError, Job, stop
+from robo_rl.train.bench.kept import Kept, Results, record
+from robo_rl.train.bench.suite import Key
+from robo_rl.train.bench.work import Work
+from robo_rl.train.logger import duration
+
+_GLANCE_S = 0.2
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much may run at once.
+
+    Args:
+        jobs: Runs.
+        threads: Of each.
+    """
+
+    jobs: int
+    threads: int
+
+
+class Sitting:
+    """Works through runs; one that fails holds up none but those that build upon it.
+
+    Args:
+        results: Where finished cells are kept.
+        stage: Whose training curve is kept.
+        budget: How much at once.
+        estimate: How long cells take; learns.
+        board: What the user sees.
+    """
+
+    def __init__(
+        self, results: Results, stage: str, budget: Budget, estimate: Estimate, board: Board
+    ) -> None:
+        self._results, self._stage, self._budget = results, stage, budget
+        self._estimate, self._board = estimate, board
+        self._queue: list[Work] = []
+        self._running: list[tuple[Work, Job]] = []
+        self.finished: list[Key] = []
+        self.failed: dict[str, str] = {}
+
+    def run(self, works: Iterable[Work]) -> None:
+        """Run these; what went wrong is in ``failed``, label → what it said last.
+
+        Raises:
+            CheckpointError: Something cannot be written.
+        """
+        self._queue = list(works)
+        try:
+            while self._queue or self._running:
+                self._begin()
+                time.sleep(_GLANCE_S)
+                self._look()
+                self._show()
+        except OSError as error:
+            problem = f"cannot be written: {error.strerror or error}"
+            raise CheckpointError(problem, where=error.filename) from error
+        finally:
+            stop(job for _, job in self._running)
+            self._running.clear()
+
+    def _begin(self) -> None:
+        """Start what can be started; give up what waits for something that is not coming."""
+        for work in list(self._queue):
+            if len(self._running) >= self._budget.jobs:
+                return
+            if work.is_ready:
+                self._queue.remove(work)
+                self._start(work)
+            elif not any(work.waits_for(other) for other in self._coming()):
+                self._queue.remove(work)
+                self._fail(work, "what it shares with others was not made")
+
+    def _coming(self) -> list[Work]:
+        return [*self._queue, *(work for work, _ in self._running)]
+
+    def _start(self, work: Work) -> None:
+        try:
+            job = work.begin(self._budget.threads)
+        except BusyError:
+            self._fail(work, "another process is at it")
+        else:
+            self._running.append((work, job))
+            self._board.say(f"{work.label}: begun, log in {job.log}")
+
+    def _look(self) -> None:
+        """Take in what has ended."""
+        for work, job in list(self._running):
+            if (status := job.status) is None:
+                continue
+            self._running.remove((work, job))
+            job.close()
+            if status:
+                self._fail(work, job.last_line() or f"ended with status {status}")
+            elif work.cell is not None:
+                self._keep(work)
+
+    def _keep(self, work: Work) -> None:
+        try:
+            kept = self._record(work)
+        except RoboRlError as error:
+            self._fail(work, str(error))
+            return
+        self._results.write(kept)
+        self._estimate.add(kept)
+        self.finished.append(kept.key)
+        self._board.say(f"{work.label}: done after {duration(work.seconds)}")
+
+    def _record(self, work: Work) -> Kept:
+        assert work.cell is not None
+        shared = work.takes.labels if work.takes else ()
+        jobs, threads = self._budget.jobs, self._budget.threads
+        suite = self._results.suite
+        return record(suite, work.cell, work.run, self._stage, shared, jobs, threads)
+
+    def _fail(self, work: Work, problem: str) -> None:
+        self.failed[work.label] = problem
+        self._board.say(f"{work.label}: {problem}")
+
+    def _show(self) -> None:
+        running = [(work.label, job.last_line()) for work, job in self._running]
+        keys = [work.cell.key for work in self._coming() if work.cell is not None]
+        parts = [f"{len(self.finished)} done", f"{len(keys)} to come"]
+        seconds = self._estimate.total(keys, self._budget.jobs)
+        gone = sum(work.seconds for work, _ in self._running) / self._budget.jobs
+        if seconds is not None and seconds > gone:
+            parts.append(f"{duration(seconds - gone)} left")
+        parts += [f"{len(self.failed)} failed"] if self.failed else []
+        self._board.show(running, " · ".join(parts))

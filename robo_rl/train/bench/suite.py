@@ -1,0 +1,162 @@
+"""What a suite is: tasks × methods × seeds of one experiment, and what is reported of them.
+
+A file in ``configs/suite/`` lands under the key ``suite``, what it is based on beside it:
+
+    base: [policy/flow]                  # the experiment that all cells start from …
+    experiment: {stages: {…}}            # … and what the suite changes of it
+    tasks: {push: {env: {…}}}            # label → overrides
+    methods: {default: {}, dppo: method/dppo, other: {base: [method/dppo], stages: {…}}}
+    cells: {push: {dppo: {…}}}           # overrides of one task under one method
+    seeds: [0, 1, 2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError
+from robo_rl.naming import did_you_mean
+
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+"""A task's or a method's; also the name of a folder."""
+
+RESERVED = frozenset({"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines"})
+"""What a summary calls its other parts, beside the methods."""
+
+
+class Key(NamedTuple):
+    """Which cell."""
+
+    task: str
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.method} {self.seed}"
+
+
+class Ratio(ConfigModel):
+    """How many times as long ``slow`` takes to a success rate as ``fast`` does; the median."""
+
+    fast: str = "default"
+    slow: str
+    success: float = Field(default=0.9, gt=0.0, le=1.0)
+    of: Literal["seconds", "env_steps"] = "seconds"
+
+
+class Sequential(ConfigModel):
+    """Plan of the sequential test: seeds a group, number of groups, level of the family."""
+
+    group: int = Field(default=3, ge=1)
+    groups: int = Field(default=3, ge=1)
+    level: float = Field(default=0.05, gt=0.0, lt=1.0)
+
+
+class Reported(ConfigModel):
+    """What is reported.
+
+    ``stage`` makes the policy that counts, and its training curve; ``student`` the one-step policy
+    beside it. The curve is pooled over at least ``window`` episodes; ``thresholds`` are success
+    rates on it. Its seconds are those of collecting and updating; those of the stages named in
+    ``clock`` are added in front, whether they were shared or not. ``reference`` is the method that
+    others are compared with. A run whose curve ends more than ``fall`` below its best counts as
+    fallen.
+    """
+
+    measure: Literal["success", "return"] = "success"
+    stage: str = "online"
+    student: str = "distill"
+    reference: str = "default"
+    thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)
+    window: int = Field(default=200, ge=1)
+    clock: tuple[str, ...] = ()
+    fall: float = Field(default=0.05, gt=0.0)
+    ratios: dict[str, Ratio] = Field(default_factory=dict)
+    sequential: Sequential = Sequential()
+
+
+class Suite(ConfigModel):
+    """A suite without its overrides, of which only the labels are here.
+
+    ``shared`` stages are made once for all cells in which they would come out the same. ``jobs`` is
+    how many cells run at once unless the command says so; seconds are only comparable under one
+    number.
+    """
+
+    about: str = ""
+    experiment: dict[str, Any] = Field(default_factory=dict)
+    tasks: dict[Label, Any] = Field(min_length=1)
+    methods: dict[Label, Any] = Field(min_length=1)
+    cells: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    shared: tuple[str, ...] = ("collect", "bc")
+    jobs: int = Field(default=1, ge=1)
+    report: Reported = Reported()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Suite:
+        problems = list(self._unknown())
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _unknown(self) -> Iterator[str]:
+        for task, methods in self.cells.items():
+            yield from _check("cells", "task", task, self.tasks)
+            for method in methods:
+                yield from _check(f"cells.{task}", "method", method, self.methods)
+        if len(self.methods) > 1 or self.report.ratios:
+            yield from _check("report.reference", "method", self.report.reference, self.methods)
+        for name, ratio in self.report.ratios.items():
+            for method in (ratio.fast, ratio.slow):
+                yield from _check(f"report.ratios.{name}", "method", method, self.methods)
+        for name in [*self.methods, *self.report.ratios]:
+            if name in RESERVED:
+                yield f"'{name}' is the name of another part of the summary"
+        if len(set(self.seeds)) < len(self.seeds):
+            yield "seeds: one is there twice"
+
+
+def only(
+    suite: Suite,
+    tasks: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> Suite:
+    """A part of a suite; an empty choice is all of them.
+
+    Raises:
+        ConfigError: The suite has no such task, method or seed.
+    """
+    known = {"task": suite.tasks, "method": suite.methods, "seed": suite.seeds}
+    for kind, chosen in (("task", tasks), ("method", methods), ("seed", seeds)):
+        for name in chosen:
+            if name not in known[kind]:
+                hint = did_you_mean(str(name), map(str, known[kind]))
+                raise ConfigError(f"the suite has no {kind} '{name}'", hint=hint)
+    return suite.model_copy(
+        update={
+            "tasks": {task: {} for task in suite.tasks if not tasks or task in tasks},
+            "methods": {method: {} for method in suite.methods if not methods or method in methods},
+            "seeds": tuple(seed for seed in suite.seeds if not seeds or seed in seeds),
+        }
+    )
+
+
+def keys(suite: Suite) -> list[Key]:
+    """All cells, seeds outermost, so that a matrix that is cut short is balanced."""
+    return [
+        Key(task, method, seed)
+        for seed in suite.seeds
+        for task in suite.tasks
+        for method in suite.methods
+    ]
+
+
+def _check(where: str, kind: str, name: str, known: dict[str, Any]) -> Iterator[str]:
+    if name not in known:
+        yield f"{where}: no {kind} '{name}'; {did_you_mean(name, known)}"

@@ -1,0 +1,187 @@
+"""A summary as tables of text, for the terminal and for the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from robo_rl.train.bench.suite import Reported
+from robo_rl.train.logger import duration
+
+Numbers = Mapping[str, Any]
+NOTHING = "–"
+
+
+class Table(NamedTuple):
+    """A title, names of columns, and rows of text."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table]:
+    """All tables of a summary that have rows."""
+    found = [
+        _by_task(summary, report),
+        _times(summary, report),
+        _over_tasks(summary, report, methods),
+        _ratios(summary, report),
+        _verdicts(summary, report),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _by_task(summary: Numbers, report: Reported) -> Table:
+    header = ("task", "method", "seeds", "before", *_score_names(report), "one step", "min a run")
+    rows = [
+        (
+            task,
+            method,
+            str(each["seeds"]),
+            value(each["before"], report),
+            *_score(each, report),
+            value(each["one_step"], report),
+            number(each["minutes"]),
+        )
+        for task, method, each in _pairs(summary)
+    ]
+    return Table("Every task", header, rows)
+
+
+def _score_names(report: Reported) -> tuple[str, ...]:
+    if report.measure == "success":
+        return ("success", "95 % interval")
+    return ("after", "growth", "95 % interval")
+
+
+def _score(each: Numbers, report: Reported) -> tuple[str, ...]:
+    """The score with its interval; in front of a growth the return that has grown."""
+    if report.measure == "success":
+        return percent(each["success"]), _ends(each, "low", "high")
+    growth = each["growth"]
+    shown = NOTHING if growth is None else f"{growth:+.0f} %"
+    ends = NOTHING if each["low"] is None else f"[{each['low']:+.0f}, {each['high']:+.0f}]"
+    return value(each["after"], report), shown, ends
+
+
+def _times(summary: Numbers, report: Reported) -> Table:
+    """Medians of env steps and of seconds to each rate."""
+    rates = [f"{100 * rate:g}" for rate in report.thresholds]
+    header = ("task", "method", *(f"steps to {r} %" for r in rates), *(f"to {r} %" for r in rates))
+    rows = [
+        (
+            task,
+            method,
+            *(when(each["env_steps"][rate], number) for rate in rates),
+            *(when(each["seconds"][rate], duration) for rate in rates),
+        )
+        for task, method, each in _pairs(summary)
+        if any(each["env_steps"][rate]["of"] for rate in rates)
+    ]
+    return Table("Env steps and time to a success rate in training, medians", header, rows)
+
+
+def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:
+    scores = ("success" if report.measure == "success" else "growth", "95 % interval")
+    better = f"better than {report.reference}"
+    header = ("method", "seeds", *scores, "IQM", "95 % interval", "one step", better, "fallen")
+    rows = [
+        (
+            method,
+            str(each["seeds"]),
+            *_score(each, report)[-2:],
+            *_score(_iqm(each, report), report)[-2:],
+            value(each["one_step"], report),
+            _improvement(each),
+            f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING,
+        )
+        for method in methods
+        if (each := summary[method])["cells"]
+    ]
+    return Table("All tasks", header, rows)
+
+
+def _iqm(each: Numbers, report: Reported) -> Numbers:
+    """The interquartile mean in the place of the mean."""
+    name = "success" if report.measure == "success" else "growth"
+    ends = {"low": each.get("iqm_low"), "high": each.get("iqm_high")}
+    return {name: each.get("iqm"), "after": None, **ends}
+
+
+def _improvement(each: Numbers) -> str:
+    if "improvement" not in each:
+        return NOTHING
+    ends = _ends(each, "improvement_low", "improvement_high")
+    return f"{percent(each['improvement'])} {ends}".removesuffix(f" {NOTHING}")
+
+
+def _ratios(summary: Numbers, report: Reported) -> Table:
+    rows = [
+        (
+            name.replace("_", " "),
+            f"{which.slow} ÷ {which.fast}",
+            f"{which.of.replace('_', ' ')} to {percent(which.success)}",
+            when({**each, "reached": 1, "of": 1}, lambda x: f"{x:.2f}×"),
+            str(len(each["pairs"])),
+        )
+        for name, each in summary["ratios"].items()
+        for which in [report.ratios[name]]
+    ]
+    return Table("Ratios", ("ratio", "of", "in", "median", "pairs"), rows)
+
+
+def _verdicts(summary: Numbers, report: Reported) -> Table:
+    unit = 100.0 if report.measure == "success" else 1.0
+    rows = [
+        (
+            f"{each['method']} – {each['reference']}",
+            NOTHING if each["difference"] is None else f"{unit * each['difference']:+.1f} points",
+            str(each["seeds"]),
+            each["verdict"],
+        )
+        for each in summary["sequential"]
+    ]
+    level = percent(report.sequential.level)
+    title = f"Sequential test, level {level} for all pairs together"
+    return Table(title, ("pair", "difference", "seeds", "verdict"), rows)
+
+
+def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
+    for task, methods in summary["tasks"].items():
+        for method, each in methods.items():
+            yield task, method, each
+
+
+def value(score: float | None, report: Reported) -> str:
+    """A success rate or a return."""
+    return percent(score) if report.measure == "success" else number(score)
+
+
+def percent(share: float | None) -> str:
+    """A share in percent."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def number(amount: float | None) -> str:
+    """Three digits, with k and M for thousands and millions."""
+    if amount is None:
+        return NOTHING
+    for size, unit in ((1e6, " M"), (1e3, " k")):
+        if abs(amount) >= size:
+            return f"{amount / size:.3g}{unit}"
+    return f"{amount:.3g}"
+
+
+def when(time: Numbers, show: Any) -> str:
+    """A median; ``>`` where it is only a lower bound, and how many runs got there if not all."""
+    if time["median"] is None:
+        return NOTHING
+    text = f"{'> ' if time['at_least'] else ''}{show(time['median'])}"
+    return text if time["reached"] == time["of"] else f"{text} ({time['reached']}/{time['of']})"
+
+
+def _ends(each: Numbers, low: str, high: str) -> str:
+    if each.get(low) is None:
+        return NOTHING
+    return f"[{100 * each[low]:.1f}, {100 * each[high]:.1f}]"

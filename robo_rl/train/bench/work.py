@@ -1,0 +1,102 @@
+"""What a sitting has to do: runs of cells, and before them the runs of what cells share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from robo_rl.train.bench.jobs import Job
+from robo_rl.train.bench.plan import Cell
+from robo_rl.train.bench.shared import Share, shares, take_up
+from robo_rl.train.bench.suite import Key
+from robo_rl.train.stage import Experiment
+
+SHARED = "shared"
+
+
+@dataclass
+class Work:
+    """One run to be made.
+
+    Args:
+        label: For the reader.
+        experiment: To run.
+        out: Folder of the run.
+        store: Folder of the shared runs.
+        takes: What it takes up, if anything.
+        cell: Whose run it is; None of what cells share.
+    """
+
+    label: str
+    experiment: Experiment
+    out: Path
+    store: Path
+    takes: Share | None = None
+    cell: Cell | None = None
+    begun: float = field(default=0.0, init=False)
+
+    @property
+    def run(self) -> Path:
+        """Directory of the run."""
+        return self.out / self.experiment.name
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what it takes up is there."""
+        return self.takes is None or self.takes.is_done(self.store)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was begun in this sitting."""
+        return time.monotonic() - self.begun
+
+    def waits_for(self, other: Work) -> bool:
+        """Whether the other one makes what this one takes up."""
+        return self.takes is not None and other.run == self.store / self.takes.name
+
+    def begin(self, threads: int) -> Job:
+        """Start it, or go on with it.
+
+        Raises:
+            BusyError: Another process is at it.
+            OSError: Something cannot be written.
+        """
+        self.begun = time.monotonic()
+        return Job(self.experiment, self.out, threads, self._prepare)
+
+    def _prepare(self) -> None:
+        if self.takes is not None:
+            take_up(self.takes, self.store, self.run)
+
+
+def works(
+    cells: Mapping[Key, Cell], keys: Iterable[Key], labels: Sequence[str], out: Path
+) -> list[Work]:
+    """The works of some cells, in their order, each behind what it takes up.
+
+    Args:
+        cells: All of the suite.
+        keys: Those to be run.
+        labels: Stages that may be shared.
+        out: Folder of the suite's runs.
+    """
+    store, common = out / SHARED, shares(cells.values(), labels)
+    found: dict[str, Work] = {}
+    for key in keys:
+        share = common.get(key)
+        for each in _line(share):
+            if not each.is_done(store):
+                task, seed, _ = each.name.rsplit(".", 2)
+                label = f"{task} {' and '.join(each.labels)} {seed}"
+                work = Work(label, each.experiment, store, store, each.parent)
+                found.setdefault(each.name, work)
+        place = out / key.task / key.method
+        found[str(key)] = Work(str(key), cells[key].experiment, place, store, share, cells[key])
+    return list(found.values())
+
+
+def _line(share: Share | None) -> list[Share]:
+    """The share and those it takes up, the first first."""
+    return [] if share is None else [*_line(share.parent), share]
