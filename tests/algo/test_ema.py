@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from robo_rl.algo.ema import Ema
+from robo_rl.algo.ema import Ema, Ewma
 
 
 class Number(nn.Module):
@@ -57,3 +57,22 @@ def test_it_smooths_what_training_shakes():
     # The std of an average with decay d is √((1−d)/(1+d)) = 0.0709 of what is averaged.
     assert torch.tensor(smooth[500:]).std() < 0.1 * torch.tensor(shaken[500:]).std()
     assert torch.tensor(smooth[500:]).mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_proximal_average_weighs_the_past_by_powers_of_its_decay():
+    """Of weights 1, 2, 4 with β = ½: (4 + ½·2 + ¼·1)/(1 + ½ + ¼) = 3."""
+    ema = Ewma(Number(1.0), decay=0.5)
+    ema.update(Number(2.0))
+    assert float(ema.module.value) == pytest.approx((2.0 + 0.5) / 1.5)
+    ema.update(Number(4.0))
+    assert float(ema.module.value) == pytest.approx(3.0)
+
+
+def test_an_average_continues_from_its_state():
+    one, other = Ema(Number(0.0), decay=0.9), Ema(Number(5.0), decay=0.9)
+    for _ in range(3):
+        one.update(Number(1.0))
+    other.load_state_dict(one.state_dict())
+    for ema in (one, other):
+        ema.update(Number(2.0))
+    assert float(one.module.value) == float(other.module.value)

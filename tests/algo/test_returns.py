@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.algo.returns import ReturnScale, gae
+from robo_rl.algo.returns import ReturnScale, gae, group_advantages
 
 LAM = 0.9
 
@@ -91,3 +91,75 @@ def test_return_scale_of_constant_rewards_is_one():
     scale = ReturnScale(2)
     scale.update(torch.zeros(5, 2), torch.ones(5, 2), torch.zeros(5, 2, dtype=torch.bool))
     assert scale.std == 1.0
+
+
+def groups(
+    returns: list[list[float]], lengths: list[list[int]] | None = None, **changes: torch.Tensor
+):
+    """One decision an episode that is worth its return, or a last decision of several."""
+    total = torch.tensor(returns, dtype=torch.float64)
+    length = torch.ones_like(total, dtype=torch.int64) if lengths is None else torch.tensor(lengths)
+    steps, envs = int(length.max()), total.numel()
+    last = torch.arange(steps)[:, None] == length.flatten() - 1
+    block = {
+        "rew": torch.where(last, total.flatten(), 0.0).double(),
+        "terminated": last,
+        "truncated": torch.zeros(steps, envs, dtype=torch.bool),
+        "valid": torch.arange(steps)[:, None] < length.flatten(),
+        "discount": torch.ones(steps, envs, dtype=torch.float64),
+        **changes,
+    }
+    return group_advantages(**block, group_size=total.shape[1])
+
+
+def test_advantages_within_a_group_by_hand():
+    """Returns 0, 1, 1, 0: mean ½, std ½; and 3, 5, 5, 7: mean 5, std √2."""
+    adv, alive = groups([[0, 1, 1, 0], [3, 5, 5, 7]])
+    half, root = 0.5 / (0.5 + 1e-6), 2 / (2**0.5 + 1e-6)
+    want = [-half, half, half, -half, -root, 0.0, 0.0, root]
+    assert adv[0].tolist() == pytest.approx(want, rel=1e-12)
+    assert bool(alive.all())
+
+
+def test_a_group_whose_episodes_are_worth_the_same_is_dead():
+    adv, alive = groups([[1, 1, 1], [0, 0, 3]])
+    assert alive[0].tolist() == [False] * 3 + [True] * 3
+    assert adv[0, :3].tolist() == [0.0] * 3
+
+
+def test_all_decisions_of_an_episode_up_to_its_end_share_its_advantage():
+    adv, alive = groups([[0, 1]], [[3, 2]])
+    one = 0.5 / (0.5 + 1e-6)
+    assert adv[:, 0].tolist() == pytest.approx([-one] * 3)
+    assert adv[:, 1].tolist() == pytest.approx([one, one, 0.0])
+    assert alive.tolist() == [[True, True], [True, True], [True, False]]
+
+
+def test_returns_of_episodes_are_discounted_by_what_was_executed():
+    """1 after two decisions of γ² = 0.81 each, against 0.9 at once: the sooner is worth more."""
+    discount = torch.full((3, 2), 0.81, dtype=torch.float64)
+    adv, _ = groups([[1.0, 0.9]], [[3, 1]], discount=discount)
+    assert float(adv[0, 0]) < 0.0 < float(adv[0, 1])
+    same, alive = groups([[1.0, 0.81**2]], [[3, 1]], discount=discount)
+    assert not bool(alive.any())
+    assert float(same.abs().max()) == 0.0
+
+
+def test_what_comes_after_an_episodes_end_is_another_episode():
+    rew = torch.tensor([[0.0, 1.0], [100.0, 0.0]]).double()
+    ended = torch.tensor([[True, True], [True, False]])
+    adv, alive = groups([[0, 1]], [[2, 2]], rew=rew, terminated=ended)
+    assert alive.tolist() == [[True, True], [False, False]]
+    assert float(adv[0, 0]) < 0.0 < float(adv[0, 1])
+
+
+@pytest.mark.parametrize("lost", ["world", "end"])
+def test_an_episode_that_was_lost_is_not_compared(lost):
+    """Of 0, 1 and the lost one's 100 the first two are a group of their own."""
+    valid, ended = (torch.ones(2, 3, dtype=torch.bool) for _ in range(2))
+    ended[0] = False
+    (valid if lost == "world" else ended)[1, 2] = False
+    adv, alive = groups([[0, 1, 100]], [[2, 2, 2]], valid=valid, terminated=ended)
+    one = 0.5 / (0.5 + 1e-6)
+    assert adv[0].tolist() == pytest.approx([-one, one, 0.0])
+    assert alive[:, 2].tolist() == [False, False]

@@ -1,0 +1,118 @@
+"""The actor's epochs: options that are off change nothing, averages follow, states come back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from small_blocks import ROWS, acted
+from small_policies import make_policy
+from torch import Tensor
+
+from robo_rl.algo.actor_fit import ActorConfig, ActorFit
+
+ADV = torch.linspace(-1.0, 1.0, ROWS).double()
+
+
+def actor(sampler: str = "flow_noise", **fields: Any) -> ActorFit:
+    cfg = ActorConfig.model_validate({"minibatch": 16, "lr": 1e-3, **fields})
+    return ActorFit(cfg, make_policy(sampler, 4), torch.Generator().manual_seed(0))
+
+
+def fit(made: ActorFit, updates: int = 1) -> list[dict[str, float]]:
+    return [made.fit(acted(made.policy), ADV) for _ in range(updates)]
+
+
+def weights(policy) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in policy.parameters() if p.requires_grad])
+
+
+def averaged(policy) -> Tensor:
+    """All weights, also those that take no gradient."""
+    return torch.cat([p.detach().flatten() for p in policy.parameters()])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"proximal_ema": 0.0, "ema_decay": 0.0, "entropy": 0.0},
+        {"clip_high": 0.2},
+        {"log_ratio_max": 50.0},
+        {"trust": "dual_clip"},
+        {"anchor": {"forward_kl": 0.0, "bc_own": 0.0}},
+        {"ema_decay": 0.9},
+    ],
+)
+def test_an_option_that_is_off_or_does_not_bind_leaves_every_weight_as_it_is(fields):
+    plain, other = actor(target_kl=1.0), actor(target_kl=1.0, **fields)
+    losses = [fit(each, 3) for each in (plain, other)]
+    assert losses[0] == losses[1]
+    assert torch.equal(weights(plain.policy), weights(other.policy))
+
+
+def test_a_proximal_policy_that_never_moves_is_the_acting_one():
+    """In the first update of all, with an average so slow that it stays where it began."""
+    plain, other = actor(target_kl=1.0), actor(target_kl=1.0, proximal_ema=0.5)
+    assert other.proximal is not None
+    other.proximal.update = lambda module: None
+    assert fit(plain)[0]["clipped"] == pytest.approx(fit(other)[0]["clipped"])
+    torch.testing.assert_close(weights(plain.policy), weights(other.policy), rtol=0, atol=1e-9)
+
+
+def test_a_proximal_policy_lies_between_the_past_and_the_present():
+    made = actor(target_kl=1.0, proximal_ema=0.8)
+    before = weights(make_policy("flow_noise", 4))
+    metrics = fit(made, 2)
+    assert made.proximal is not None
+    after, lagging = weights(made.policy), averaged(made.proximal.module)
+    behind, ahead = float((lagging - before).norm()), float((after - before).norm())
+    assert 0.1 * ahead < behind < 0.95 * ahead
+    assert metrics[1]["ratio_error"] < 1e-9  # the first ratio is still to the acting policy
+
+
+def test_what_is_judged_is_the_average_where_one_is_kept():
+    plain, made = actor(), actor(ema_decay=0.5)
+    assert plain.evaluated() is plain.policy
+    fit(made, 2)
+    judged = made.evaluated()
+    assert judged is not made.policy
+    start, end = weights(make_policy("flow_noise", 4)), weights(made.policy)
+    assert 0.0 < float((averaged(judged) - end).norm()) < float((start - end).norm())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"anchor": {"forward_kl": 0.3, "bc_base": 0.1}}],
+)
+def test_it_continues_from_its_state_to_the_bit(fields):
+    whole = actor(**fields)
+    fit(whole, 3)
+    first = actor(**fields)
+    fit(first, 2)
+    second = actor(**fields)
+    with torch.no_grad():
+        second.policy.net.out.bias += 1.0  # as a process that starts again would not know it
+    second.load_state_dict(first.state_dict())
+    second.generator.set_state(first.generator.get_state())
+    second.set_lr(first.lr)
+    fit(second)
+    assert torch.equal(weights(whole.policy), weights(second.policy))
+    assert torch.equal(averaged(whole.evaluated()), averaged(second.evaluated()))
+
+
+def test_an_anchor_to_the_base_holds_a_policy_back():
+    """The same advantages move it less far, from the base that it began as."""
+    moved = []
+    for coefficient in (0.0, 30.0):
+        made = actor(target_kl=10.0, epochs=10, anchor={"reverse_kl": coefficient})
+        start = weights(make_policy("flow_noise", 4))
+        fit(made, 3)
+        moved.append(float((weights(made.policy) - start).norm()))
+    assert moved[1] < 0.8 * moved[0]
+
+
+def test_two_policies_to_stay_near_are_one_too_many():
+    with pytest.raises(ValidationError, match="proximal_ema"):
+        ActorConfig.model_validate({"ratio_norm": "guard", "proximal_ema": 0.9})
