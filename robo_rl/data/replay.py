@@ -87,9 +87,9 @@ class Replay:
         Raises:
             DataError: The block is larger than the buffer, or of another layout.
         """
-        rows, open_end = block_of(rollout)
+        rows, begins, open_end = block_of(rollout)
         self._table.check(rows)
-        places = self._places(len(rows["next"]), self._joined(rows, len(open_end)))
+        places = self._places(len(rows["next"]), begins.cpu(), self._joined(rows, begins))
         rows["next"], open_end = places[rows["next"].cpu()], open_end.cpu()
         self._table.write(places, rows, self._limit)
         self._open_end = torch.where(open_end < 0, -1, places[open_end])
@@ -166,18 +166,19 @@ class Replay:
     def _limit(self) -> int:
         return self._demo_rows + self.cfg.capacity
 
-    def _joined(self, rows: Mapping[str, Tensor], num_envs: int) -> Tensor:
+    def _joined(self, rows: Mapping[str, Tensor], begins: Tensor) -> Tensor:
         """(B,) bool: envs that begin at the very observation at which their last block stopped."""
-        if len(self._open_end) != num_envs:
-            self._open_end = torch.full((num_envs,), -1)
-        joined = self._open_end >= 0
+        if len(self._open_end) != len(begins):
+            self._open_end = torch.full((len(begins),), -1)
+        joined = (self._open_end >= 0) & (begins.cpu() >= 0)
         for name, column in self._table.columns.items():
             if name.startswith(_OBS):
-                stopped, begins = column[self._open_end.clamp(min=0)], rows[name][:num_envs]
-                joined = joined & (stopped == begins.to(column.device)).flatten(1).all(dim=1).cpu()
+                stopped = column[self._open_end[joined]]
+                same = stopped == rows[name][begins[joined]].to(column.device)
+                joined[joined.clone()] = same.flatten(1).all(dim=1).cpu()
         return joined
 
-    def _places(self, rows: int, joined: Tensor) -> Tensor:
+    def _places(self, rows: int, begins: Tensor, joined: Tensor) -> Tensor:
         """Where a block goes: joined rows onto their open ends, the others further in the ring."""
         fresh, capacity = rows - int(joined.sum()), self.cfg.capacity
         needed = fresh + int((self._open_end >= 0).sum())
@@ -188,10 +189,9 @@ class Replay:
                 expected=f"at least {needed} rows, and many times that to learn from the past",
                 found=capacity,
             )
-        known = torch.cat([joined, torch.zeros(rows - len(joined), dtype=torch.bool)])
-        places = torch.empty(rows, dtype=torch.int64)
-        places[known] = self._open_end[joined]
-        places[~known] = self._demo_rows + (self._head + torch.arange(fresh)) % capacity
+        places = torch.full((rows,), -1)
+        places[begins[joined]] = self._open_end[joined]
+        places[places < 0] = self._demo_rows + (self._head + torch.arange(fresh)) % capacity
         self._head = (self._head + fresh) % capacity
         self._used = min(self._used + fresh, capacity)
         return places

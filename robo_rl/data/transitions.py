@@ -126,28 +126,23 @@ def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahea
 
 
 class Block(NamedTuple):
-    """A rollout as rows: first T·B decisions, then true successors of ends, then the open ends.
+    """A rollout as rows, each older than its successor.
 
     Args:
         rows: The columns; ``next`` counts from the first row of the block.
+        begins: (B,) the row of each env's first decision, −1 where it did not take place.
         open_end: (B,) the row in which each env stands behind the block, −1 where it has ended.
     """
 
     rows: dict[str, Tensor]
+    begins: Tensor
     open_end: Tensor
 
 
 def block_of(rollout: Rollout) -> Block:
-    """The rows of a rollout; a decision that did not take place is a row without ``decision``."""
-    final = rollout.valid[tuple(rollout.ended.T)]
-    goes_on = rollout.valid[-1] & ~(rollout.terminated | rollout.truncated)[-1]
-    following, open_end = _links(rollout.valid, rollout.ended[final], goes_on)
-    rows = {
-        f"obs.{name}": torch.cat(
-            [seen.flatten(0, 1), rollout.final_obs[name][final], rollout.last_obs[name][goes_on]]
-        )
-        for name, seen in rollout.obs.items()
-    }
+    """The rows of a rollout: decisions that took place, and observations that they led to."""
+    goes_on = ~(rollout.terminated | rollout.truncated)[-1]
+    following, open_end = _links(len(rollout.valid), rollout.ended, goes_on)
     columns = {
         "act": rollout.x[:, :, -1],
         "rew": rollout.rew,
@@ -156,27 +151,41 @@ def block_of(rollout: Rollout) -> Block:
         "num_exec": rollout.num_exec,
         "decision": rollout.valid,
     }
-    rows |= {name: _folded(column, len(following)) for name, column in columns.items()}
-    return Block({**rows, "next": following}, open_end)
+    rows = {name: _folded(column, len(following)) for name, column in columns.items()}
+    for name, seen in rollout.obs.items():
+        behind = [rollout.final_obs[name], rollout.last_obs[name][goes_on]]
+        rows[f"obs.{name}"] = torch.cat([seen.flatten(0, 1), *behind])
+    return _wanted({**rows, "next": following}, open_end)
 
 
-def _links(valid: Tensor, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row's successor, (N,), and ``open_end``.
+def _links(decisions: int, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tensor]:
+    """Successors (N,) of the T·B decisions, the observations at ends, the open ends; ``open_end``.
 
     Args:
-        valid: (T, B).
-        ends: (F, 2) indices (t, b) of the valid decisions in which an episode ended.
-        goes_on: (B,) whose last decision is valid and ended nothing.
+        decisions: T.
+        ends: (F, 2) indices (t, b) of the decisions in which an episode ended.
+        goes_on: (B,) envs whose last decision ended nothing.
     """
-    decisions, first_open = valid.numel(), valid.numel() + len(ends)
-    itself = torch.arange(first_open + int(goes_on.sum()), device=valid.device)
+    num_envs, acted = len(goes_on), decisions * len(goes_on)
+    itself = torch.arange(acted + len(ends) + int(goes_on.sum()), device=goes_on.device)
     open_end = torch.full_like(goes_on, -1, dtype=torch.int64)
-    open_end[goes_on] = itself[first_open:]
-    following = itself[:decisions].view_as(valid)
-    following = torch.where(valid, following + valid.shape[1], following)
-    following[tuple(ends.T)] = itself[decisions:first_open]
-    following[-1, goes_on] = open_end[goes_on]
-    return torch.cat([following.flatten(), itself[decisions:]]), open_end
+    open_end[goes_on] = itself[acted + len(ends) :]
+    following = (itself[:acted] + num_envs).view(decisions, num_envs)
+    following[-1] = open_end
+    following[tuple(ends.T)] = itself[acted : acted + len(ends)]
+    return torch.cat([following.flatten(), itself[acted:]]), open_end
+
+
+def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> Block:
+    """The block without rows that are neither decisions nor follow one."""
+    decision, following = rows["decision"], rows["next"]
+    kept = decision.clone()
+    kept[following[decision]] = True
+    number = torch.where(kept, kept.cumsum(0) - 1, -1)
+    rows["next"] = torch.where(decision, number[following], number)
+    begins = torch.where(decision, number, -1)[: len(open_end)]
+    open_end = torch.where(open_end < 0, -1, number[open_end])
+    return Block({name: column[kept] for name, column in rows.items()}, begins, open_end)
 
 
 def _folded(column: Tensor, rows: int) -> Tensor:

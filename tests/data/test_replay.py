@@ -40,7 +40,9 @@ def ahead(history: list[Record], steps: int) -> dict[int, tuple[float, float, bo
     return found
 
 
-def check(replay: Replay, expected: dict[int, tuple[float, float, bool, int]]) -> None:
+def check(
+    replay: Replay, expected: dict[int, tuple[float, float, bool, int]], *, demo: bool = False
+) -> None:
     batch = held(replay)
     seen = numbers(batch.obs).tolist()
     rew, discount, terminated, next_obs = zip(*(expected[number] for number in seen), strict=True)
@@ -49,7 +51,7 @@ def check(replay: Replay, expected: dict[int, tuple[float, float, bool, int]]) -
     assert batch.terminated.tolist() == list(terminated)
     assert numbers(batch.next_obs).tolist() == list(next_obs)
     assert torch.equal(batch.act, chunk(torch.tensor(seen)))
-    assert not batch.demo.any()
+    assert batch.demo.eq(demo).all()
 
 
 def test_a_rollout_by_hand():
@@ -147,6 +149,27 @@ def test_a_block_that_cannot_fit_is_refused_and_changes_nothing():
     }
 
 
+def test_envs_that_wait_for_others_take_no_room():
+    """In blocks of whole episodes an env whose own is over is not valid until the block's end."""
+    world, replay = World(B, seed=0), make(n_step=3)
+    for _ in range(3):
+        rollout = world.rollout(6, ends=0.0, lost=0.0)
+        for column in (rollout.valid, rollout.rew, rollout.num_exec):
+            column[2:, 1:] = 0
+        rollout.terminated[1, 1:] = True
+        new = {
+            name: torch.cat([v, observation(world.obs[1:])[name]])
+            for name, v in rollout.final_obs.items()
+        }
+        rollout.final_obs = new
+        rollout.ended = torch.tensor([[1, env] for env in range(1, B)])
+        replay.add(rollout)
+        world.restart()
+    rows = 3 * (7 + 4 * 3)  # six decisions and an open end; two decisions and their end
+    assert len(replay.state_dict()["columns"]["next"]) == rows
+    assert len(replay) == 3 * (6 + 4 * 2)
+
+
 def test_the_capacity_holds_a_block_and_where_the_envs_stood():
     """A block has 4·5 rows and 5 open ends; of the former, 5 are the open ends of the last one."""
     world, replay = World(B, seed=1), make(capacity=25, n_step=2)
@@ -160,11 +183,11 @@ def test_rows_of_another_layout_are_refused():
     replay.add(world.rollout(2))
     rollout = world.rollout(2)
     rollout.x = rollout.x.double()
-    before = len(replay)
+    before = len(replay.state_dict()["columns"]["next"])
     with pytest.raises(DataError, match=r"'act'.*expected \(N, 2, 1\) float32.*float64"):
         replay.add(rollout)
-    replay.add(world.rollout(2))
-    assert len(replay) > before
+    assert len(replay.state_dict()["columns"]["next"]) == before
+    assert replay.state_dict()["head"] == before
 
 
 def test_images_stay_bytes_and_the_buffer_grows_with_what_is_in_it():
@@ -221,6 +244,16 @@ def test_demonstrations_stay_and_are_a_fixed_share(generator):
         numbers(batch.obs)[batch.demo].tolist(), numbers(batch.next_obs)[batch.demo], strict=True
     ):
         assert expected[number][3] == next_obs
+
+
+def test_several_sets_of_demonstrations_keep_their_own_successors():
+    worlds = [World(B, seed=seed) for seed in (8, 9)]
+    worlds[1].issued = 5000
+    worlds[1].restart()
+    replay = make(n_step=3)
+    for world in worlds:
+        replay.add_demonstrations(demonstrations(world))
+    check(replay, ahead(worlds[0].history, 3) | ahead(worlds[1].history, 3), demo=True)
 
 
 def test_without_demonstrations_all_is_experience(generator):
