@@ -17,14 +17,11 @@ It costs a second pass over the block. The critic is not shown z; it averages ov
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from robo_rl.policy.chain import Past, beta_of
-from robo_rl.policy.schedule import Schedule, Scheduled, number
+from robo_rl.policy.schedule import Scheduled, Share, ShareBelowOne, number
 
 
 class Correlation(Scheduled):
@@ -34,8 +31,8 @@ class Correlation(Scheduled):
     is that of every step's noise.
     """
 
-    start: Annotated[float, Field(ge=0.0, le=1.0)] | Schedule = 0.0
-    noise: Annotated[float, Field(ge=0.0, lt=1.0)] | Schedule = 0.0
+    start: Share = 0.0
+    noise: ShareBelowOne = 0.0
 
     @property
     def used(self) -> bool:

@@ -19,8 +19,8 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import NonNegative, StdBounds, held, limits
-from robo_rl.policy.schedule import Schedule, number
+from robo_rl.policy.noise import StdBounds, held, limits
+from robo_rl.policy.schedule import NonNegative, Share, number
 from robo_rl.registry import Component, component, default
 
 
@@ -51,8 +51,8 @@ class Ddim:
         All bounds are in normalised action units.
         """
 
-        eta: Annotated[float, Field(ge=0.0, le=1.0)] | Schedule = 1.0
-        std_min: NonNegative | Schedule = 0.1
+        eta: Share = 1.0
+        std_min: NonNegative = 0.1
         clip: float = Field(default=1.0, gt=0.0)
         train_steps: int = Field(default=100, ge=1)
 
@@ -110,7 +110,7 @@ class Ddpm(Ddim):
     class Config(StdBounds):
         """Bounds of the step's std and of the predicted action, in normalised action units."""
 
-        std_min: NonNegative | Schedule = 0.1
+        std_min: NonNegative = 0.1
         clip: float = Field(default=1.0, gt=0.0)
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -19,8 +19,8 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import LearntStd, Positive, StdBounds, held, learnt_std
-from robo_rl.policy.schedule import Schedule, number
+from robo_rl.policy.noise import LearntStd, StdBounds, held, learnt_std
+from robo_rl.policy.schedule import Positive, PositiveShare, number
 from robo_rl.registry import Component, component, default
 
 MIN_GAP = 0.1
@@ -69,7 +69,7 @@ class FlowSde(FlowOde):
     class Config(StdBounds):
         """The noise level a."""
 
-        level: Positive | Schedule = 0.5
+        level: Positive = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
@@ -102,7 +102,7 @@ class FlowCps(FlowOde):
     class Config(StdBounds):
         """The share η of the noise that is drawn anew, in (0, 1]."""
 
-        level: Annotated[float, Field(gt=0.0, le=1.0)] | Schedule = 0.5
+        level: PositiveShare = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
@@ -142,8 +142,8 @@ class FlowNoise(FlowOde):
         ``rho`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
         """
 
-        std_min: Positive | Schedule = 0.05
-        std_max: Positive | Schedule = 0.15
+        std_min: Positive = 0.05
+        std_max: Positive = 0.15
         rho: float = Field(default=0.0, ge=0.0, le=1.0)
 
     learns_noise = True

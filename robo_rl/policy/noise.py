@@ -8,23 +8,20 @@ it at 0.1 (2409.00588, section 4.2). A step that is deterministic stays so.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Self
+from typing import Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
-from robo_rl.policy.schedule import Schedule, Scheduled, number
-
-NonNegative = Annotated[float, Field(ge=0.0)]
-Positive = Annotated[float, Field(gt=0.0)]
+from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, number
 
 
 class StdBounds(Scheduled):
     """Bounds of a random step's std, in normalised action units; None is unbounded."""
 
-    std_min: NonNegative | Schedule = 0.0
-    std_max: Positive | Schedule | None = None
+    std_min: NonNegative = 0.0
+    std_max: Positive | None = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -37,8 +34,8 @@ class StdBounds(Scheduled):
 class LearntStd(StdBounds):
     """Bounds of a learnt std, in normalised action units; it starts at their geometric middle."""
 
-    std_min: Positive | Schedule = 0.01
-    std_max: Positive | Schedule = 0.3
+    std_min: Positive = 0.01
+    std_max: Positive = 0.3
 
 
 def limits(bounds: StdBounds) -> tuple[float, float]:

@@ -1,16 +1,16 @@
 """Numbers of a config that change over training.
 
-A field of type ``float | Schedule`` takes ``0.1`` or ``{start: 0.24, end: 0.2, hold: 0.35}``. What
-is built from a config sees the number for one moment of training: ``at_progress`` puts it in, so
-that samplers need not know of time.
+A field of a type such as ``Positive`` takes ``0.1`` or ``{start: 0.24, end: 0.2, hold: 0.35}``.
+What is built from a config sees the number for one moment of training: ``at_progress`` puts it
+in, so that samplers need not know of time.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from robo_rl.config import ConfigModel
 
@@ -35,6 +35,25 @@ class Schedule(ConfigModel):
         if self.shape == "cosine":
             share = 0.5 * (1.0 - math.cos(math.pi * share))
         return self.start + (self.end - self.start) * share
+
+
+def _kind(value: Any) -> str:
+    return "schedule" if isinstance(value, dict | Schedule) else "number"
+
+
+_Schedule = Annotated[Schedule, Tag("schedule")]
+_BY_KIND = Discriminator(_kind)
+
+# Numbers within limits, or schedules whose values are.
+NonNegative = Annotated[Annotated[float, Field(ge=0.0), Tag("number")] | _Schedule, _BY_KIND]
+Positive = Annotated[Annotated[float, Field(gt=0.0), Tag("number")] | _Schedule, _BY_KIND]
+Share = Annotated[Annotated[float, Field(ge=0.0, le=1.0), Tag("number")] | _Schedule, _BY_KIND]
+PositiveShare = Annotated[
+    Annotated[float, Field(gt=0.0, le=1.0), Tag("number")] | _Schedule, _BY_KIND
+]
+ShareBelowOne = Annotated[
+    Annotated[float, Field(ge=0.0, lt=1.0), Tag("number")] | _Schedule, _BY_KIND
+]
 
 
 class Scheduled(ConfigModel):
