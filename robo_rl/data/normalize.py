@@ -30,6 +30,17 @@ FEATURE_LIMIT = 3.0
 _CONSTANT = 1e-6
 
 
+def compressed(x: Tensor) -> Tensor:
+    """x within ±L, L = ``FEATURE_LIMIT``, and ±(L + ln(1 + |x| − L)) beyond; smooth and one to one.
+
+    An element that hardly varies in the demonstrations, an object's tilt or its place in a single
+    one, would else dwarf all others, and every gradient, once it does vary; cut off at L, it could
+    not be seen at all.
+    """
+    beyond = (x.abs() - FEATURE_LIMIT).clamp(min=0.0).log1p()
+    return x.clamp(-FEATURE_LIMIT, FEATURE_LIMIT) + x.sign() * beyond
+
+
 class Normalizer(nn.Module):
     """Affine maps by key (``obs.<name>``, ``act``) as buffers; plain arithmetic, fit for ONNX.
 
@@ -134,11 +145,10 @@ class Normalizer(nn.Module):
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
         """Observations name → (B, To, …) in network units side by side: (B, O).
 
-        They are held to ±``FEATURE_LIMIT``: an element that hardly varies in the demonstrations,
-        an object's tilt say, would else dwarf all others, and every gradient, once it does vary.
+        See ``compressed``.
         """
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
-        return torch.cat(parts, dim=-1).clamp(-FEATURE_LIMIT, FEATURE_LIMIT)
+        return compressed(torch.cat(parts, dim=-1))
 
     def _affine(self, key: str) -> Affine:
         if key not in self._modes:
