@@ -31,7 +31,9 @@ _CONSTANT = 1e-6
 
 
 def compressed(x: Tensor) -> Tensor:
-    """x within ±L, L = ``FEATURE_LIMIT``, and ±(L + ln(1 + |x| − L)) beyond; smooth and one to one.
+    """Keep x within ±L, L = ``FEATURE_LIMIT``; beyond it is ±(L + ln(1 + |x| − L)).
+
+    Smooth and one to one, so that nothing is lost.
 
     An element that hardly varies in the demonstrations, an object's tilt or its place in a single
     one, would else dwarf all others, and every gradient, once it does vary; cut off at L, it could
