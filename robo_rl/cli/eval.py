@@ -1,4 +1,4 @@
-"""``robo-rl eval``: success of a stage's policy or of an export bundle, with its interval."""
+"""``robo-rl eval``: what a stage's policy or an export bundle is worth, with its interval."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def run(
     """Evaluate under the protocol of the run that it comes from."""
     from robo_rl.train.revisit import evaluate_path
 
-    numbers = evaluate_path(path, episodes=episodes, seed=seed).numbers()
-    typer.echo(f"success {rate(numbers)}, protocol {numbers['protocol']}")
+    result = evaluate_path(path, episodes=episodes, seed=seed)
+    numbers = result.named()[result.measure]
+    typer.echo(f"{result.measure} {rate(numbers)}, protocol {numbers['protocol']}")
     write_json(json_file, numbers)

@@ -38,7 +38,7 @@ def execute(
 
     result = run_experiment(experiment, overrides or [], out, until=until)
     typer.echo(
-        table([_row(stage) for stage in result["stages"]], ("stage", "gate", "success", "s"))
+        table([_row(stage) for stage in result["stages"]], ("stage", "gate", "measured", "s"))
     )
     typer.echo(f"in {result['directory']}")
     write_json(json_file, result)
@@ -62,17 +62,19 @@ def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
 
 
 def rate(measured: Mapping[str, Any] | None) -> str:
-    """A share with its 95 % interval and its sample size."""
+    """A share, or a mean return, with its 95 % interval and its sample size."""
     if not measured:
         return "–"
-    low, high = 100 * measured["low"], 100 * measured["high"]
-    return f"{100 * measured['value']:.1f} % [{low:.1f}, {high:.1f}] of {measured['n']}"
+    value, low, high = (measured[key] for key in ("value", "low", "high"))
+    if measured.get("unit", "1") == "1":
+        return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of {measured['n']}"
+    return f"{value:.4g} [{low:.4g}, {high:.4g}] of {measured['n']}"
 
 
 def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return (
         stage["stage"],
         stage["status"],
-        rate(stage["numbers"].get("success")),
+        rate(stage["numbers"].get("success") or stage["numbers"].get("return")),
         f"{stage['seconds']:.0f}",
     )

@@ -16,8 +16,11 @@ from robo_rl.export.parity import MIN_ROWS, as_act, policy_latency
 from robo_rl.export.session import Session
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import make_generator
+from robo_rl.train.evaluate import EvalResult, Measure
 from robo_rl.train.policies import load_policy
 from robo_rl.train.stage import Context, Gate, Report
+
+_COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
 
 class Export:
@@ -50,7 +53,7 @@ class Export:
 
         def closed_loop(session: Session) -> tuple[int, int]:
             graph = context.evaluate(as_act(session), "bundle")
-            return int(graph.success.sum()), len(graph.success)
+            return int(good_episodes(graph, result).sum()), len(graph.success)
 
         bundle = build_bundle(
             policy,
@@ -59,11 +62,11 @@ class Export:
             evidence=self._evidence(context, store, obs),
             obs=obs,
             closed_loop=closed_loop,
-            policy_score=(int(result.success.sum()), len(result.success)),
+            policy_score=(int(good_episodes(result, result).sum()), len(result.success)),
             generator=make_generator("parity", context.seed),
             latency_calls=self.cfg.latency_calls,
         )
-        return _report(bundle.manifest)
+        return _report(bundle.manifest, _COUNTED[result.measure])
 
     def _evidence(self, context: Context, store: ZarrStore, obs: dict[str, Tensor]) -> Evidence:
         gates = [
@@ -99,7 +102,21 @@ def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor
     return data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
 
 
-def _report(manifest: Manifest) -> Report:
+def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:
+    """(N,) bool, the episodes that closed-loop parity counts.
+
+    Args:
+        result: Of the graph, or of the policy itself.
+        policy: Of the policy. Where returns are judged, an episode is good if its return reaches
+            the policy's median, but for 1 %.
+    """
+    if result.measure == "success":
+        return result.success
+    median = policy.returns.median()
+    return result.returns >= median - 0.01 * median.abs()
+
+
+def _report(manifest: Manifest, counted: str) -> Report:
     latency = {
         f"{name}_{level}": getattr(times, f"{level}_us")
         for name, times in manifest.latency.items()
@@ -111,8 +128,8 @@ def _report(manifest: Manifest) -> Report:
         numbers={
             "max_abs_difference": manifest.numeric.max_abs,
             "compared_rows": manifest.numeric.rows,
-            "closed_loop_success": {"value": loop.success, "n": loop.episodes, "unit": "1"},
-            "torch_success": {
+            f"closed_loop_{counted}": {"value": loop.success, "n": loop.episodes, "unit": "1"},
+            f"torch_{counted}": {
                 "value": loop.policy_success,
                 "low": loop.low,
                 "high": loop.high,

@@ -65,7 +65,7 @@ class CloneBehaviour:
             "bc",
             numbers={**result.named(), "loss": loss, "gradient_steps": self.cfg.steps},
             artifacts={"policy": path.name, "bc_policy": path.name},
-            gate=_gate(context, result, untrained),
+            gate=learnt(context, result, untrained),
             files=record_video(context, best, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
@@ -93,7 +93,7 @@ class CloneBehaviour:
         return mean
 
 
-def _gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
+def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
     """Learnt is what succeeds at all, or has a higher return than what it was before."""
     if result.measure == "success":
         detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"

@@ -151,6 +151,40 @@ def test_an_expert_that_loses_every_world_at_once_is_refused(tmp_path: Path):
         collect(tmp_path, lost=dict.fromkeys(range(NUM_ENVS), 0))
 
 
+def test_an_env_may_bring_the_expert_itself(tmp_path: Path):
+    class Own(Line):
+        def __init__(self, num_envs: int, lost: dict[int, int]) -> None:
+            super().__init__(num_envs, lost)
+            del self.task
+
+    experiment = SimpleNamespace(seed=0, make_env=lambda num_envs: Own(num_envs, {}), world=dict)
+    stage = Collect(Collect.Config(episodes=10, num_envs=NUM_ENVS))
+    stage.run(Context(cast(Any, experiment), tmp_path / "own", []))
+    own, of_task = ZarrStore.open(tmp_path / "own" / "data.zarr"), collect(tmp_path / "task")
+    assert places(own) == places(of_task)
+    for key, rows in of_task.read().items():
+        np.testing.assert_array_equal(own.read()[key], rows)
+
+
+def test_meta_worlds_scripted_policies_demonstrate(tmp_path: Path):
+    pytest.importorskip("metaworld", reason="Meta-World is not installed")
+    from robo_rl.env.metaworld import MetaWorld
+
+    cfg = MetaWorld.Config(task="reach-v3", workers=1)
+    experiment = SimpleNamespace(seed=0, make_env=lambda n: MetaWorld(cfg, n), world=dict)
+    stage = Collect(Collect.Config(episodes=4, num_envs=2, noise=0.3))
+    report = stage.run(Context(cast(Any, experiment), tmp_path, []))
+    assert report.status == "passed"
+    store = ZarrStore.open(tmp_path / "data.zarr")
+    assert [record.success for record in store.episodes] == [True] * 4
+    rows = store.read()
+    ends = np.cumsum([record.length for record in store.episodes]) - 1
+    assert rows["terminated"].nonzero()[0].tolist() == ends.tolist()
+    assert rows["rew"].nonzero()[0].tolist() == ends.tolist()
+    assert np.abs(rows["act"]).max() == 1.0
+    np.testing.assert_array_equal(rows["obs.state"][1, 18:36], rows["obs.state"][0, :18])
+
+
 @pytest.mark.parametrize("missing", ["view", "expert"])
 def test_an_env_that_cannot_demonstrate_is_refused(tmp_path: Path, missing: str):
     env = Line(NUM_ENVS, {})

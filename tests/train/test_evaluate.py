@@ -9,7 +9,15 @@ from torch import Tensor
 from robo_rl.env.base import Step
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.stats import wilson
-from robo_rl.train.evaluate import EvalProtocol, EvalResult, evaluate, protocol_digest
+from robo_rl.train.evaluate import (
+    EvalProtocol,
+    EvalResult,
+    Measure,
+    compare,
+    describe,
+    evaluate,
+    protocol_digest,
+)
 
 PROTOCOL = EvalProtocol(episodes=25, seed=3, num_envs=10)
 LIMIT = 7
@@ -158,3 +166,38 @@ def test_the_hash_changes_with_all_that_fixes_the_evaluation():
     ]
     assert len(set(digests)) == len(digests)
     assert protocol_digest(EvalProtocol(episodes=25, seed=3, num_envs=10), env, 8) == digests[0]
+
+
+def measured(returns: list[float], measure: Measure, success: Tensor | None = None) -> EvalResult:
+    values = torch.tensor(returns)
+    won = torch.zeros(len(values), dtype=torch.bool) if success is None else success
+    return EvalResult(won, values, torch.ones(len(values), dtype=torch.int64), "hash", measure)
+
+
+def test_what_is_judged_is_in_the_result_and_not_in_the_hash():
+    by_return = PROTOCOL.model_copy(update={"measure": "return"})
+    result, _, _ = run(1.0, by_return)
+    assert result.measure == "return"
+    assert list(result.named()) == ["return"]
+    assert list(run(1.0)[0].named("{}_before")) == ["success_before", "return_before"]
+    assert protocol_digest(by_return, {}, 8) == protocol_digest(PROTOCOL, {}, 8)
+
+
+def test_successes_are_compared_where_they_are_judged():
+    won = torch.ones(40, dtype=torch.bool)
+    good, bad = measured([0.0] * 40, "success", won), measured([9.0] * 40, "success", ~won)
+    assert compare(good, bad, 0.03).noninferior
+    assert compare(bad, good, 0.03).verdict == "inferior"
+    assert "mean return" not in describe(compare(bad, good, 0.03), "success")
+
+
+def test_returns_are_compared_as_shares_of_the_reference():
+    ref = [80.0, 100.0, 120.0, 90.0, 110.0] * 8  # 100 in the mean
+    lower = measured([value - 5.0 for value in ref], "return")
+    test = compare(lower, measured(ref, "return"), 0.1)
+    assert test.difference == pytest.approx(-0.05)
+    assert test.noninferior
+    assert compare(lower, measured(ref, "return"), 0.04).verdict == "inferior"
+    said = describe(test, "return")
+    assert said.startswith("difference -5.0% [-5.")
+    assert said.endswith("] of the mean return, margin −10.0%")

@@ -39,6 +39,12 @@ def _latency(manifest: Manifest) -> Html:
     return _section("Latency", note, el("table", head, *rows))
 
 
+def _counted(manifest: Manifest) -> str:
+    protocol = manifest.config.get("eval")
+    by_return = isinstance(protocol, dict) and protocol.get("measure") == "return"
+    return "the policy's median return" if by_return else "success"
+
+
 def _parity(manifest: Manifest) -> Html:
     numeric, loop, graph = manifest.numeric, manifest.closed_loop, manifest.latency.get("onnx")
     found = [
@@ -49,7 +55,7 @@ def _parity(manifest: Manifest) -> Html:
             numeric.passed,
         ),
         (
-            f"closed loop: success in {loop.episodes} episodes",
+            f"closed loop: {_counted(manifest)} in {loop.episodes} episodes",
             f"{loop.success:.1%}",
             f"{loop.low:.1%} – {loop.high:.1%}",
             loop.passed,
