@@ -46,11 +46,13 @@ class Tally(NamedTuple):
 
     def plus(self, other: Tally) -> Tally:
         """Both together."""
-        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
+        return Tally(
+            self.episodes + other.episodes, self.total + other.total, self.spread + other.spread
+        )
 
     def minus(self, other: Tally) -> Tally:
         """Without a part of it."""
-        return Tally(*(a - b for a, b in zip(self, other, strict=True)))
+        return self.plus(Tally(-other.episodes, -other.total, -other.spread))
 
     @property
     def mean(self) -> float:

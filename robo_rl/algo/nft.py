@@ -1,0 +1,179 @@
+"""DiffusionNFT: reinforcement learning on the forward process, for any sampler.
+
+Shapes: N decisions. Actions that turned out well and actions that did not are noised anew and
+drawn apart (see ``forward``): no chain is scored, so the policy may explore by the ODE from random
+noise alone, or by whatever sampler it has. Source: Zheng et al. 2025, arXiv 2509.16117;
+π-StepNFT (2603.02083) for robots.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit, ValueCreditConfig
+from robo_rl.algo.descent import Descent, batches, minibatches
+from robo_rl.algo.forward import Decisions, optimality
+from robo_rl.algo.lag import Lag, follow
+from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
+from robo_rl.algo.rate import AdaptiveRate
+from robo_rl.algo.return_credit import ReturnCredit
+from robo_rl.data.rollout import Rollout
+from robo_rl.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.matching import MatchingPolicy
+
+
+class Nft:
+    """A learner beside the policy that acts, which follows it with a lag.
+
+    The policy that is handed in acts, and is what is kept and judged: its network is v_old, the
+    one that the data come from. The learner begins an update where it ended the last one.
+
+    Args:
+        cfg: See Config.
+        policy: Changed in place, a flow or diffusion policy.
+        num_envs: B, for the running return scale.
+        generator: Draws minibatches, noise and times.
+
+    Raises:
+        ConfigError: The policy is not cloned by undoing noise.
+    """
+
+    class Config(NftObjectiveConfig, ValueCreditConfig):
+        """Hyper-parameters; see ``NftObjectiveConfig`` and ``ValueCreditConfig``.
+
+        ``credit``: advantages under a critic, or plain returns; with ``group_size`` > 1 episodes
+        from one start are compared instead. ``target_shift`` is the root mean square by which an
+        update may move predicted actions, in normalised units: above twice of it the update
+        stops, and the rate is steered towards it; 0 leaves both alone. ``warmup_updates`` train
+        the critic alone.
+        """
+
+        credit: Literal["gae", "returns"] = "gae"
+        group_size: int = Field(default=1, ge=1)
+        lr: float = Field(default=1e-4, gt=0.0)
+        lr_min: float = Field(default=1e-6, gt=0.0)
+        lr_max: float = Field(default=1e-3, gt=0.0)
+        weight_decay: float = Field(default=0.0, ge=0.0)
+        epochs: int = Field(default=4, ge=1)
+        target_shift: float = Field(default=0.02, ge=0.0)
+        lag: Lag = Lag()
+        warmup_updates: int = Field(default=2, ge=0)
+
+    one_step = False
+
+    def __init__(
+        self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
+    ) -> None:
+        self.cfg, self.policy, self.generator = cfg, _matching(policy), generator
+        self.group_size = cfg.group_size
+        self.credit = self._creditor(num_envs)
+        self.learner = copy.deepcopy(self.policy)
+        self.learner.base_net = self.learner.base_noise_head = None
+        if cfg.base and policy.base_net is None:
+            policy.anchor()
+        self.base = self.policy.base() if cfg.base else None
+        net = self.learner.net
+        self.descent = Descent(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.rate = AdaptiveRate(self.descent, cfg.lr_min, cfg.lr_max)
+        self.objective = NftObjective(cfg, self.policy, self.learner, generator)
+        self.updates = 0
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from one block; returns metrics."""
+        rollout, adv, metrics = self.credit.assign(rollout)
+        if self._warm and len(adv):
+            metrics |= self._fit(Decisions.of(rollout, optimality(adv, self.cfg.adv_clip)))
+            metrics["adv_clipped"] = float((adv.abs() > self.cfg.adv_clip).float().mean())
+            follow(self.policy.net, self.learner.net, self.cfg.lag.decay(self.updates))
+        self.updates += 1
+        skipped = metrics.get("skipped_steps", 0.0) + self.descent.skipped
+        return metrics | {"lr": self.descent.lr, "skipped_steps": float(skipped)}
+
+    def evaluated(self) -> DenoisingPolicy:
+        """The policy that is to be judged and kept: the one that acts."""
+        return self.policy
+
+    def actor_state(self) -> dict[str, Any]:
+        """The acting policy, the learner, and its optimiser."""
+        return {
+            "policy": self.policy.state_dict(),
+            "learner": self.learner.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+        }
+
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Return to an earlier ``actor_state``, from now on at half of the present rate."""
+        lr = self.descent.lr
+        self._load_actor(state)
+        self.rate.halve(lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, as nested dicts of tensors and numbers."""
+        rest = {"updates": self.updates, "ceiling": self.rate.ceiling}
+        return self.actor_state() | self.credit.state_dict() | rest
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self._load_actor(state)
+        self.credit.load_state_dict(state)
+        self.updates, self.rate.ceiling = state["updates"], state["ceiling"]
+
+    def _load_actor(self, state: dict[str, Any]) -> None:
+        self.policy.load_state_dict(state["policy"])
+        self.learner.load_state_dict(state["learner"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.base = self.policy.base() if self.cfg.base else None
+
+    def _creditor(self, num_envs: int) -> Creditor:
+        if self.cfg.group_size > 1:
+            return GroupCredit(self.cfg.group_size)
+        if self.cfg.credit == "returns":
+            return ReturnCredit()
+        return ValueCredit(self.cfg, self.policy, num_envs, self.generator)
+
+    @property
+    def _warm(self) -> bool:
+        has_critic = isinstance(self.credit, ValueCredit)
+        return not has_critic or self.updates >= self.cfg.warmup_updates
+
+    def _fit(self, data: Decisions) -> dict[str, float]:
+        """Epochs over the decisions, until a minibatch has moved more than twice its target."""
+        stats: list[Losses] = []
+        limit = 2.0 * self.cfg.target_shift or math.inf
+        for pick in self._passes(len(data.act)):
+            stats.append(self.objective.loss(data.at(pick), self.base))
+            if math.sqrt(stats[-1].moved) > limit:
+                break
+            self.descent.step(stats[-1].total)
+        last = stats[-batches(len(data.act), self.cfg.minibatch) :]
+        shift = math.sqrt(sum(float(s.moved) for s in last) / len(last))
+        if self.cfg.target_shift:
+            self.rate.follow(shift, self.cfg.target_shift)
+        return {
+            "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
+            "shift": shift,
+            "base_gap": sum(float(s.base_gap) for s in last) / len(last),
+        }
+
+    def _passes(self, rows: int) -> Iterator[Tensor]:
+        for _ in range(self.cfg.epochs):
+            yield from minibatches(rows, self.cfg.minibatch, self.generator)
+
+
+def _matching(policy: DenoisingPolicy) -> MatchingPolicy:
+    if not isinstance(policy, MatchingPolicy):
+        raise ConfigError(
+            "algorithm 'nft' needs a policy that is cloned by undoing noise",
+            expected="flow or diffusion",
+            found=policy.family,
+            hint="its likelihood is exact: use algorithm 'ppo'",
+        )
+    return policy

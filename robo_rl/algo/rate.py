@@ -1,0 +1,37 @@
+"""A learning rate that keeps the size of an update near its target, under a ceiling that falls."""
+
+from __future__ import annotations
+
+from robo_rl.algo.descent import Descent
+
+STEP = 1.5
+
+
+class AdaptiveRate:
+    """Sets the rate of a ``Descent`` within bounds.
+
+    Args:
+        descent: Whose rate it is.
+        low: Lowest rate.
+        high: Highest rate, until ``halve`` lowers it.
+    """
+
+    def __init__(self, descent: Descent, low: float, high: float) -> None:
+        self.descent, self.low, self.ceiling = descent, low, high
+
+    def set(self, lr: float) -> None:
+        """Set the rate, within its bounds."""
+        self.descent.set_lr(max(min(lr, self.ceiling), self.low))
+
+    def follow(self, found: float, target: float) -> None:
+        """Divide the rate by 1.5 above twice the target, multiply it by 1.5 below half of it.
+
+        Source: rsl_rl's rule for the KL of an update.
+        """
+        factor = 1.0 / STEP if found > 2.0 * target else STEP if found < 0.5 * target else 1.0
+        self.set(self.descent.lr * factor)
+
+    def halve(self, lr: float) -> None:
+        """After a rate that led astray: from now on at most half of it."""
+        self.ceiling = max(0.5 * lr, self.low)
+        self.set(self.ceiling)

@@ -1,0 +1,39 @@
+"""The adaptive rate follows its measure, and never climbs above a ceiling that was lowered."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from robo_rl.algo.descent import Descent
+from robo_rl.algo.rate import AdaptiveRate
+
+
+def rate(lr: float) -> AdaptiveRate:
+    descent = Descent([torch.nn.Parameter(torch.zeros(1))], lr, grad_clip=1.0)
+    return AdaptiveRate(descent, low=1e-5, high=1e-3)
+
+
+@pytest.mark.parametrize(("found", "lr"), [(0.21, 1e-4 / 1.5), (0.19, 1e-4), (0.04, 1.5e-4)])
+def test_it_moves_towards_the_target_once_it_is_missed_by_a_factor_of_two(found, lr):
+    moving = rate(1e-4)
+    moving.follow(found, target=0.1)
+    assert moving.descent.lr == pytest.approx(lr)
+
+
+def test_it_stays_within_its_bounds():
+    moving = rate(1e-4)
+    for found, bound in ((1.0, 1e-5), (0.0, 1e-3)):
+        for _ in range(20):
+            moving.follow(found, target=0.1)
+        assert moving.descent.lr == pytest.approx(bound)
+
+
+def test_once_halved_it_never_climbs_back():
+    moving = rate(4e-4)
+    moving.halve(4e-4)
+    for _ in range(5):
+        moving.follow(0.0, target=0.1)
+    assert moving.descent.lr == pytest.approx(2e-4)
+    moving.halve(2e-4)
+    assert moving.descent.lr == moving.ceiling == pytest.approx(1e-4)
