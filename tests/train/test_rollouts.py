@@ -1,0 +1,114 @@
+"""Collecting on a real task: noise that goes on within episodes, and resuming to the bit."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.rollout import Rollout
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import component
+from robo_rl.seeding import make_generator
+from robo_rl.train.rollouts import Collector
+
+NUM_ENVS = 16
+OFFSET = {"name": "flow_noise", "std_min": 0.1, "std_max": 0.1, "rho": 1.0}
+
+
+def make_env() -> ChunkEnv:
+    task = component("tasks").make({"name": "reach", "robot": "panda", "episode_s": 1.0}).build()
+    env = component("envs").make("sim").build(task, NUM_ENVS)
+    return ChunkEnv(env, obs_horizon=1, exec_horizon=4, gamma=0.99)
+
+
+def make_policy(env: ChunkEnv, **fields: Any) -> DenoisingPolicy:
+    """Small chunks around zero, to which only exploration adds."""
+    torch.manual_seed(0)
+    settings = {
+        "name": "flow",
+        "num_steps": 2,
+        "horizon": 4,
+        "exec_horizon": 4,
+        "net": {"name": "mlp", "width": 8, "depth": 1},
+        "sampler": OFFSET,
+        **fields,
+    }
+    normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
+    policy = component("policies").make(settings).build(env.obs_spec, env.act_spec, normalizer)
+    with torch.no_grad():
+        for parameter in policy.net.parameters():
+            parameter *= 0.0
+    return policy
+
+
+@cache
+def explored(noise: float) -> tuple[Rollout, dict[str, float]]:
+    env = make_env()
+    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector.start(0)
+    # x[0] is drawn alike; the two steps leave nothing of it (predicted actions are zero)
+    policy = make_policy(env, correlation={"noise": noise})
+    collected = collector.collect(policy, 20)
+    env.close()
+    return collected
+
+
+def test_jerk_falls_as_exploration_goes_on_and_its_size_is_kept():
+    """All jerk is at borders here: steps of variance 2σ²·(1 − β), hence in proportion √(1 − β)."""
+    jerks = [explored(noise)[1]["jerk"] for noise in (0.0, 0.5, 0.9)]
+    shares = [jerk / jerks[0] for jerk in jerks[1:]]
+    assert shares == pytest.approx([0.5**0.5, 0.1**0.5], rel=0.06)
+    # Step 0 ends half-way to the action, ½·x[0] + noise; from there step 1 leads to it, 0 + noise.
+    spread = [float(explored(noise)[0].x[:, :, -1].std()) for noise in (0.0, 0.9)]
+    assert spread == pytest.approx([0.1, 0.1], rel=0.06)
+
+
+def test_noise_follows_from_one_decision_to_the_next_within_episodes():
+    rollout, _ = explored(0.9)
+    assert rollout.follows is not None
+    over = rollout.terminated | rollout.truncated
+    assert not rollout.follows[0].any()
+    assert torch.equal(rollout.follows[1:], ~over[:-1])
+    offset = rollout.x[:, :, -1, 0] / 0.1
+    product = (offset[1:] * offset[:-1]).mean(dim=-1)
+    assert abs(float(product[rollout.follows[1:]].mean()) - 0.9) < 0.15
+    assert abs(float(product[~rollout.follows[1:]].mean())) < 0.2
+
+
+def test_without_correlation_nothing_is_kept_of_it():
+    rollout, _ = explored(0.0)
+    assert rollout.follows is None
+    assert rollout.carried is None
+
+
+def test_collecting_goes_on_from_its_state_to_the_bit():
+    sampler = {**OFFSET, "std_max": {"start": 0.3, "end": 0.1}}
+    fields = {"sampler": sampler, "correlation": {"start": 0.5, "noise": 0.8}}
+    env = make_env()
+    policy = make_policy(env, **fields)
+    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector.start(0)
+    policy.set_progress(0.5)
+    collector.collect(policy, 3)
+    state = collector.state_dict()
+    policy.set_progress(0.75)
+    whole, stats = collector.collect(policy, 3)
+
+    resumed, policy = Collector(env, make_generator("explore", 1), one_step=False), None
+    resumed.load_state_dict(state)
+    policy = make_policy(env, **fields)
+    policy.set_progress(0.75)
+    again, more = resumed.collect(policy, 3)
+    env.close()
+    assert torch.equal(whole.x, again.x)
+    assert torch.equal(whole.log_prob, again.log_prob)
+    assert whole.carried is not None
+    assert again.carried is not None
+    assert whole.carried.any()
+    assert torch.equal(whole.carried, again.carried)
+    assert stats == more
