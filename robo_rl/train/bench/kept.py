@@ -82,8 +82,9 @@ class Kept(ConfigModel):
 
         Options that came after it and that the suite does not set are as they were then.
         """
-        now = cell.experiment.model_dump(mode="json", exclude={"name", "waive"})
-        return self.digest == cell.digest or _agree(self.config, now, cell.written)
+        if self.digest == cell.digest:
+            return True
+        return _agree(self.config, cell.settings, cell.written)
 
 
 def _agree(kept: Any, now: Any, written: Any) -> bool:
@@ -131,7 +132,7 @@ def record(
         machine=provenance["machine"],
         stages={label: _stage(place, label in shared) for label, place in places.items()},
         curve=_rows(metrics),
-        config=cell.experiment.model_dump(mode="json", exclude={"name", "waive"}),
+        config=cell.settings,
     )
 
 

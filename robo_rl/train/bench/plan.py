@@ -36,6 +36,11 @@ class Cell:
     digest: str
     written: dict[str, Any] = field(compare=False)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the result depends on, with defaults."""
+        return self.experiment.model_dump(mode="json", exclude={"name", "waive"})
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -43,7 +43,7 @@ def test_thinning_keeps_every_episode_and_second(updates):
 
 def test_returns_are_weighted_by_their_episodes():
     rows = [line(i, i, 1.0, **{"return": float(i)}) for i in range(1, 401)]
-    assert thinned(rows)[0] == Point(200, 3.0, 3, 3, pytest.approx((1 + 2 * 2) / 3))
+    assert thinned(rows)[0] == pytest.approx((200, 3.0, 3, 3, (1 + 2 * 2) / 3))
 
 
 def test_rates_are_pooled_over_the_fewest_latest_points_that_hold_the_window():

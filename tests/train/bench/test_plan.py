@@ -1,0 +1,162 @@
+"""From a suite's file to its cells: what wins over what, and every mistake with its place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_suites import SUITE, write_suite
+
+from robo_rl.errors import ConfigError
+from robo_rl.train.bench.plan import Plan, load_plan, names
+from robo_rl.train.bench.suite import Key, keys, only
+
+
+def refused(folder: Path, **changes: Any) -> str:
+    """What is said of a suite with these changes, all of its cells included."""
+    write_suite(folder, "bad", **changes)
+    with pytest.raises(ConfigError) as caught:
+        load_plan("bad").cells()
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("here")
+def test_seeds_are_outermost_so_that_a_cut_matrix_is_balanced():
+    plan = load_plan("tiny")
+    assert [str(key) for key in keys(plan.suite)] == [
+        f"{task} {method} {seed}"
+        for seed in (0, 1)
+        for task in ("near", "far")
+        for method in ("default", "sde", "gaussian")
+    ]
+    assert list(plan.cells()) == keys(plan.suite)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_cell_is_the_experiment_with_its_tasks_and_its_methods_overrides():
+    cell = load_plan("tiny").cell(Key("far", "sde", 1))
+    assert cell.experiment.seed == 1
+    assert cell.experiment.task is not None
+    assert (cell.experiment.task.name, cell.experiment.task.cfg.success_m) == ("reach", 0.1)
+    assert cell.experiment.stages["explore"].cfg.sampler.name == "flow_sde"
+    assert cell.experiment.stages["online"].cfg.updates == 4
+    assert list(cell.experiment.stages) == ["collect", "bc", "explore", "online", "distill"]
+    assert cell.experiment.waive.keys() == cell.experiment.stages.keys()
+    assert cell.experiment.name == f"1-{cell.digest}"
+
+
+def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Path):
+    def updates(count: int) -> dict[str, Any]:
+        return {"stages": {"online": {"updates": count}}}
+
+    def found(*overrides: str) -> list[int]:
+        plan = load_plan("tiny", overrides)
+        return [plan.cell(key).experiment.stages["online"].cfg.updates for key in keys(plan.suite)]
+
+    write_suite(
+        here,
+        tasks={"near": updates(5), "far": {}},
+        methods={"default": {}, "sde": updates(6)},
+        cells={"near": {"sde": updates(7)}},
+        seeds=[0],
+    )
+    assert found() == [5, 7, 4, 6]
+    assert found("stages.online.updates=9") == [9, 9, 9, 9]
+    assert found("suite.seeds=[3,4]") == [5, 7, 4, 6] * 2
+
+
+def test_methods_are_based_on_files_that_several_suites_share(here: Path):
+    folder = here / "configs" / "method"
+    folder.mkdir()
+    (folder / "wide.yaml").write_text("policy: {net: {name: mlp, width: 64}}\n")
+    more = {"base": ["method/wide"], "policy": {"net": {"depth": 2}}}
+    write_suite(here, methods={"default": "method/wide", "deep": more})
+    plan = load_plan("tiny")
+    nets = [plan.cell(Key("near", name, 0)).experiment.policy.cfg.net.cfg for name in
+            ("default", "deep")]  # fmt: skip
+    assert [(net.width, net.depth) for net in nets] == [(64, 1), (64, 2)]
+
+
+def test_a_file_outside_of_configs_says_suite_itself(here: Path):
+    own = {"seeds": [5], "experiment": {"stages": {"online": {"updates": 8}}}}
+    (here / "mine.yaml").write_text(yaml.safe_dump({"base": ["suite/tiny"], "suite": own}))
+    plan = load_plan("mine.yaml")
+    assert (plan.name, plan.suite.seeds) == ("mine", (5,))
+    assert plan.cell(Key("near", "default", 5)).experiment.stages["online"].cfg.updates == 8
+    (here / "none.yaml").write_text("base: [demo]\n")
+    with pytest.raises(ConfigError, match=r"none\.yaml:1: is no suite; expected a key 'suite'"):
+        load_plan("none.yaml")
+
+
+@pytest.mark.usefixtures("here")
+def test_suites_are_found_by_name():
+    assert "tiny" in names()
+    with pytest.raises(ConfigError, match="no suite 'tny'; did you mean 'tiny'"):
+        load_plan("tny")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"seed": [0]}, r"bad\.yaml:\d+ suite\.seed: unknown key; did you mean 'seeds'"),
+        ({"seeds": []}, r"suite\.seeds"),
+        ({"seeds": [1, 1]}, "one is there twice"),
+        ({"tasks": {}}, r"suite\.tasks"),
+        ({"tasks": {"a/b": {}}}, r"suite\.tasks.*pattern"),
+        ({"methods": {"default": 3}}, r"bad\.yaml:\d+: overrides must be a mapping or the name"),
+        ({"methods": {"default": "method/non"}}, "no config 'method/non'"),
+        ({"cells": {"nea": {"sde": {}}}}, "no task 'nea'; did you mean 'near'"),
+        ({"cells": {"near": {"sd": {}}}}, "no method 'sd'; did you mean 'sde'"),
+        ({"report": {"reference": "dppo"}}, "no method 'dppo'"),
+        ({"report": {"ratios": {"x": {"slow": "sdee"}}}}, "no method 'sdee'; did you mean 'sde'"),
+        ({"methods": {"default": {}, "tasks": {}}}, "'tasks' is the name of another part"),
+        ({"report": {"thresholds": [80]}}, r"suite\.report\.thresholds\.0"),
+    ],
+)
+def test_mistakes_in_a_suite_are_named(here: Path, changes: dict[str, Any], says: str):
+    assert re.search(says, refused(here, **changes))
+
+
+def test_all_mistakes_in_overrides_are_said_at_once_each_with_its_line(here: Path):
+    tasks = {"near": {"task": {"sucess_m": 0.1}}, "far": {}}
+    methods = {**SUITE["methods"], "sde": {"stages": {"online": {"algo": {"ratoi": "joint"}}}}}
+    said = refused(here, tasks=tasks, methods=methods)
+    text = (here / "configs" / "suite" / "bad.yaml").read_text().splitlines()
+    for key, near in (("sucess_m", "success_m"), ("ratoi", "ratio")):
+        line = next(i for i, content in enumerate(text, 1) if key in content)
+        assert re.search(rf"bad\.yaml:{line} [\w.]+{key}: unknown key; did you mean '{near}'", said)
+    assert len(said.splitlines()) == 2
+
+
+def part(plan: Plan, **chosen: Any) -> list[str]:
+    return [str(key) for key in keys(only(plan.suite, **chosen))]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_part_of_a_suite():
+    plan = load_plan("tiny")
+    assert part(plan, tasks=["far"], methods=["sde", "default"], seeds=[1]) == [
+        "far default 1",
+        "far sde 1",
+    ]
+    assert len(part(plan)) == 12
+    for chosen, says in [
+        ({"tasks": ["fa"]}, "no task 'fa'; did you mean 'far'"),
+        ({"methods": ["ppo"]}, "no method 'ppo'"),
+        ({"seeds": [2]}, "no seed '2'"),
+    ]:
+        with pytest.raises(ConfigError, match=says):
+            part(plan, **chosen)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_digest_is_of_all_that_a_cells_result_depends_on():
+    found = {cell.digest for cell in load_plan("tiny").cells().values()}
+    assert len(found) == 12
+    again = load_plan("tiny", ["suite.report.window=9"]).cells().values()
+    assert {cell.digest for cell in again} == found
+    other = load_plan("tiny", ["stages.online.updates=5"]).cells().values()
+    assert not {cell.digest for cell in other} & found

@@ -1,0 +1,191 @@
+"""A summary's numbers equal those counted by hand from the kept cells."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from small_suites import kept
+
+from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.plan import Cell
+from robo_rl.train.bench.suite import Key, Suite, keys
+from robo_rl.train.bench.summary import summarise
+from robo_rl.train.bench.tables import tables
+from robo_rl.train.stage import Experiment
+
+SUITE = Suite.model_validate(
+    {
+        "tasks": {"near": {}, "far": {}},
+        "methods": {"default": {}, "other": {}},
+        "seeds": [0, 1, 2],
+        "report": {
+            "window": 10,
+            "thresholds": [0.8],
+            "ratios": {"speedup": {"slow": "other", "success": 0.8}},
+            "sequential": {"group": 1, "groups": 3, "level": 0.2},
+        },
+    }
+)
+SCORES = {
+    ("near", "default"): [0.90, 0.95, 0.85],
+    ("far", "default"): [0.80, 1.00, 0.90],
+    ("near", "other"): [0.60, 0.70, 0.95],
+    ("far", "other"): [0.50, 0.55, 0.45],
+}
+
+
+def cells_of(suite: Suite, digest: str = "0123") -> dict[Key, Cell]:
+    """Cells as far as a summary looks at them."""
+    return {key: Cell(key, cast(Any, None), digest, {}) for key in keys(suite)}
+
+
+def matrix() -> dict[Key, Kept]:
+    found: dict[Key, Kept] = {}
+    for (task, method), row in SCORES.items():
+        for seed, success in enumerate(row):
+            good = 9 if method == "default" else 1
+            curve = [(100, 1.0, 10, good), (200, 2.0, 10, 8)]
+            cell = kept(task, method, seed, success, curve=curve, one_step=success - 0.01)
+            found[cell.key] = cell
+    return found
+
+
+@pytest.fixture
+def summary() -> dict[str, Any]:
+    return summarise("made_up", SUITE, cells_of(SUITE), matrix())
+
+
+def all_means(row: list[float]) -> list[float]:
+    return [sum(pick) / 3 for pick in itertools.product(row, repeat=3)]
+
+
+def assert_ends(found: dict[str, Any], means: list[float]) -> None:
+    """The interval's ends are quantiles of all resamples' means, but for the luck of the draw."""
+    for end, share in (("low", 0.025), ("high", 0.975)):
+        least = np.quantile(means, share - 0.01, method="lower")
+        most = np.quantile(means, share + 0.01, method="higher")
+        assert least - 1e-9 <= found[end] <= most + 1e-9
+
+
+def test_a_tasks_mean_has_the_interval_of_all_resamples(summary: dict[str, Any]):
+    for (task, method), row in SCORES.items():
+        found = summary["tasks"][task][method]
+        assert found["success"] == pytest.approx(sum(row) / 3)
+        assert_ends(found, all_means(row))
+        assert (found["seeds"], found["cells"]) == (3, 3)
+
+
+def test_over_all_tasks_seeds_are_drawn_within_each(summary: dict[str, Any]):
+    near, far = (SCORES[task, "default"] for task in ("near", "far"))
+    means = [(a + b) / 2 for a in all_means(near) for b in all_means(far)]
+    found = summary["default"]
+    assert found["success"] == pytest.approx(0.9)
+    assert_ends(found, means)
+    assert found["iqm"] == pytest.approx((0.85 + 0.90 + 0.90 + 0.95) / 4)
+    assert found["one_step"] == pytest.approx(0.89)
+    assert found["teacher"] == pytest.approx(0.9)
+    assert found["before"] == 0.5
+    assert found["minutes"] == 2.0
+
+
+def test_how_likely_a_method_is_better_than_the_reference(summary: dict[str, Any]):
+    pairs = [
+        (x > y) + 0.5 * (x == y)
+        for task in ("near", "far")
+        for x in SCORES[task, "other"]
+        for y in SCORES[task, "default"]
+    ]
+    assert summary["other"]["improvement"] == pytest.approx(sum(pairs) / len(pairs))
+    assert summary["other"]["improvement_low"] <= sum(pairs) / len(pairs)
+    assert "improvement" not in summary["default"]
+
+
+def test_times_ratios_falls_and_verdicts(summary: dict[str, Any]):
+    near = summary["tasks"]["near"]
+    assert near["default"]["env_steps"]["80"]["median"] == 100
+    assert near["other"]["seconds"]["80"]["median"] == 2.0
+    assert summary["speedup"] == 2.0
+    assert len(summary["ratios"]["speedup"]["pairs"]) == 6
+    assert (summary["default"]["fallen"], summary["other"]["fallen"]) == (6, 0)
+    assert summary["default"]["deepest_fall"] == pytest.approx(0.1)
+    (verdict,) = summary["sequential"]
+    # Of 2 seeds and 2 tasks all four pairs fall one way, as in 2 of 16 relabellings: 0.125, where
+    # two of three groups may spend 0.2 · 2/3; of one seed it is 2 of 4.
+    assert (verdict["method"], verdict["verdict"], verdict["seeds"]) == ("other", "different", 2)
+    assert verdict["difference"] == pytest.approx(0.5875 - 0.9125)
+
+
+def test_the_shape_that_is_promised(summary: dict[str, Any]):
+    assert {"success", "low", "high", "one_step"} <= summary["default"].keys()
+    assert summary["tasks"].keys() == {"near", "far"}
+    assert (summary["missing"], summary["stale"]) == ([], [])
+
+
+def test_what_is_missing_is_named_and_what_is_stale_left_out():
+    found = matrix()
+    del found[Key("near", "other", 2)]
+    stale = Key("far", "default", 0)
+    found[stale] = found[stale].model_copy(update={"digest": "else", "config": {"seed": 7}})
+    cells = {key: Cell(key, _Experiment(), "0123", {}) for key in cells_of(SUITE)}
+    summary = summarise("made_up", SUITE, cells, found)
+    assert summary["missing"] == ["near other 2"]
+    assert summary["stale"] == ["far default 0"]
+    assert summary["tasks"]["far"]["default"]["success"] == pytest.approx(0.95)
+    assert summary["default"]["seeds"] == 2  # of the three, those that both tasks have
+    assert summary["default"]["success"] == pytest.approx((0.95 + 0.85 + 1.0 + 0.9) / 4)
+    assert summary["sequential"][0]["seeds"] == 1
+
+
+class _Experiment(Experiment):
+    def __init__(self) -> None: ...
+
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        return {"seed": 0}
+
+
+def test_nothing_kept_is_no_crash():
+    summary = summarise("made_up", SUITE, cells_of(SUITE), {})
+    assert summary["default"]["success"] is None
+    assert len(summary["missing"]) == 12
+    assert summary["tasks"] == {"near": {}, "far": {}}
+    assert summary["sequential"][0]["verdict"] == "more seeds needed"
+    shown = tables(summary, SUITE.report, list(SUITE.methods))
+    assert [table.title.split(",")[0] for table in shown] == ["Ratios", "Sequential test"]
+
+
+def test_returns_are_compared_by_their_growth():
+    report = {"measure": "return", "thresholds": [0.8], "window": 10}
+    suite = SUITE.model_copy(
+        update={"report": SUITE.report.model_validate(report), "tasks": {"hopper": {}}}
+    )
+    cells: dict[Key, Kept] = {}
+    for method, afters in (("default", (300.0, 350.0, 250.0)), ("other", (-50.0, 100.0, 100.0))):
+        for seed, after in enumerate(afters):
+            before = 100.0 if method == "default" else -100.0
+            numbers = {"return": {"value": after}, "return_before": {"value": before}}
+            cell = kept("hopper", method, seed, numbers=numbers)
+            cells[cell.key] = cell
+    summary = summarise("made_up", suite, cells_of(suite), cells)
+    found = summary["tasks"]["hopper"]
+    assert found["default"]["growth"] == pytest.approx(200.0)
+    assert found["other"]["growth"] == pytest.approx((50.0 + 200.0 + 200.0) / 3)
+    assert (found["default"]["before"], found["default"]["after"]) == (100.0, 300.0)
+    assert "+200 %" in str(tables(summary, suite.report, list(suite.methods))[0].rows)
+
+
+def test_tables_say_what_the_numbers_say(summary: dict[str, Any]):
+    shown = {table.title.split(",")[0]: table for table in tables(
+        summary, SUITE.report, list(SUITE.methods))}  # fmt: skip
+    rows = {row[:2]: row[2:] for row in shown["Every task"].rows}
+    assert rows["near", "default"][:3] == ("3", "50.0 %", "90.0 %")
+    times = {row[:2]: row[2:] for row in
+             shown["Env steps and time to a success rate in training"].rows}  # fmt: skip
+    assert times["far", "other"] == ("200", "2.0 s")
+    assert shown["Ratios"].rows == [
+        ("speedup", "other ÷ default", "seconds to 80.0 %", "2.00×", "6")
+    ]
+    assert shown["All tasks"].rows[0][-1] == "6 of 6"
+    assert all(len(row) == len(table.header) for table in shown.values() for row in table.rows)
