@@ -19,6 +19,7 @@ from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.evaluate import compare, describe
+from robo_rl.train.explore import Explore, exploring
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.policies import load_policy, save_policy
@@ -40,8 +41,8 @@ class FineTune:
         ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
         one of these per env instead. With ``stop_success`` the run ends early once
         that share of the last ``stop_episodes`` training episodes (under exploration noise)
-        succeeds. ``margin``: how much worse than before RL the result may be, see
-        ``compare``.
+        succeeds. ``explore`` changes how the policy explores; what is evaluated stays the same.
+        ``margin``: how much worse than before RL the result may be, see ``compare``.
         """
 
         num_envs: int = Field(default=256, ge=1)
@@ -50,6 +51,7 @@ class FineTune:
         stop_success: float = Field(default=1.01, gt=0.0)
         stop_episodes: int = Field(default=200, ge=1)
         checkpoint_every: int = Field(default=10, ge=1)
+        explore: Explore = Explore()
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         algo: Annotated[Component, component("algos")] = default("ppo")
         guard: CollapseGuard.Config = CollapseGuard.Config()
@@ -60,7 +62,8 @@ class FineTune:
     def run(self, context: Context) -> Report:
         """Train what is left to train, evaluate, and keep the policy."""
         before = load_policy(context.artifact("policy"))
-        run = _Run(self.cfg, context, load_policy(context.artifact("policy")))
+        policy = load_policy(context.artifact("policy"))
+        run = _Run(self.cfg, context, exploring(policy, self.cfg.explore, context.seed))
         run.train()
         judged = run.judged
         path = save_policy(context.directory / "policy", judged)
