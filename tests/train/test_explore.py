@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,48 +10,51 @@ from small_runs import EXPERIMENT
 
 from robo_rl.config import validate
 from robo_rl.errors import ConfigError
-from robo_rl.train.explore import Explore
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.explore import Explore, exploring
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Context, Experiment, Report
+from robo_rl.train.stage import Experiment
 
 
 @pytest.fixture
-def explore(road: Any, tmp_path: Path):
-    """Runs the stage on the road's cloned policy; gives that policy and the new one."""
-
-    def run(**fields: Any):
-        before = road.directory / "01-bc"
-        report = Report.read(before)
-        assert report is not None
-        experiment = validate(EXPERIMENT, Experiment)
-        cfg = validate(fields, Explore.Config)
-        done = Explore(cfg).run(Context(experiment, tmp_path, [(before, report)]))
-        return load_policy(before / "policy"), load_policy(tmp_path / done.artifacts["policy"])
-
-    return run
+def cloned(road: Any) -> DenoisingPolicy:
+    return load_policy(road.directory / "01-bc" / "policy")
 
 
-def test_the_sampler_changes_and_evaluation_does_not(explore, generator):
-    before, after = explore(sampler={"name": "flow_sde", "level": 0.7}, finetune_steps=1)
-    assert (before.cfg.sampler.name, after.cfg.sampler.name) == ("flow_noise", "flow_sde")
-    assert after.cfg.sampler.cfg.level == 0.7
-    assert after.cfg.finetune_steps == 1
-    assert after.cfg.net == before.cfg.net
-    items = before.obs_spec.items
+def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
+    cfg = validate({"sampler": {"name": "flow_sde", "level": 0.7}, "finetune_steps": 1}, Explore)
+    changed = exploring(cloned, cfg, seed=0)
+    assert (cloned.cfg.sampler.name, changed.cfg.sampler.name) == ("flow_noise", "flow_sde")
+    assert changed.cfg.sampler.cfg.level == 0.7
+    assert changed.trainable_steps.tolist() == [False, True]
+    assert changed.cfg.net == cloned.cfg.net
+    items = cloned.obs_spec.items
     obs = {name: torch.randn(5, 1, *spec.shape) for name, spec in items.items()}
-    noise = torch.randn(5, before.horizon, before.act_spec.size, generator=generator)
-    assert torch.equal(before.decode(obs, noise), after.decode(obs, noise))
-    assert not torch.equal(
-        before.sample(obs, generator.manual_seed(0)).act,
-        after.sample(obs, generator.manual_seed(0)).act,
-    )
+    noise = torch.randn(5, cloned.horizon, cloned.act_spec.size, generator=generator)
+    assert torch.equal(cloned.decode(obs, noise), changed.decode(obs, noise))
+    drawn = [each.sample(obs, generator.manual_seed(0)).act for each in (cloned, changed)]
+    assert not torch.equal(*drawn)
 
 
-def test_what_is_not_given_stays(explore):
-    before, after = explore()
-    assert after.cfg == before.cfg
+def test_neither_shares_a_parameter_with_the_other(cloned):
+    changed = exploring(cloned, validate({"sampler": "flow_sde"}, Explore), seed=0)
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter.fill_(0.0)
+    assert any(bool(parameter.any()) for parameter in cloned.parameters())
 
 
-def test_a_sampler_of_another_family_is_refused(explore):
+def test_what_is_not_given_stays(cloned):
+    assert exploring(cloned, Explore(), seed=0) is cloned
+
+
+def test_a_sampler_of_another_family_is_refused(cloned):
     with pytest.raises(ConfigError, match="'ddim' reads noise"):
-        explore(sampler="ddim")
+        exploring(cloned, validate({"sampler": "ddim"}, Explore), seed=0)
+
+
+def test_the_stage_takes_it_as_a_setting():
+    stages = {**EXPERIMENT["stages"], "online": {"explore": {"sampler": "flow_sde"}}}
+    found = validate({**EXPERIMENT, "stages": stages}, Experiment).stages["online"].cfg
+    assert found.explore.sampler.name == "flow_sde"
+    assert found.explore.finetune_steps is None
