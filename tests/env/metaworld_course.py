@@ -10,6 +10,7 @@ import pickle
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def course(task, quick, steps=STEPS):
     from metaworld.env_dict import ALL_V3_ENVIRONMENTS_GOAL_OBSERVABLE as CLASSES
     from metaworld.policies import ENV_POLICY_MAP
 
-    cls = CLASSES[f"{task}-goal-observable"]
+    cls: Any = CLASSES[f"{task}-goal-observable"]
     if quick:
         from robo_rl.env.metaworld_quick import quicken
 
