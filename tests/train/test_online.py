@@ -1,0 +1,60 @@
+"""The loop of fine-tuning: exploration that changes on the way is taken up where it was left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
+
+UPDATES = 5
+CHANGING = {
+    "policy": {
+        **EXPERIMENT["policy"],
+        "sampler": {"name": "flow_noise", "std_min": 0.05, "std_max": {"start": 0.3, "end": 0.1}},
+        "correlation": {"start": 0.5, "noise": {"start": 0.9, "end": 0.5, "shape": "linear"}},
+    },
+    "stages": {
+        "collect": STAGES["collect"],
+        "bc": {**STAGES["bc"], "steps": 10, "checkpoint_every": 10},
+        "online": {**STAGES["online"], "updates": UPDATES},
+    },
+    "waive": dict.fromkeys(["collect", "bc", "online"], "too short to pass"),
+}
+
+
+def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
+    """Metrics without their timings, and the hash of the weights."""
+    stage = out / "tiny" / "02-online"
+    rows = [json.loads(line) for line in (stage / "metrics.jsonl").read_text().splitlines()]
+    rows = [{k: v for k, v in row.items() if not k.endswith("_s")} for row in rows]
+    weights = (stage / "policy" / "tensors.safetensors").read_bytes()
+    return rows, hashlib.sha256(weights).hexdigest()
+
+
+def test_annealed_and_correlated_exploration_goes_on_after_a_kill(runner: Runner, tmp_path: Path):
+    config = write_experiment(tmp_path, **CHANGING)
+    for name in ("whole", "killed"):
+        status, output = runner.run("run", config, "--until", "bc", "--out", tmp_path / name)
+        assert status == 0, output
+    whole = ("run", config, "--out", tmp_path / "whole")
+    killed = ("run", config, "--out", tmp_path / "killed")
+
+    def after_two_updates() -> None:
+        deadline = time.monotonic() + 100
+        checkpoint = tmp_path / "killed" / "tiny" / "02-online" / "ckpt" / "000002"
+        while not checkpoint.exists() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    status, output = runner.run(*killed, kill_when=after_two_updates)
+    assert status == -9, output
+    for words in (whole, killed):
+        status, output = runner.run(*words)
+        assert status == 0, output
+    rows, weights = outcome(tmp_path / "whole")
+    assert len(rows) == UPDATES
+    assert max(row.get("ratio_error", 0.0) for row in rows) < 1e-3
+    assert outcome(tmp_path / "killed") == (rows, weights)
