@@ -27,7 +27,7 @@ class Curve(NamedTuple):
     percent: bool
 
 
-class _Axis(NamedTuple):
+class Axis(NamedTuple):
     """Range and ticks; a logarithmic one counts in powers of ten."""
 
     low: float
@@ -44,7 +44,7 @@ class _Axis(NamedTuple):
 def line_chart(curve: Curve) -> Html:
     """A polyline of all points and a bold one of their running mean."""
     xs, ys = zip(*curve.points, strict=True)
-    x_axis = _linear(min(xs), max(xs), tight=True)
+    x_axis = linear_axis(min(xs), max(xs), tight=True)
     y_axis = _y_axis(min(ys), max(ys), percent=curve.percent)
     parts = [
         *_rules(y_axis, percent=curve.percent),
@@ -74,18 +74,18 @@ def interval_bar(value: float, low: float, high: float) -> Html:
     return el("svg", *marks, height=28, width="100%", role="img", aria_label=label)
 
 
-def _rules(axis: _Axis, *, percent: bool) -> Iterator[Html]:
+def _rules(axis: Axis, *, percent: bool) -> Iterator[Html]:
     for tick in axis.ticks:
         y = _y(axis, tick)
         yield _line(_LEFT, f"{y:.1f}", _WIDTH - _RIGHT, f"{y:.1f}", "rule")
         yield _text(_LEFT - 7, y + 4, f"{tick:.0%}" if percent else short(tick), "end")
 
 
-def _x(axis: _Axis, value: float) -> float:
+def _x(axis: Axis, value: float) -> float:
     return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _y(axis: _Axis, value: float) -> float:
+def _y(axis: Axis, value: float) -> float:
     return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
 
 
@@ -97,16 +97,16 @@ def _text(x: float, y: float, text: str, anchor: str) -> Html:
     return el("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
 
 
-def _y_axis(low: float, high: float, *, percent: bool) -> _Axis:
+def _y_axis(low: float, high: float, *, percent: bool) -> Axis:
     if percent:
-        return _Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+        return Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
     if low > 0 and high / low > _LOG_FROM:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        return _Axis(first, last, [10.0**i for i in range(first, last + 1)], log=True)
-    return _linear(low, high)
+        return Axis(first, last, [10.0**i for i in range(first, last + 1)], log=True)
+    return linear_axis(low, high)
 
 
-def _linear(low: float, high: float, *, tight: bool = False) -> _Axis:
+def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
     """About four round ticks; tight keeps the range at the data."""
     if high - low <= 1e-9 * max(abs(low), abs(high), _TINY):
         pad = abs(low) if abs(low) > _TINY else 1.0
@@ -117,8 +117,8 @@ def _linear(low: float, high: float, *, tight: bool = False) -> _Axis:
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [i * step for i in range(first, last + 1)]
     if tight:
-        return _Axis(low, high, [tick for tick in ticks if low <= tick <= high])
-    return _Axis(first * step, last * step, ticks)
+        return Axis(low, high, [tick for tick in ticks if low <= tick <= high])
+    return Axis(first * step, last * step, ticks)
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
