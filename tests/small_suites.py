@@ -18,7 +18,6 @@ SUITE: dict[str, Any] = {
         "stages": {
             "collect": EXPERIMENT["stages"]["collect"],
             "bc": EXPERIMENT["stages"]["bc"],
-            "explore": {},
             "online": {**EXPERIMENT["stages"]["online"], "updates": 4},
             "distill": EXPERIMENT["stages"]["distill"],
         },
@@ -26,13 +25,14 @@ SUITE: dict[str, Any] = {
     "tasks": {"near": {}, "far": {"task": {"success_m": 0.1}}},
     "methods": {
         "default": {},
-        "sde": {"stages": {"explore": {"sampler": "flow_sde"}, "online": {"algo": "one"}}},
+        "sde": {
+            "stages": {"online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "one_step"}}}
+        },
         "gaussian": {"policy": {"name": "gaussian", "horizon": 4, "exec_horizon": 4}},
     },
     "seeds": [0, 1],
     "report": {"window": 8, "thresholds": [0.1, 0.9]},
 }
-SUITE["methods"]["sde"]["stages"]["online"]["algo"] = {"ratio": "one_step"}
 
 
 def write_suite(folder: Path, name: str = "tiny", **changes: Any) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from robo_rl.cli.stages import Json, Overrides, write_json
 from robo_rl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from robo_rl.train.bench.desk import Desk
+    from robo_rl.train.bench.desk import Desk, Folders
 
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
@@ -36,11 +35,17 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Run nothing; cells.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = RUNS,
     results: Annotated[Path, typer.Option(help="Folder of the results that are kept.")] = RESULTS,
+    page: Annotated[
+        Path | None, typer.Option(help="File for all suites' results; nothing is run.")
+    ] = (None),
     json_file: Json = None,
 ) -> None:
     """Run what is missing of a suite and print its tables; run it again to continue."""
     from robo_rl.train.bench.desk import Desk, Folders
 
+    if page is not None:
+        _write_page(page, Folders(out, results))
+        return
     if listed or not suite:
         typer.echo(_suites(results))
         return
@@ -50,7 +55,7 @@ def run(
         desk = Desk(name, overrides or [], Folders(out, results))
         desk.choose(_split(task), _split(method), _numbers(seeds))
         if dry_run:
-            typer.echo(_cells(desk, jobs))
+            typer.echo(_cells(desk, jobs, redo=redo))
             continue
         complete &= summary or _complete(desk, jobs, redo=redo)
         found[name] = desk.summary()
@@ -65,6 +70,15 @@ def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
     for label, problem in sitting.failed.items():
         typer.echo(f"failed: {label}: {problem}", err=True)
     return not sitting.failed
+
+
+def _write_page(path: Path, folders: Folders) -> None:
+    from robo_rl.train.bench.desk import Desk
+    from robo_rl.train.bench.page import write_page
+    from robo_rl.train.bench.plan import names
+
+    write_page(path, [Desk(name, [], folders) for name in names()])
+    typer.echo(f"written: {path}")
 
 
 def _names(suite: str) -> list[str]:
@@ -86,15 +100,13 @@ def _suites(results: Path) -> str:
     return table(rows, ("suite", "kept", "about")) if rows else "no suites in configs/suite"
 
 
-def _cells(desk: Desk, jobs: int) -> str:
+def _cells(desk: Desk, jobs: int, *, redo: bool) -> str:
     """What would be run, and how long it would take."""
-    from robo_rl.train.bench.desk import State
     from robo_rl.train.logger import duration
 
-    states = desk.states()
-    to_run = [key for key, state in states.items() if state in (State.BEGUN, State.TO_RUN)]
+    to_run = desk.to_run(redo=redo)
     rows: list[tuple[str, ...]] = []
-    for key, state in states.items():
+    for key, state in desk.states().items():
         seconds = desk.estimate.seconds(key) if key in to_run else None
         took = "" if seconds is None else duration(seconds)
         rows.append((key.task, key.method, str(key.seed), str(state), took))
@@ -105,20 +117,12 @@ def _cells(desk: Desk, jobs: int) -> str:
 
 
 def _print(desk: Desk, summary: dict[str, Any]) -> None:
+    from robo_rl.train.bench.tables import remarks
+
     for each in desk.tables(summary):
         typer.echo(f"{each.title}\n\n{table(each.rows, each.header)}\n")
-    for line in _remarks(summary):
+    for line in remarks(summary):
         typer.echo(line)
-
-
-def _remarks(summary: dict[str, Any]) -> Iterator[str]:
-    if summary["missing"]:
-        yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
-    if summary["stale"]:
-        names = "; ".join(summary["stale"])
-        yield f"left out, since kept under other settings (--redo runs them again): {names}"
-    if len(summary["machines"]) > 1:
-        yield f"seconds are not comparable: {'; '.join(summary['machines'])}"
 
 
 def _split(text: str) -> list[str]:

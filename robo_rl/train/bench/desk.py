@@ -15,7 +15,7 @@ from robo_rl.train.bench.kept import Kept, Results
 from robo_rl.train.bench.plan import Cell, Plan, load_plan
 from robo_rl.train.bench.sitting import Budget, Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
-from robo_rl.train.bench.summary import summarise
+from robo_rl.train.bench.summary import current, summarise
 from robo_rl.train.bench.tables import Table, tables
 from robo_rl.train.bench.work import works
 
@@ -72,6 +72,11 @@ class Desk:
         """How far each cell is."""
         return {key: self._state(key) for key in keys(self.part)}
 
+    def to_run(self, *, redo: bool) -> list[Key]:
+        """Cells that are not kept; with ``redo`` also those kept under other settings."""
+        wanted = {State.BEGUN, State.TO_RUN} | ({State.STALE} if redo else set())
+        return [key for key, state in self.states().items() if state in wanted]
+
     def run(self, jobs: int, *, redo: bool) -> Sitting:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.
 
@@ -83,8 +88,7 @@ class Desk:
             CheckpointError: Something cannot be written.
         """
         jobs = jobs or self.plan.suite.jobs
-        wanted = {State.BEGUN, State.TO_RUN} | ({State.STALE} if redo else set())
-        chosen = [key for key, state in self.states().items() if state in wanted]
+        chosen = self.to_run(redo=redo)
         budget = Budget(jobs, max(1, (os.cpu_count() or 1) // jobs))
         with Board() as board:
             stage = self.plan.suite.report.stage
@@ -94,6 +98,10 @@ class Desk:
                 sitting.run(works(self.cells, chosen, self.plan.suite.shared, self.out))
         self.kept = self.results.read()
         return sitting
+
+    def good(self) -> dict[Key, Kept]:
+        """What is kept and of the settings of now."""
+        return current({key: self.cells[key] for key in keys(self.part)}, self.kept)
 
     def summary(self) -> dict[str, Any]:
         """The numbers; see ``summarise``."""

@@ -24,7 +24,9 @@ from robo_rl.naming import did_you_mean
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
 
-RESERVED = frozenset({"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines"})
+RESERVED = frozenset(
+    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines", "versions"}
+)
 """What a summary calls its other parts, beside the methods."""
 
 
@@ -82,12 +84,14 @@ class Reported(ConfigModel):
 class Suite(ConfigModel):
     """A suite without its overrides, of which only the labels are here.
 
+    ``about`` says in a line what it shows, ``notes`` what else the page of results should say.
     ``shared`` stages are made once for all cells in which they would come out the same. ``jobs`` is
     how many cells run at once unless the command says so; seconds are only comparable under one
     number.
     """
 
     about: str = ""
+    notes: str = ""
     experiment: dict[str, Any] = Field(default_factory=dict)
     tasks: dict[Label, Any] = Field(min_length=1)
     methods: dict[Label, Any] = Field(min_length=1)

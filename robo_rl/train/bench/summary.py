@@ -37,10 +37,10 @@ def summarise(
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
         median, and ``ratios`` with the pairs behind it; ``sequential`` verdicts; ``missing`` and
-        ``stale`` (kept under other settings, left out) cells; ``machines``.
+        ``stale`` (kept under other settings, left out) cells; ``machines``, ``versions``.
     """
-    stale = [key for key in cells if key in kept and not kept[key].is_of(cells[key])]
-    good = {key: kept[key] for key in cells if key in kept and key not in stale}
+    good = current(cells, kept)
+    stale = [key for key in cells if key in kept and key not in good]
     ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
     return {
         **_methods(suite, good),
@@ -52,7 +52,13 @@ def summarise(
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
         "machines": sorted({_machine(each) for each in good.values()}),
+        "versions": sorted({_versions(each) for each in good.values()}),
     }
+
+
+def current(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+    """Those kept cells that were made under the settings of now."""
+    return {key: kept[key] for key in cells if key in kept and kept[key].is_of(cells[key])}
 
 
 def _methods(suite: Suite, kept: Mapping[Key, Kept]) -> Numbers:
@@ -176,3 +182,9 @@ def _machine(kept: Kept) -> str:
         f"{machine.get('cores')} cores, {machine.get('processor')}, {machine.get('system')};"
         f" {kept.jobs} at once, {kept.threads} threads each"
     )
+
+
+def _versions(kept: Kept) -> str:
+    """What numbers depend on."""
+    names = ("robo-rl", "python", "torch", "mujoco")
+    return ", ".join(f"{name} {kept.versions[name]}" for name in names if name in kept.versions)

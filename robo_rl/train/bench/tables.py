@@ -153,6 +153,22 @@ def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
             yield task, method, each
 
 
+def remarks(summary: Numbers) -> Iterator[str]:
+    """What must be known besides: cells that are missing or left out, machines that differ."""
+    if summary["missing"]:
+        yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
+    if summary["stale"]:
+        names = "; ".join(summary["stale"])
+        yield f"left out, since kept under other settings (--redo runs them again): {names}"
+    machines, versions = ("; ".join(summary[name]) for name in ("machines", "versions"))
+    if len(summary["machines"]) > 1:
+        yield f"seconds are not comparable, since runs were not made alike: {machines}"
+    elif machines:
+        yield f"run on {machines}"
+    if versions:
+        yield f"with {versions}"
+
+
 def value(score: float | None, report: Reported) -> str:
     """A success rate or a return."""
     return percent(score) if report.measure == "success" else number(score)

@@ -1,0 +1,96 @@
+"""The page of results: every suite's tables and curves, out of what is kept and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from robo_rl.durable import make_directory, write_file
+from robo_rl.errors import CheckpointError
+from robo_rl.train.bench.desk import Desk
+from robo_rl.train.bench.plot import figure
+from robo_rl.train.bench.tables import Table, remarks
+from robo_rl.train.bench.times import AXES
+
+FIGURES = "figures"
+
+_HEAD = """# Results
+
+Every table and every curve on this page is made from the files under `benchmarks/results/`, one a
+run, by
+
+    robo-rl bench --page docs/results.md
+
+and every such file by the command above its table. `robo-rl bench SUITE` runs what is missing and
+goes on where it was stopped; `robo-rl bench all` does so for all suites.
+
+**Success** is that of the final policy under its evaluation sampler, on start states that no
+training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.
+**Intervals** are 95 % stratified bootstraps over seeds, **IQM** the interquartile mean, *better
+than* the probability that a run beats one of the other method's (Agarwal et al. 2021). **Steps and
+time to a rate** are taken from the training curve, under exploration noise: the share of successes
+among the latest episodes, pooled over as many updates as the suite's `window` of episodes takes.
+Time is that of collecting and updating; evaluating and saving are left out, and so are the shared
+stages unless the suite's `clock` names them. `>` marks a lower bound: too many runs ended before
+they got there. **Fallen** are runs whose curve ends more than 5 points below its best. The
+**sequential test** says whether more seeds are needed (`robo_rl/sequential.py`).
+"""
+
+
+def write_page(path: Path, desks: Sequence[Desk]) -> None:
+    """Write the page, and the figures in a folder beside it.
+
+    Args:
+        path: The Markdown file.
+        desks: The suites; those of which nothing is kept are left out.
+
+    Raises:
+        CheckpointError: Something cannot be written.
+    """
+    try:
+        for name, text in page(path.name, desks).items():
+            file = path.parent / name
+            make_directory(file.parent)
+            write_file(file, text.encode())
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror or error}"
+        raise CheckpointError(problem, where=error.filename) from error
+
+
+def page(name: str, desks: Sequence[Desk]) -> dict[str, str]:
+    """The page's files: path relative to its folder → text."""
+    kept = [desk for desk in desks if desk.kept]
+    files = {name: "\n".join([_HEAD, *(_section(desk) for desk in kept)])}
+    drawn = [figure for desk in kept for figure in _figures(desk)]
+    return files | {f"{FIGURES}/{name}": text for name, text in drawn}
+
+
+def _section(desk: Desk) -> str:
+    summary, suite = desk.summary(), desk.plan.suite
+    lines = [f"## {desk.plan.name}", suite.about, f"    robo-rl bench {desk.plan.name}"]
+    lines += [_markdown(table) for table in desk.tables(summary)]
+    lines += [f"![{name}]({FIGURES}/{name})" for name, _ in _figures(desk)]
+    lines += [suite.notes] if suite.notes else []
+    lines += [f"{line[0].upper()}{line[1:]}." for line in remarks(summary)]
+    return "\n\n".join(lines) + "\n"
+
+
+def _figures(desk: Desk) -> Iterator[tuple[str, str]]:
+    """(File name, drawing) of every task's curves, where there are any."""
+    suite = desk.plan.suite
+    for task in suite.tasks:
+        curves = {
+            method: [kept.points() for key, kept in desk.good().items()
+                     if (key.task, key.method) == (task, method) and kept.curve]
+            for method in suite.methods
+        }  # fmt: skip
+        shown = {method: seeds for method, seeds in curves.items() if seeds}
+        for axis in AXES if shown else ():
+            name = f"{desk.plan.name}-{task}-{axis}.svg"
+            yield name, figure(f"{task}: training success", shown, axis, suite.report.window)
+
+
+def _markdown(table: Table) -> str:
+    rows = [table.header, tuple("---" for _ in table.header), *table.rows]
+    body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"**{table.title}**\n\n{body}"

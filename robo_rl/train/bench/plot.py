@@ -1,0 +1,119 @@
+"""Learning curves of several methods in one figure, as an SVG file that stands by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from robo_rl.train.bench.curve import Point, pooled
+from robo_rl.train.report.charts import Axis, linear_axis
+from robo_rl.train.report.markup import Html, el
+from robo_rl.train.report.numbers import short
+
+_WIDTH, _HEIGHT = 720, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 160, 28, 36
+_GRID = 120
+_COLOURS = (
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
+    "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e", "#9498a0",
+)  # fmt: skip
+
+Curves = Mapping[str, Sequence[Sequence[Point]]]
+"""Method → the curve of every seed."""
+
+
+def figure(title: str, curves: Curves, axis: str, window: int) -> str:
+    """Success rate in training against env steps or seconds, one line a method.
+
+    A line is the mean over seeds, each pooled over ``window`` episodes; a run that has ended stands
+    at its last rate.
+
+    Args:
+        title: Above it.
+        curves: Of each method.
+        axis: ``env_steps`` or ``seconds``.
+        window: Episodes.
+    """
+    ends = [getattr(points[-1], axis) for seeds in curves.values() for points in seeds if points]
+    x_axis = linear_axis(0.0, float(max(ends, default=1.0)), tight=True)
+    parts = [
+        el("rect", width=_WIDTH, height=_HEIGHT, fill="white"),
+        _text(_LEFT, 18, title, "start", weight="600"),
+        *_frame(x_axis, axis.replace("_", " ")),
+    ]
+    for index, (method, seeds) in enumerate(curves.items()):
+        colour = _COLOURS[index % len(_COLOURS)]
+        parts += _line(mean_curve(seeds, axis, window, x_axis.high), x_axis, colour)
+        y = _TOP + 14 + 18 * index
+        x = _WIDTH - _RIGHT + 14
+        parts.append(_rule(x, x + 16, y - 4, colour, 3))
+        parts.append(_text(x + 22, y, method, "start"))
+    svg = el(
+        "svg",
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        font_family="system-ui, sans-serif",
+        font_size=12,
+        role="img",
+        aria_label=title,
+    )
+    return f"{svg}\n"
+
+
+def mean_curve(
+    seeds: Sequence[Sequence[Point]], axis: str, window: int, end: float
+) -> list[tuple[float, float]]:
+    """Points of the mean over seeds, from where all have a rate; empty where none does."""
+    grid = np.linspace(0.0, end, _GRID)
+    rows = [_held(points, axis, window, grid) for points in seeds if points]
+    if not rows:
+        return []
+    mean = np.mean(rows, axis=0)
+    return [(float(x), float(y)) for x, y in zip(grid, mean, strict=True) if not math.isnan(y)]
+
+
+def _held(points: Sequence[Point], axis: str, window: int, grid: np.ndarray) -> np.ndarray:
+    """The rate last reached at each place of the grid; NaN before there is one."""
+    places = np.array([getattr(point, axis) for point in points], dtype=np.float64)
+    rates = np.array([math.nan, *pooled(points, window)])
+    return rates[np.searchsorted(places, grid, side="right")]
+
+
+def _frame(x_axis: Axis, name: str) -> Iterator[Html]:
+    """Rules, ticks and names."""
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = _y(share)
+        yield _rule(_LEFT, _WIDTH - _RIGHT, y, "#ddd", 1)
+        yield _text(_LEFT - 6, y + 4, f"{share:.0%}", "end")
+    for tick in x_axis.ticks:
+        yield _text(_x(x_axis, tick), _HEIGHT - _BOTTOM + 16, short(tick), "middle")
+    yield _text(_WIDTH - _RIGHT, _HEIGHT - 4, name, "end")
+
+
+def _line(curve: Sequence[tuple[float, float]], x_axis: Axis, colour: str) -> list[Html]:
+    if not curve:
+        return []
+    path = " ".join(f"{_x(x_axis, x):.1f},{_y(y):.1f}" for x, y in curve)
+    return [el("polyline", points=path, fill="none", stroke=colour, stroke_width=2)]
+
+
+def _rule(x1: float, x2: float, y: float, colour: str, width: int) -> Html:
+    return el("line", x1=x1, y1=y, x2=x2, y2=y, stroke=colour, stroke_width=width)
+
+
+def _x(axis: Axis, value: float) -> float:
+    return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(share: float) -> float:
+    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _text(x: float, y: float, text: str, anchor: str, *, weight: str = "400") -> Html:
+    place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text_anchor": anchor, "font_weight": weight}
+    return el("text", text, **place, fill="#222")

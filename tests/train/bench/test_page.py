@@ -1,0 +1,88 @@
+"""The page of results says what is kept, and its figures show it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from small_suites import kept
+
+from robo_rl.errors import RoboRlError
+from robo_rl.train.bench.curve import Point
+from robo_rl.train.bench.desk import Desk, Folders
+from robo_rl.train.bench.page import page, write_page
+from robo_rl.train.bench.plan import names
+from robo_rl.train.bench.plot import figure, mean_curve
+from robo_rl.train.bench.suite import keys
+
+ROOT = Path(__file__).parents[3]
+
+
+def curve(*rates: int) -> list[Point]:
+    """So many successes in each ten episodes, 100 steps apart."""
+    return [Point(100 * i, float(i), 10, good, 0.0) for i, good in enumerate(rates, 1)]
+
+
+def test_a_line_is_the_mean_over_seeds_and_stands_still_where_one_has_ended():
+    drawn = mean_curve([curve(2, 4, 8), curve(4)], "env_steps", 10, 300.0)
+    at = {round(x): y for x, y in drawn}
+    assert min(at) >= 100  # no rate before the first point
+    assert at[min(at)] == pytest.approx(0.3)
+    assert at[min(x for x in at if x >= 200)] == pytest.approx(0.4)
+    assert at[300] == pytest.approx((0.8 + 0.4) / 2)
+    assert mean_curve([curve(2)], "env_steps", 11, 100.0) == []
+    assert mean_curve([], "seconds", 10, 100.0) == []
+
+
+def test_a_figure_has_a_line_a_method_and_is_well_formed():
+    drawn = figure("near <1>", {"a & b": [curve(1, 2)], "none": [[]]}, "seconds", 10)
+    root = ElementTree.fromstring(drawn)
+    text = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"near <1>", "a & b", "none", "seconds"} <= set(text)
+    lines = list(root.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == 1
+    places = [tuple(map(float, pair.split(","))) for pair in lines[0].attrib["points"].split()]
+    assert places[0][1] > places[-1][1]  # upwards
+
+
+@pytest.fixture
+def desk(here: Path) -> Desk:
+    """The small suite with all cells of one seed kept."""
+    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
+    for key in keys(desk.plan.suite):
+        if key.seed == 0:
+            points = [(point[0], point[1], point[2], point[3]) for point in curve(2, 8)]
+            digest = desk.cells[key].digest
+            desk.results.write(kept(*key, digest=digest, suite="tiny", curve=points))
+    desk.kept = desk.results.read()
+    return desk
+
+
+def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk, here: Path):
+    write_page(here / "docs" / "results.md", [desk])
+    text = (here / "docs" / "results.md").read_text()
+    for said in ("## tiny", "    robo-rl bench tiny\n", "| near | sde | 1 | 50.0 % | 90.0 % | – |",
+                 "Missing, 6: near default 1;", "Run on 2 cores, x86_64, Linux"):  # fmt: skip
+        assert said in text
+    figures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(figures) == 4
+    assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_a_suite_of_which_nothing_is_kept_is_left_out(here: Path):
+    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
+    assert "tiny" not in page("results.md", [desk])["results.md"]
+
+
+def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    folders = Folders(Path("runs/bench"), Path("benchmarks/results"))
+    try:
+        desks = [Desk(name, [], folders) for name in names()]
+    except RoboRlError as error:
+        pytest.skip(f"not all suites can be composed here: {error}")
+    for name, text in page("results.md", desks).items():
+        again = "stale: robo-rl bench --page docs/results.md"
+        assert (ROOT / "docs" / name).read_text() == text, again

@@ -1,0 +1,185 @@
+"""A suite is run, killed, interrupted and gone on with; what is kept in the end is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_suites import SUITE, write_suite
+
+pytestmark = pytest.mark.timeout(1800)
+
+METHODS = {name: SUITE["methods"][name] for name in ("default", "sde")}
+SMALL = {"tasks": {"near": {}}, "methods": METHODS, "seeds": [0]}
+VARIES = {"ended", "seconds", "curve"}
+
+
+class Bench:
+    """Runs ``robo-rl bench tiny`` in a folder, in a process that may be ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "robo_rl", "bench", "tiny", *words],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "MUJOCO_GL": "disabled"},
+        )
+
+    def run(self, *words: str) -> tuple[int, str]:
+        process = self.start(*words)
+        output, _ = process.communicate()
+        return process.returncode, output
+
+    def end(self, number: signal.Signals, *, after: str) -> int:
+        """Start it, and end it once there is a file of that pattern and all is under way."""
+        process = self.start()
+        until = time.monotonic() + 600
+        while not list(self.folder.glob(f"runs/bench/tiny/{after}")):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        os.kill(process.pid, number)
+        process.communicate(timeout=60)
+        assert eventually(lambda: not self.children())
+        return process.returncode
+
+    def children(self) -> list[str]:
+        """Runs of this folder that are still under way."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                words, place = (path / "cmdline").read_bytes(), (path / "cwd").readlink()
+            except OSError:
+                continue
+            if b"robo_rl.train.bench.leash" in words and place == self.folder:
+                found.append(path.name)
+        return found
+
+    def kept(self) -> dict[str, Any]:
+        """All that is kept, but for what takes its time."""
+        root = self.folder / "benchmarks" / "results" / "tiny"
+        return {
+            str(path.relative_to(root)): lasting(json.loads(path.read_text()))
+            for path in sorted(root.rglob("*.json"))
+        }
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+    until = time.monotonic() + seconds
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.05)
+    return holds()
+
+
+def lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        curve = {"points": [[*row[:1], *row[2:]] for row in value.get("curve", [])]}
+        return curve | {k: lasting(v) for k, v in value.items() if k not in VARIES}
+    return value
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """The small suite, run as a whole."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write_suite(folder, **SMALL)
+    bench = Bench(folder)
+    status, output = bench.run("--json", "numbers.json")
+    assert status == 0, output
+    return bench
+
+
+def test_every_cell_is_kept_and_summed_up(undisturbed: Bench):
+    kept = undisturbed.kept()
+    assert list(kept) == ["near/default/0.json", "near/sde/0.json"]
+    numbers = json.loads((undisturbed.folder / "numbers.json").read_text())
+    for name, cell in kept.items():
+        method = name.split("/")[1]
+        success = cell["stages"]["online"]["numbers"]["success"]
+        assert numbers["tasks"]["near"][method]["success"] == success["value"]
+        assert (success["n"], len(cell["points"])) == (8, 4)
+        assert cell["threads"] == (os.cpu_count() or 1)
+    assert numbers["missing"] == []
+
+
+def test_methods_start_from_the_same_clone_which_was_made_once(undisturbed: Bench):
+    runs = undisturbed.folder / "runs" / "bench" / "tiny"
+    policies = [path.read_bytes() for path in runs.glob("*/*/*/01-bc/policy/tensors.safetensors")]
+    assert len(policies) == 2
+    assert policies[0] == policies[1]
+    (shared,) = (path.parent for path in runs.glob("shared/*/run.json"))
+    assert (shared / "01-bc" / "policy" / "tensors.safetensors").read_bytes() == policies[0]
+    cells = undisturbed.kept().values()
+    assert all(cell["stages"]["bc"]["shared"] for cell in cells)
+    assert not any(cell["stages"]["online"]["shared"] for cell in cells)
+
+
+def test_a_finished_suite_is_not_run_again(undisturbed: Bench):
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.folder.rglob("*.*")}
+    status, output = undisturbed.run()
+    assert status == 0
+    assert "begun" not in output
+    after = {path: path.stat().st_mtime_ns for path in undisturbed.folder.rglob("*.*")}
+    assert after == before
+
+
+def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
+    undisturbed: Bench, tmp_path: Path
+):
+    write_suite(tmp_path, **SMALL)
+    bench = Bench(tmp_path)
+    assert bench.end(signal.SIGKILL, after="shared/*/01-bc/ckpt/0*") == -signal.SIGKILL
+    assert bench.kept() == {}
+    assert bench.end(signal.SIGKILL, after="near/default/*/02-online/ckpt/0*") == -signal.SIGKILL
+    assert bench.end(signal.SIGINT, after="near/sde/*/02-online/ckpt/0*") == 130
+    assert list(bench.kept()) == ["near/default/0.json"]
+    status, output = bench.run()
+    assert status == 0, output
+    assert bench.kept() == undisturbed.kept()
+
+
+def test_a_cell_that_fails_holds_up_no_other(undisturbed: Bench, tmp_path: Path):
+    folder = tmp_path / "broken"
+    shutil.copytree(undisturbed.folder, folder)
+    shutil.rmtree(folder / "benchmarks")
+    (policy,) = folder.glob("runs/bench/tiny/near/default/*/01-bc/policy/meta.json")
+    policy.write_text("{")
+    for report in folder.glob("runs/bench/tiny/near/*/*/02-online/report.json"):
+        report.unlink()
+    bench = Bench(folder)
+    status, output = bench.run()
+    assert status == 1
+    assert "failed: near default 0: robo-rl: " in output
+    assert "01-bc/policy/meta.json" in output
+    assert list(bench.kept()) == ["near/sde/0.json"]
+    assert "missing, 1: near default 0" in output
+    assert bench.kept()["near/sde/0.json"] == undisturbed.kept()["near/sde/0.json"]
+
+
+def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Path):
+    folder = tmp_path / "both"
+    shutil.copytree(undisturbed.folder, folder)
+    shutil.rmtree(folder / "benchmarks")
+    bench = Bench(folder)
+    first, second = (bench.start("--method", "sde") for _ in range(2))
+    outputs = [process.communicate()[0] for process in (first, second)]
+    statuses = sorted(process.returncode for process in (first, second))
+    assert statuses in ([0, 1], [0, 0]), outputs
+    if statuses == [0, 1]:
+        assert sum("another process is at it" in output for output in outputs) == 1
+    assert list(bench.kept()) == ["near/sde/0.json"]
