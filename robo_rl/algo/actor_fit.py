@@ -13,6 +13,7 @@ from robo_rl.algo.block import explore_alike
 from robo_rl.algo.descent import Descent, DescentConfig, batches, minibatches
 from robo_rl.algo.ema import Ema, Ewma
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.rate import AdaptiveRate
 from robo_rl.algo.ratio_norm import RatioNorm
 from robo_rl.algo.surrogate import Surrogate
 from robo_rl.data.rollout import Rollout
@@ -69,6 +70,7 @@ class ActorFit:
             policy.anchor()
         params = (p for p in policy.parameters() if p.requires_grad)
         self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.rate = AdaptiveRate(self.descent, cfg.lr_min, cfg.lr_max)
         self.proximal = Ewma(policy, cfg.proximal_ema) if cfg.proximal_ema else None
         self.average = Ema(policy, cfg.ema_decay) if cfg.ema_decay else None
         self._base: DenoisingPolicy | None = None
@@ -80,7 +82,7 @@ class ActorFit:
 
     def set_lr(self, lr: float) -> None:
         """Set the learning rate, within its bounds."""
-        self.descent.set_lr(min(max(lr, self.cfg.lr_min), self.cfg.lr_max))
+        self.rate.set(lr)
 
     def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over all units, until a minibatch's chain KL is above twice its target.
@@ -155,7 +157,7 @@ class ActorFit:
         """Means, of the KL over the last epoch's worth of minibatches, to which the rate adapts."""
         last = stats[-per_epoch:]
         kl = share * sum(s.kl for s in last) / len(last)
-        self._adapt_lr(kl)
+        self.rate.follow(kl, self.cfg.target_kl)
         return {
             "kl": kl,
             "clipped": sum(s.clipped for s in stats) / len(stats),
@@ -163,15 +165,6 @@ class ActorFit:
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
         }
-
-    def _adapt_lr(self, kl: float) -> None:
-        """Keep the update's KL near its target: rsl_rl's rule, per update."""
-        factor = 1.0
-        if kl > 2.0 * self.cfg.target_kl:
-            factor = 1.0 / 1.5
-        elif kl < 0.5 * self.cfg.target_kl:
-            factor = 1.5
-        self.set_lr(self.lr * factor)
 
 
 def _assert_fresh(error: float) -> None:

@@ -80,17 +80,18 @@ class Ppo:
         return self.actor.state_dict()
 
     def go_back(self, state: dict[str, Any]) -> None:
-        """Return to an earlier ``actor_state``, at half of the present rate."""
+        """Return to an earlier ``actor_state``, from now on at most at half of the present rate."""
         lr = self.lr
         self.actor.load_state_dict(state)
-        self.actor.set_lr(0.5 * lr)
+        self.actor.rate.halve(lr)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
-        return self.actor_state() | self.credit.state_dict() | {"updates": self.updates}
+        rest = {"updates": self.updates, "ceiling": self.actor.rate.ceiling}
+        return self.actor_state() | self.credit.state_dict() | rest
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.actor.load_state_dict(state)
         self.credit.load_state_dict(state)
-        self.updates = state["updates"]
+        self.updates, self.actor.rate.ceiling = state["updates"], state["ceiling"]
