@@ -165,3 +165,16 @@ def test_the_one_step_gradient_is_the_full_sdes_at_a_step_drawn_uniformly(genera
     cosine = torch.nn.functional.cosine_similarity(totals[0], totals[1], dim=0)
     assert float(cosine) > 0.97
     assert float(totals[1].norm() / totals[0].norm()) == pytest.approx(1.0, abs=0.15)
+
+
+def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):
+    policy = make_policy("flow_noise", 4).float()
+    ppo = Ppo(Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0), policy, ROWS, generator)
+    good = {name: value.clone() for name, value in policy.state_dict().items()}
+    state = {**ppo.actor_state(), "policy": good}
+    ppo.update(one_decision(policy, generator, RatioMode.JOINT))
+    assert ppo.lr == pytest.approx(1.5e-4)
+    ppo.go_back(state)
+    assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
+    ppo.update(one_decision(policy, generator, RatioMode.JOINT))
+    assert ppo.lr == pytest.approx(0.75e-4)
