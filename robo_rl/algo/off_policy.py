@@ -1,0 +1,232 @@
+"""Learning action values from replay and climbing them: what SAC and TD3 share.
+
+Shapes: B rows of a batch, M critics, H horizon, A act_dim. A block of decisions goes into the
+replay buffer, then come gradient steps in proportion to it. The critic learns
+
+    Q(o, a) ← rew + discount·(1 − terminated)·(aggregate_i Q'_i(o', a') − cost')
+
+over whole chunks, with Q' an average of the critic's weights, and a' and its cost from the actor;
+the actor climbs Q. Which family of policies it is, neither knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.algo.descent import Descent
+from robo_rl.algo.ema import Ema
+from robo_rl.algo.returns import ReturnScale
+from robo_rl.algo.value_actor import ValueActor, ValueActorConfig
+from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.q import QCritic, td_target
+from robo_rl.data.replay import Replay, Transitions
+from robo_rl.data.rollout import Rollout
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class OffPolicyConfig(ValueActorConfig):
+    """Replay, critic and pace; see ``ValueActorConfig`` for the actor's part.
+
+    ``updates_per_decision`` are gradient steps of the critic a decision (the update-to-data ratio),
+    once ``warmup_decisions`` have been collected; the actor takes one at every ``actor_every`` of
+    them, but for the first ``critic_first``. ``target_ema`` is the decay of the target critic's
+    average. ``target_rule`` makes one value of the ensemble's for a target: min (TD3, SAC),
+    subset_min (REDQ) or mean − κ·std; ``actor_rule`` the one that the actor climbs.
+    ``scale_rewards`` divides rewards by the running std of the return, as PPO does, so that
+    coefficients and temperatures mean the same in every task; ``critic.head.bounds`` are then of
+    values in that unit.
+    """
+
+    minibatch: int = Field(default=256, ge=1)
+    grad_clip: float = Field(default=10.0, gt=0.0)
+    critic_lr: float = Field(default=3e-4, gt=0.0)
+    updates_per_decision: float = Field(default=1.0, gt=0.0)
+    warmup_decisions: int = Field(default=1000, ge=0)
+    critic_first: int = Field(default=0, ge=0)
+    actor_every: int = Field(default=1, ge=1)
+    target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+    scale_rewards: bool = True
+    critic: QCritic.Config = QCritic.Config(members=2)
+    target_rule: Aggregate.Config = Aggregate.Config()
+    actor_rule: Aggregate.Config = Aggregate.Config()
+    replay: Replay.Config = Replay.Config()
+
+
+class OffPolicy:
+    """An actor, an ensemble of critics with its average, and the replay that both learn from.
+
+    Args:
+        cfg: See ``OffPolicyConfig``.
+        policy: Trained in place.
+        num_envs: B of the env, for the running return scale.
+        generator: Draws batches, actions and subsets of critics.
+        actor: How the policy climbs.
+
+    Raises:
+        ConfigError: The settings ask for what the policy or the ensemble does not offer.
+    """
+
+    one_step = False
+
+    def __init__(
+        self,
+        cfg: OffPolicyConfig,
+        policy: DenoisingPolicy,
+        num_envs: int,
+        generator: torch.Generator,
+        actor: ValueActor,
+    ) -> None:
+        self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
+        self.critic = _critic(cfg.critic, policy)
+        self.target = Ema(self.critic, cfg.target_ema)
+        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        self.target_rule = Aggregate(cfg.target_rule, cfg.critic.members)
+        self.actor_rule = Aggregate(cfg.actor_rule, cfg.critic.members)
+        self.replay = Replay(cfg.replay)
+        self.scale = ReturnScale(num_envs)
+        self.updates = self.decisions = self.steps = 0
+        self.owed = 0.0
+
+    @property
+    def lr(self) -> float:
+        """The actor's learning rate as it stands."""
+        return self.actor.descent.lr
+
+    def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
+        """Take in demonstrations, if batches are to hold any; before the first block."""
+        if self.cfg.replay.demo_share:
+            self.replay.add_demonstrations(transitions)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Take in one block and learn; returns metrics, means over the gradient steps."""
+        self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
+        self.replay.add(rollout)
+        metrics = _Means()
+        for _ in range(self._due(int(rollout.valid.sum()))):
+            metrics.add(self._step())
+        self.updates += 1
+        skipped = self.descent.skipped + self.actor.descent.skipped
+        return metrics.take() | {
+            "lr": self.lr,
+            "gradient_steps": float(self.steps),
+            "replay": float(len(self.replay)),
+            "return_scale": self.scale.std,
+            "skipped_steps": float(skipped),
+        }
+
+    def _due(self, fresh: int) -> int:
+        """Gradient steps for so many fresh decisions, fractions carried over."""
+        self.decisions += fresh
+        if self.decisions < self.cfg.warmup_decisions:
+            return 0
+        self.owed += self.cfg.updates_per_decision * fresh
+        due = math.floor(self.owed)
+        self.owed -= due
+        return due
+
+    def _step(self) -> dict[str, Tensor]:
+        batch = self.replay.sample(self.cfg.minibatch, self.generator)
+        if self.cfg.scale_rewards:
+            batch = batch._replace(rew=batch.rew / self.scale.std)
+        found = self._fit_critic(batch)
+        self.steps += 1
+        if self.steps > self.cfg.critic_first and self.steps % self.cfg.actor_every == 0:
+            with _constant(self.critic.net):
+                found |= self.actor.climb(batch.obs, self._value)
+        return found
+
+    def _fit_critic(self, batch: Transitions) -> dict[str, Tensor]:
+        wanted = self.targets(batch)
+        loss = self.critic.loss(batch.obs, batch.act, wanted).mean(dim=1)
+        self.descent.step(loss.sum())
+        self.target.update(self.critic)
+        return {"critic_loss": loss.detach().mean(), "value": wanted.mean()}
+
+    @torch.no_grad()
+    def targets(self, batch: Transitions) -> Tensor:
+        """What the critic is to say of a batch, (B,)."""
+        act, cost = self.actor.successor(batch.next_obs)
+        value = self.target_rule(self.target.module(batch.next_obs, act), self.generator)
+        return td_target(batch.rew, batch.discount, batch.terminated, value - cost)
+
+    def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """The value (B,) that the actor climbs."""
+        return self.actor_rule(self.critic(obs, act), self.generator)
+
+    def actor_state(self) -> dict[str, Any]:
+        """The actor and the critics that it climbs: without them it would be led astray again."""
+        return {
+            "actor": self.actor.state_dict(),
+            "critic": self.critic.state_dict(),
+            "critic_optim": self.descent.optim.state_dict(),
+            "target": self.target.state_dict(),
+        }
+
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Return to an earlier ``actor_state`` at half of the present rate; the replay stays."""
+        lr = self.lr
+        self._load_actor(state)
+        self.actor.descent.set_lr(0.5 * lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, as nested dicts of tensors and numbers."""
+        counters = {name: getattr(self, name) for name in ("updates", "decisions", "steps", "owed")}
+        rest = {"replay": self.replay.state_dict(), "scale": self.scale.state_dict()}
+        return self.actor_state() | rest | counters
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``; demonstrations must have been added before."""
+        self._load_actor(state)
+        self.replay.load_state_dict(state["replay"])
+        self.scale.load_state_dict(state["scale"])
+        self.updates, self.decisions = state["updates"], state["decisions"]
+        self.steps, self.owed = state["steps"], state["owed"]
+
+    def _load_actor(self, state: dict[str, Any]) -> None:
+        self.actor.load_state_dict(state["actor"])
+        self.critic.load_state_dict(state["critic"])
+        self.descent.optim.load_state_dict(state["critic_optim"])
+        self.target.load_state_dict(state["target"])
+
+
+class _Means:
+    """Means of metrics that not every step has."""
+
+    def __init__(self) -> None:
+        self._seen: defaultdict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, found: Mapping[str, Tensor]) -> None:
+        for name, value in found.items():
+            self._seen[name].append(value)
+
+    def take(self) -> dict[str, float]:
+        return {name: float(torch.stack(seen).mean()) for name, seen in self._seen.items()}
+
+
+def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
+    return QCritic(
+        cfg,
+        policy.obs_spec,
+        policy.act_spec,
+        obs_horizon=policy.obs_horizon,
+        exec_horizon=policy.exec_horizon,
+        normalizer=policy.normalizer,
+    ).to(policy.normalizer.dtype)
+
+
+@contextmanager
+def _constant(module: nn.Module) -> Generator[None]:
+    """Within it no gradients are computed of the module's weights."""
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)
