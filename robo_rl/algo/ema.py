@@ -15,7 +15,8 @@ class Ema(Generic[_Module]):
     """Keeps averaged weights beside a module.
 
     The decay grows with the number of updates, min(decay, (1+n)/(10+n)), so that early weights
-    are forgotten.
+    are forgotten. Parts without weights, such as normalisers, have nothing to average: they are
+    shared with the module, and change with it.
 
     Args:
         module: What is averaged.
@@ -24,7 +25,7 @@ class Ema(Generic[_Module]):
 
     def __init__(self, module: _Module, decay: float) -> None:
         self.decay, self.updates = decay, 0
-        self.module: _Module = copy.deepcopy(module).requires_grad_(False)
+        self.module: _Module = copy.deepcopy(module, _shared(module)).requires_grad_(False)
 
     def update(self, module: nn.Module) -> None:
         """Take in the module's present weights."""
@@ -43,6 +44,11 @@ class Ema(Generic[_Module]):
         """From a checkpoint."""
         self.module.load_state_dict(state["module"])
         self.updates = state["updates"]
+
+
+def _shared(module: nn.Module) -> dict[int, Any]:
+    """The parts of a module that a copy of it is not to copy."""
+    return {id(part): part for part in module.modules() if not any(True for _ in part.parameters())}
 
 
 class Ewma(Ema[_Module]):

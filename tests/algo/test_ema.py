@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_policies import make_policy
 from torch import nn
 
 from robo_rl.algo.ema import Ema, Ewma
@@ -76,3 +77,13 @@ def test_an_average_continues_from_its_state():
     for ema in (one, other):
         ema.update(Number(2.0))
     assert float(one.module.value) == float(other.module.value)
+
+
+def test_what_has_no_weights_is_shared():
+    policy = make_policy("flow_noise", 2)
+    ema = Ema(policy, decay=0.9)
+    assert ema.module.normalizer is policy.normalizer
+    assert ema.module.net is not policy.net
+    shift = torch.tensor([1.0, 2.0, 3.0])
+    policy.normalizer.renew("obs.pos", shift, torch.ones(3))
+    assert torch.equal(ema.module.normalizer.affine("obs.pos").shift, shift.double())
