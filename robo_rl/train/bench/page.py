@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from robo_rl.durable import make_directory, write_file
 from robo_rl.errors import CheckpointError
+from robo_rl.train.bench.curve import Point
 from robo_rl.train.bench.desk import Desk
 from robo_rl.train.bench.plot import figure
 from robo_rl.train.bench.tables import Table, remarks
@@ -76,18 +77,37 @@ def _section(desk: Desk) -> str:
 
 
 def _figures(desk: Desk) -> Iterator[tuple[str, str]]:
-    """(File name, drawing) of every task's curves, where there are any."""
+    """(File name, drawing): of every task a line a method; of a single method a line a task."""
     suite = desk.plan.suite
-    for task in suite.tasks:
-        curves = {
-            method: [kept.points() for key, kept in desk.good().items()
-                     if (key.task, key.method) == (task, method) and kept.curve]
-            for method in suite.methods
-        }  # fmt: skip
-        shown = {method: seeds for method, seeds in curves.items() if seeds}
-        for axis in AXES if shown else ():
-            name = f"{desk.plan.name}-{task}-{axis}.svg"
-            yield name, figure(f"{task}: training success", shown, axis, suite.report.window)
+    tasks, methods = list(suite.tasks), list(suite.methods)
+    if len(methods) == 1:
+        yield from _figure(desk, methods[0], {task: (task, methods[0]) for task in tasks})
+        return
+    for task in tasks:
+        yield from _figure(desk, task, {method: (task, method) for method in methods})
+
+
+def _figure(
+    desk: Desk, title: str, lines: Mapping[str, tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Against env steps and against seconds, if there are any curves.
+
+    Args:
+        desk: The suite.
+        title: Of the figure.
+        lines: Name of a line → task and method.
+    """
+    found = {name: _curves(desk, *cell) for name, cell in lines.items()}
+    shown = {name: seeds for name, seeds in found.items() if seeds}
+    for axis in AXES if shown else ():
+        drawn = figure(f"{title}: training success", shown, axis, desk.plan.suite.report.window)
+        yield f"{desk.plan.name}-{title}-{axis}.svg", drawn
+
+
+def _curves(desk: Desk, task: str, method: str) -> list[list[Point]]:
+    """Of every seed that has one."""
+    cells = [kept for key, kept in desk.good().items() if key[:2] == (task, method)]
+    return [kept.points() for kept in cells if kept.curve]
 
 
 def _markdown(table: Table) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -69,6 +70,16 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk,
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert len(figures) == 4
     assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: Desk):
+    methods = {"default": {}}
+    suite = desk.plan.suite.model_copy(update={"methods": methods})
+    alone = dataclasses.replace(desk.plan, suite=suite)
+    desk.plan, desk.part = alone, suite
+    drawn = {name: text for name, text in page("p.md", [desk]).items() if name != "p.md"}
+    assert list(drawn) == [f"figures/tiny-default-{axis}.svg" for axis in ("env_steps", "seconds")]
+    assert all(f">{task}<" in text for text in drawn.values() for task in ("near", "far"))
 
 
 def test_a_suite_of_which_nothing_is_kept_is_left_out(here: Path):
