@@ -62,8 +62,8 @@ class QCritic(nn.Module):
         super().__init__()
         self.names, self.normalizer = tuple(obs_spec.items), normalizer
         self.members, self.exec_horizon = cfg.members, exec_horizon
-        for name, limit in _limits(act_spec, normalizer).items():
-            self.register_buffer(name, limit, persistent=False)
+        self.register_buffer("low", _limit(act_spec.low, act_spec, -torch.inf), persistent=False)
+        self.register_buffer("high", _limit(act_spec.high, act_spec, torch.inf), persistent=False)
         self.head = make_head(cfg.head)
         inputs = obs_spec.size * obs_horizon + act_spec.size * exec_horizon
         self.net = MlpEnsemble(
@@ -97,7 +97,8 @@ class QCritic(nn.Module):
         return self.head.loss(self._out(features, act), target)
 
     def _out(self, features: Tensor, act: Tensor) -> Tensor:
-        executed = act[:, : self.exec_horizon].clamp(self.low, self.high)
+        low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
+        executed = act[:, : self.exec_horizon].clamp(low, high)
         return self.net(torch.cat([features, executed.flatten(1)], dim=-1))
 
 
@@ -111,9 +112,6 @@ def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Ten
     return rew + discount * ~terminated * next_value
 
 
-def _limits(act_spec: ActSpec, normalizer: Normalizer) -> dict[str, Tensor]:
-    """Where the env clips an action, (A,) in network units; infinite where it does not."""
-    infinite = torch.full(act_spec.shape, float("inf"))
-    low = torch.tensor(act_spec.low) if act_spec.low else -infinite
-    high = torch.tensor(act_spec.high) if act_spec.high else infinite
-    return {name: normalizer.normalize("act", x) for name, x in (("low", low), ("high", high))}
+def _limit(limit: tuple[float, ...], act_spec: ActSpec, without: float) -> Tensor:
+    """Where the env clips an action, in physical units, of the shape of one."""
+    return torch.tensor(limit or (without,)).expand(act_spec.shape).clone()
