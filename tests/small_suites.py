@@ -26,7 +26,9 @@ SUITE: dict[str, Any] = {
     "methods": {
         "default": {},
         "sde": {
-            "stages": {"online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "one_step"}}}
+            "stages": {
+                "online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "one_step"}}
+            }
         },
         "gaussian": {"policy": {"name": "gaussian", "horizon": 4, "exec_horizon": 4}},
     },
