@@ -10,7 +10,7 @@ import pytest
 import yaml
 from small_suites import SUITE, write_suite
 
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, DeviceError, PluginError
 from robo_rl.train.bench.plan import Plan, load_plan, names
 from robo_rl.train.bench.suite import Key, keys, only
 
@@ -160,3 +160,21 @@ def test_a_digest_is_of_all_that_a_cells_result_depends_on():
     assert {cell.digest for cell in again} == found
     other = load_plan("tiny", ["stages.online.updates=5"]).cells().values()
     assert not {cell.digest for cell in other} & found
+
+
+def test_the_suite_in_the_readme_of_benchmarks_composes(here: Path):
+    page = (Path(__file__).parents[3] / "benchmarks" / "README.md").read_text()
+    (block,) = re.findall(r"^```yml\n(.*?)^```$", page, re.M | re.S)
+    (here / "shown.yaml").write_text(block)
+    plan = load_plan("shown.yaml")
+    assert len(plan.cells()) == 12
+    updates = plan.cell(Key("large", "louder", 2)).experiment.stages["online"].cfg.updates
+    assert updates == 120
+
+
+@pytest.mark.parametrize("name", names())
+def test_our_own_suites_compose(name: str):
+    try:
+        assert load_plan(name).cells()
+    except (DeviceError, PluginError) as error:
+        pytest.skip(str(error))
