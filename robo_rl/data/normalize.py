@@ -26,8 +26,8 @@ MODES = ("min_max", "standard")
 FEATURE_LIMIT = 3.0
 """Bound of a network's input features, in half ranges or standard deviations of the data."""
 
-# below this share of its magnitude float32 cannot tell a range from rounding
-_CONSTANT = 1e-6
+CONSTANT = 1e-6
+"""Below this share of its magnitude float32 cannot tell a range from rounding."""
 
 
 def compressed(x: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Normalizer(nn.Module):
 
     def to_meta(self) -> dict[str, Any]:
         """Everything about it as JSON."""
-        keys = {key: self._affine(key).to_meta() for key in self._modes}
+        keys = {key: self.affine(key).to_meta() for key in self._modes}
         return {"stats_hash": self.stats_hash, "data_digest": self.data_digest, "keys": keys}
 
     @property
@@ -126,13 +126,29 @@ class Normalizer(nn.Module):
         """Type of its numbers, and so of what it returns."""
         return next((buffer.dtype for buffer in self.affines.buffers()), torch.float32)
 
+    @property
+    def modes(self) -> dict[str, str]:
+        """Key → mode."""
+        return dict(self._modes)
+
+    def renew(self, key: str, shift: Tensor, scale: Tensor) -> None:
+        """Change an array's map in place, for all that share this normaliser, and the hash.
+
+        Raises:
+            SpecError: It has no such key.
+        """
+        affine = self.affine(key)
+        affine.shift.copy_(shift)
+        affine.scale.copy_(scale)
+        cast(Tensor, self.hash).copy_(torch.tensor(list(self._hash()), dtype=torch.uint8))
+
     def normalize(self, key: str, x: Tensor) -> Tensor:
         """Physical units x (…, *row shape) → network units.
 
         Raises:
             SpecError: It has no such key.
         """
-        affine = self._affine(key)
+        affine = self.affine(key)
         return (x - affine.shift) / affine.scale
 
     def unnormalize(self, key: str, x: Tensor) -> Tensor:
@@ -141,7 +157,7 @@ class Normalizer(nn.Module):
         Raises:
             SpecError: It has no such key.
         """
-        affine = self._affine(key)
+        affine = self.affine(key)
         return x * affine.scale + affine.shift
 
     def features(self, obs: Mapping[str, Tensor], names: Iterable[str]) -> Tensor:
@@ -152,7 +168,12 @@ class Normalizer(nn.Module):
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
         return compressed(torch.cat(parts, dim=-1))
 
-    def _affine(self, key: str) -> Affine:
+    def affine(self, key: str) -> Affine:
+        """The map of an array.
+
+        Raises:
+            SpecError: It has no such key.
+        """
         if key not in self._modes:
             raise SpecError(
                 f"the normaliser knows no '{key}'",
@@ -164,7 +185,7 @@ class Normalizer(nn.Module):
     def _hash(self) -> bytes:
         content = hashlib.sha256(self.data_digest.encode())
         for key in sorted(self._modes):
-            affine = self._affine(key)
+            affine = self.affine(key)
             content.update(f"\0{key}\0{affine.mode}\0{tuple(affine.shift.shape)}\0".encode())
             for buffer in (affine.shift, affine.scale):
                 content.update(buffer.float().cpu().contiguous().numpy().tobytes())
@@ -196,7 +217,7 @@ def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
     else:
         shift, scale = stats.mean, stats.std
     magnitude = torch.maximum(stats.low.abs(), stats.high.abs()).clamp_min(1.0)
-    constant = (stats.high - stats.low) <= _CONSTANT * magnitude
+    constant = (stats.high - stats.low) <= CONSTANT * magnitude
     if constant.any():
         _warn_constant(key, constant, stats.names)
     return Affine(mode, shift, torch.where(constant, 1.0, scale))
