@@ -2,8 +2,6 @@
 
 The env brings the expert, or its task does: ``expert(num_envs, generator, noise)``. An expert acts
 on the env's ``view`` and is told which envs begin a new episode (``robo_rl.task.Expert``).
-
-Shapes: B envs of a wave, L env steps of an episode.
 """
 
 from __future__ import annotations
@@ -11,10 +9,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, ClassVar, cast
 
-import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
@@ -23,7 +19,7 @@ from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
 from robo_rl.stats import wilson
 from robo_rl.task import Demonstrable
-from robo_rl.train.logger import Progress
+from robo_rl.train.recorder import Episodes, Recorder, record_waves
 from robo_rl.train.stage import Context, Gate, Report
 
 
@@ -60,14 +56,11 @@ class Collect:
         with closing(context.experiment.make_env(num_envs)) as env:
             brings = _brings_expert(env)
             store = self._store(context, env)
-            wave, first = _next(store)
-            with Progress(self.cfg.episodes, "collect", "episodes") as progress:
-                while (missing := self.cfg.episodes - len(store.episodes)) > 0:
-                    episodes = self._wave(env, brings, context.seed, wave)
-                    new = [each for each in episodes if each["meta"]["env"] >= first]
-                    store.extend(new[:missing])
-                    progress.update(len(store.episodes))
-                    wave, first = wave + 1, 0
+            record_waves(
+                store,
+                self.cfg.episodes,
+                lambda wave: self._wave(env, brings, context.seed, wave),
+            )
         return self._report(store)
 
     def _store(self, context: Context, env: VecEnv) -> ZarrStore:
@@ -77,16 +70,14 @@ class Collect:
         meta = {"world": context.experiment.world(), "collect": self.cfg.model_dump()}
         return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
-    def _wave(
-        self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int
-    ) -> list[dict[str, Any]]:
+    def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
         """The first episode of every env, but for worlds that are lost at their first step."""
         seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
         generator = make_generator("expert", seed)
         expert = brings.expert(env.num_envs, generator, self.cfg.noise)
         obs = env.reset(seed)
         expert.reset(ids)
-        recorder = _Recorder(env.num_envs)
+        recorder = Recorder(env.num_envs)
         while recorder.running.any():
             act = expert.act(cast(Any, env).view)
             step = env.step(act)
@@ -129,46 +120,3 @@ def _brings_expert(env: VecEnv) -> Demonstrable:
         "no scripted expert: neither the env nor its task brings one",
         hint="give one of them expert(), and the env a view for it to act on",
     )
-
-
-def _next(store: ZarrStore) -> tuple[int, int]:
-    """Wave and env of the first episode that is not there yet, as far as the last one tells."""
-    if not store.episodes:
-        return 0, 0
-    meta = cast("dict[str, int]", store.episodes[-1].meta)
-    return meta["wave"], meta["env"] + 1
-
-
-class _Recorder:
-    """Keeps each env's steps until its first episode ends."""
-
-    def __init__(self, num_envs: int) -> None:
-        self.running = torch.ones(num_envs, dtype=torch.bool)
-        self.length = torch.zeros(num_envs, dtype=torch.int64)
-        self.success = torch.zeros(num_envs, dtype=torch.bool)
-        self.steps: list[dict[str, Tensor]] = []
-
-    def add(self, obs: dict[str, Tensor], act: Tensor, step: Any) -> None:
-        """One step of all envs; a lost world ends its episode before it."""
-        columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
-        columns |= {"act": act.to(torch.float32), "rew": step.rew}
-        columns |= {"terminated": step.terminated, "truncated": step.truncated}
-        self.steps.append(columns)
-        self.length += self.running & step.valid
-        self.success |= self.running & (step.metrics["success"] > 0)
-        self.running &= ~(step.terminated | step.truncated)
-
-    def episodes(self, seed: int, wave: int) -> list[dict[str, Any]]:
-        """What ``ZarrStore.extend`` takes, one mapping an env that has any step."""
-        columns = {
-            name: np.stack([step[name].numpy() for step in self.steps]) for name in self.steps[0]
-        }
-        envs = self.length.nonzero().flatten().tolist()
-        said = {env: {"seed": seed, "meta": {"wave": wave, "env": env}} for env in envs}
-        return [{**self._episode(columns, env), **said[env]} for env in envs]
-
-    def _episode(self, columns: dict[str, Any], env: int) -> dict[str, Any]:
-        rows = {name: column[: int(self.length[env]), env] for name, column in columns.items()}
-        rows["truncated"][-1] = not rows["terminated"][-1]  # also where the world was lost
-        obs = {name[4:]: rows.pop(name) for name in list(rows) if name.startswith("obs/")}
-        return {"obs": obs, **rows, "success": bool(self.success[env])}

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.config import ConfigModel
+from robo_rl.data.tracker import ObsTracker
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
+from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.explore import Explore, exploring
 from robo_rl.train.groups import GroupCollector
@@ -41,7 +43,10 @@ class FineTune:
         ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
         one of these per env instead. With ``stop_success`` the run ends early once
         that share of the last ``stop_episodes`` training episodes (under exploration noise)
-        succeeds. ``explore`` changes how the policy explores; what is evaluated stays the same.
+        succeeds, or with ``stop_return`` once their mean return reaches it. ``explore`` changes how
+        the policy explores; what is evaluated stays the same. ``track_obs`` renews the mean and
+        deviation by which observations are normalised, for policies that began without
+        demonstrations (see ``ObsTracker``).
         ``margin``: how much worse than before RL the result may be, see ``compare``.
         """
 
@@ -49,9 +54,11 @@ class FineTune:
         decisions: int = Field(default=10, ge=1)
         updates: int = Field(default=100, ge=1)
         stop_success: float = Field(default=1.01, gt=0.0)
+        stop_return: float | None = None
         stop_episodes: int = Field(default=200, ge=1)
         checkpoint_every: int = Field(default=10, ge=1)
         explore: Explore = Explore()
+        track_obs: bool = False
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         algo: Annotated[Component, component("algos")] = default("ppo")
         guard: CollapseGuard.Config = CollapseGuard.Config()
@@ -67,8 +74,8 @@ class FineTune:
         run.train()
         judged = run.judged
         path = save_policy(context.directory / "policy", judged)
-        after = context.evaluate(judged.act, "after RL")
-        reference = context.evaluate(before.act, "before RL")
+        after = context.evaluate(judged, "after RL")
+        reference = context.evaluate(before, "before RL")
         test = compare(after, reference, self.cfg.margin)
         return Report(
             "online",
@@ -105,6 +112,8 @@ class _Run:
             self.algo: Algorithm = cfg.algo.build(
                 policy, cfg.num_envs, make_generator("minibatch", seed)
             )
+        hand_over(self.algo, policy, context)
+        self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
         env = ChunkEnv(
             context.experiment.make_env(cfg.num_envs),
@@ -115,7 +124,7 @@ class _Run:
         self.collector = _collector(self.algo, env, make_generator("explore", seed))
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
-        self.recent = torch.zeros(0, dtype=torch.bool)
+        self.recent = torch.zeros(0, 2, dtype=torch.float64)
         self.enough = False
         self._resume(derive("online", seed))
 
@@ -149,8 +158,10 @@ class _Run:
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
         metrics = self.algo.update(rollout)
+        if self.tracker is not None:
+            self.tracker.add({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
         outcomes = self.collector.cohorts.complete()
-        self._watch(outcomes.success)
+        self._watch(outcomes)
         self._guard(outcomes)
         ended = time.perf_counter()
         return {
@@ -171,10 +182,14 @@ class _Run:
             self.algo.go_back(good)
             self.collector.cohorts.forget()
 
-    def _watch(self, success: Tensor) -> None:
-        self.recent = torch.cat([self.recent, success])[-self.cfg.stop_episodes :]
+    def _watch(self, outcomes: Outcomes) -> None:
+        """Whether the latest episodes are good enough to stop; success and return of each."""
+        rows = torch.stack([column.double() for column in outcomes], dim=1)
+        self.recent = torch.cat([self.recent, rows])[-self.cfg.stop_episodes :]
         full = len(self.recent) == self.cfg.stop_episodes
-        self.enough = full and float(self.recent.double().mean()) >= self.cfg.stop_success
+        success, returns = self.recent.mean(dim=0).tolist()
+        wanted = math.inf if self.cfg.stop_return is None else self.cfg.stop_return
+        self.enough = full and (success >= self.cfg.stop_success or returns >= wanted)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -182,6 +197,7 @@ class _Run:
             "minibatch": self.algo.generator.get_state(),
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
+            "tracker": None if self.tracker is None else self.tracker.state_dict(),
             "recent": self.recent,
             "enough": self.enough,
         }
@@ -196,6 +212,8 @@ class _Run:
             self.algo.generator.set_state(state["minibatch"])
             self.guard.load_state_dict(state["guard"])
             self.collector.load_state_dict(state["collector"])
+            if self.tracker is not None:
+                self.tracker.load_state_dict(state["tracker"])
             self.recent, self.enough = state["recent"], state["enough"]
         self.log.truncate_after(self.algo.updates)
 

@@ -18,6 +18,7 @@ from robo_rl.durable import write_file
 from robo_rl.env.base import VecEnv
 from robo_rl.errors import DataError, GateError
 from robo_rl.naming import did_you_mean
+from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.logger import Progress
@@ -180,9 +181,21 @@ class Context:
                 return directory / report.artifacts[kind]
         raise GateError(f"no earlier stage made a {kind}", hint="put one before this stage")
 
-    def evaluate(self, act: Act, label: str) -> EvalResult:
-        """Evaluate a policy under the experiment's protocol, with a progress line."""
+    def has(self, kind: str) -> bool:
+        """Whether an earlier stage made an artifact of a kind."""
+        return any(kind in report.artifacts for _, report in self.earlier)
+
+    def evaluate(self, act: Act | DenoisingPolicy, label: str) -> EvalResult:
+        """Evaluate under the experiment's protocol, with a progress line.
+
+        Args:
+            act: A policy, with chunks and histories of its own, or what acts with those of the
+                experiment's policy.
+            label: What to call it there.
+        """
         protocol, cfg = self.experiment.eval, self.experiment.policy.cfg
+        if isinstance(act, DenoisingPolicy):
+            act, cfg = act.act, act.cfg
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
             return evaluate(
                 act,

@@ -30,18 +30,27 @@ def evaluated(policy: DenoisingPolicy) -> torch.Tensor:
         return policy.act(OBS, torch.Generator().manual_seed(0))[:, 0, 0]
 
 
-def test_a_soft_optimum_is_as_wide_as_wanted_and_priced_accordingly():
-    """Of value −2·(a − 0.3)² at temperature α it is N(0.3, α/4): with std 0.1, α = 0.04."""
-    policy = control_policy(sampler={"name": "gaussian", "std_min": 0.02, "std_max": 0.5})
-    actor = actor_of("sac", policy, lr=3e-3, temperature_lr=2e-2, target_std=0.1)
+def climbed(steps: int, **fields: Any) -> tuple[DenoisingPolicy, float]:
+    """A Gaussian policy on the value −2·(a − 0.3)², and the std that it came to draw with."""
+    policy = control_policy(sampler={"name": "gaussian", "std_min": 0.01, "std_max": 0.3})
+    actor = actor_of("sac", policy, lr=5e-3, **fields)
     seen = [
-        actor.climb(OBS, lambda _, act: -2.0 * (act[:, 0, 0] - 0.3).square()) for _ in range(400)
+        actor.climb(OBS, lambda _, act: -2.0 * (act[:, 0, 0] - 0.3).square()) for _ in range(steps)
     ]
-    temperature = sum(float(each["temperature"]) for each in seen[-100:]) / 100
-    std = math.exp(sum(float(each["entropy"]) for each in seen[-100:]) / 100 - 1.4189385)
+    entropy = sum(float(each["entropy"]) for each in seen[-100:]) / 100
+    return policy, math.exp(entropy - 1.4189385)
+
+
+def test_the_soft_optimum_by_hand():
+    """At temperature α it is N(0.3, α/4): with α = 0.04 the std is 0.1."""
+    policy, std = climbed(300, temperature=0.04, temperature_lr=0.0)
     assert evaluated(policy).sub(0.3).abs().max() < 0.06
     assert std == pytest.approx(0.1, rel=0.1)
-    assert temperature == pytest.approx(0.04, rel=0.25)
+
+
+def test_the_temperature_finds_the_width_that_is_wanted():
+    _, std = climbed(300, target_std=0.03, temperature=0.01, temperature_lr=1e-2)
+    assert std == pytest.approx(0.03, rel=0.15)
 
 
 @pytest.mark.parametrize("name", list(ACTORS))

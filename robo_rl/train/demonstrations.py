@@ -1,0 +1,32 @@
+"""Hands the demonstrations of a run to an algorithm that learns from them, if there are any."""
+
+from __future__ import annotations
+
+from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.replay import transitions_of
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.stage import Context
+
+
+def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> None:
+    """Give an algorithm the newest dataset as transitions of the policy's chunks.
+
+    Args:
+        algo: May learn from demonstrations or not.
+        policy: Whose chunks, histories and normaliser they are in.
+        context: Says whether there is a dataset.
+
+    Raises:
+        DataError: The dataset is damaged.
+    """
+    if not isinstance(algo, LearnsFromDemonstrations) or not context.has("dataset"):
+        return
+    data = WindowDataset(
+        ZarrStore.open(context.artifact("dataset")), policy.obs_horizon, policy.horizon
+    )
+    gamma, executed = context.experiment.gamma, policy.exec_horizon
+    algo.add_demonstrations(
+        transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+    )
