@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 MAX_POINTS = 200
@@ -61,15 +61,29 @@ def pooled(points: Sequence[Point], window: int) -> list[float]:
 
     It is NaN as long as fewer have ended.
     """
-    rates: list[float] = []
-    first, episodes, good = 0, 0, 0
-    for point in points:
-        episodes, good = episodes + point.episodes, good + point.successes
+    return [
+        sum(p.successes for p in latest) / sum(p.episodes for p in latest) if latest else math.nan
+        for latest in _windows(points, window)
+    ]
+
+
+def pooled_returns(points: Sequence[Point], window: int) -> list[float]:
+    """Mean return at each point, likewise."""
+    return [
+        _mean([p.returns for p in latest], [float(p.episodes) for p in latest])
+        for latest in _windows(points, window)
+    ]
+
+
+def _windows(points: Sequence[Point], window: int) -> Iterator[Sequence[Point]]:
+    """The fewest latest points that hold so many episodes, none where there are fewer."""
+    first, episodes = 0, 0
+    for last, point in enumerate(points):
+        episodes += point.episodes
         while episodes - points[first].episodes >= window:
-            episodes, good = episodes - points[first].episodes, good - points[first].successes
+            episodes -= points[first].episodes
             first += 1
-        rates.append(good / episodes if episodes >= window else math.nan)
-    return rates
+        yield points[first : last + 1] if episodes >= window else ()
 
 
 def reached(points: Sequence[Point], rate: float, window: int) -> Point | None:

@@ -100,7 +100,8 @@ def _figure(
     found = {name: _curves(desk, *cell) for name, cell in lines.items()}
     shown = {name: seeds for name, seeds in found.items() if seeds}
     for axis in AXES if shown else ():
-        drawn = figure(f"{title}: training success", shown, axis, desk.plan.suite.report.window)
+        report = desk.plan.suite.report
+        drawn = figure(f"{title}: {report.measure} in training", shown, axis, report)
         yield f"{desk.plan.name}-{title}-{axis}.svg", drawn
 
 

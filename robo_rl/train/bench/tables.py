@@ -77,7 +77,7 @@ def _times(summary: Numbers, report: Reported) -> Table:
             *(when(each["seconds"][rate], duration) for rate in rates),
         )
         for task, method, each in _pairs(summary)
-        if any(each["env_steps"][rate]["of"] for rate in rates)
+        if report.measure == "success" and any(each["env_steps"][rate]["of"] for rate in rates)
     ]
     return Table("Env steps and time to a success rate in training, medians", header, rows)
 
@@ -94,12 +94,17 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
             *_score(_iqm(each, report), report)[-2:],
             value(each["one_step"], report),
             _improvement(each),
-            f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING,
+            _fallen(each, report),
         )
         for method in methods
         if (each := summary[method])["cells"]
     ]
     return Table("All tasks", header, rows)
+
+
+def _fallen(each: Numbers, report: Reported) -> str:
+    known = each["curves"] and report.measure == "success"
+    return f"{each['fallen']} of {each['curves']}" if known else NOTHING
 
 
 def _iqm(each: Numbers, report: Reported) -> Numbers:

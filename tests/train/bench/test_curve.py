@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from robo_rl.train.bench.curve import Point, fall, pooled, reached, thinned
+from robo_rl.train.bench.curve import Point, fall, pooled, pooled_returns, reached, thinned
 
 
 def line(step: int, episodes: float, success: float | None, **more: float) -> dict[str, float]:
@@ -52,6 +52,16 @@ def test_rates_are_pooled_over_the_fewest_latest_points_that_hold_the_window():
     rates = pooled(points, 10)
     assert [math.isnan(rate) for rate in rates] == [True, True, False, False, False, False]
     assert rates[2:] == pytest.approx([0.8, 0.9, 0.6, 0.5])
+
+
+def test_returns_are_pooled_alike():
+    points = [
+        Point(i, 0.0, n, 0, r) for i, (n, r) in enumerate([(4, 1.0), (0, math.nan), (6, 3.0)])
+    ]
+    rates = pooled_returns(points, 10)
+    assert rates[2] == pytest.approx((4 * 1.0 + 6 * 3.0) / 10)
+    assert math.isnan(rates[0])
+    assert pooled_returns(points, 6)[2] == 3.0
 
 
 def test_a_threshold_is_reached_at_the_first_point_on_or_above_it():

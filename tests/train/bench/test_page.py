@@ -16,9 +16,10 @@ from robo_rl.train.bench.desk import Desk, Folders
 from robo_rl.train.bench.page import page, write_page
 from robo_rl.train.bench.plan import names
 from robo_rl.train.bench.plot import figure, mean_curve
-from robo_rl.train.bench.suite import keys
+from robo_rl.train.bench.suite import Reported, keys
 
 ROOT = Path(__file__).parents[3]
+TEN = Reported(window=10)
 
 
 def curve(*rates: int) -> list[Point]:
@@ -27,18 +28,18 @@ def curve(*rates: int) -> list[Point]:
 
 
 def test_a_line_is_the_mean_over_seeds_and_stands_still_where_one_has_ended():
-    drawn = mean_curve([curve(2, 4, 8), curve(4)], "env_steps", 10, 300.0)
+    drawn = mean_curve([curve(2, 4, 8), curve(4)], "env_steps", TEN, 300.0)
     at = {round(x): y for x, y in drawn}
     assert min(at) >= 100  # no rate before the first point
     assert at[min(at)] == pytest.approx(0.3)
     assert at[min(x for x in at if x >= 200)] == pytest.approx(0.4)
     assert at[300] == pytest.approx((0.8 + 0.4) / 2)
-    assert mean_curve([curve(2)], "env_steps", 11, 100.0) == []
-    assert mean_curve([], "seconds", 10, 100.0) == []
+    assert mean_curve([curve(2)], "env_steps", Reported(window=11), 100.0) == []
+    assert mean_curve([], "seconds", TEN, 100.0) == []
 
 
 def test_a_figure_has_a_line_a_method_and_is_well_formed():
-    drawn = figure("near <1>", {"a & b": [curve(1, 2)], "none": [[]]}, "seconds", 10)
+    drawn = figure("near <1>", {"a & b": [curve(1, 2)], "none": [[]]}, "seconds", TEN)
     root = ElementTree.fromstring(drawn)
     text = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"near <1>", "a & b", "none", "seconds"} <= set(text)
@@ -46,6 +47,15 @@ def test_a_figure_has_a_line_a_method_and_is_well_formed():
     assert len(lines) == 1
     places = [tuple(map(float, pair.split(","))) for pair in lines[0].attrib["points"].split()]
     assert places[0][1] > places[-1][1]  # upwards
+
+
+def test_returns_have_an_axis_of_their_own():
+    points = [point._replace(returns=250.0 * i) for i, point in enumerate(curve(0, 0, 0), 1)]
+    report = Reported(measure="return", window=10)
+    drawn = figure("hopper", {"default": [points]}, "env_steps", report)
+    assert mean_curve([points], "env_steps", report, 300.0)[-1] == (300.0, 750.0)
+    assert ">600<" in drawn
+    assert "%" not in drawn
 
 
 @pytest.fixture
