@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
 
-_SUITE = typer.Argument(metavar="[SUITE]", help="Name or file; 'all' of them; nothing lists them.")
+_SUITE = typer.Argument(metavar="SUITE", help="Name or file; 'all' of them; nothing lists them.")
 
 
 def run(
@@ -27,16 +27,20 @@ def run(
     method: Annotated[str, typer.Option(help="Only these: default,dppo")] = "",
     seeds: Annotated[str, typer.Option(help="Only these: 0,1")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Cells at once; 0: as the suite says.")] = 0,
-    redo: Annotated[bool, typer.Option("--redo", help="Also those kept under other settings.")] = (
-        False
-    ),
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Run again what was kept under other settings.")
+    ] = (False),
     listed: Annotated[bool, typer.Option("--list", help="List the suites.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Run nothing; tables.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Run nothing; cells.")] = False,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Run nothing; tables of what is kept.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Run nothing; show the cells.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = RUNS,
     results: Annotated[Path, typer.Option(help="Folder of the results that are kept.")] = RESULTS,
     page: Annotated[
-        Path | None, typer.Option(help="File for all suites' results; nothing is run.")
+        Path | None, typer.Option(help="Write the page of all results; nothing is run.")
     ] = (None),
     json_file: Json = None,
 ) -> None:

@@ -13,8 +13,8 @@ from robo_rl.train.report.charts import Axis, linear_axis
 from robo_rl.train.report.markup import Html, el
 from robo_rl.train.report.numbers import short
 
-_WIDTH, _HEIGHT = 720, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 160, 28, 36
+_WIDTH, _HEIGHT = 760, 320
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 200, 28, 36
 _GRID = 120
 _COLOURS = (
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
