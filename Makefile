@@ -1,5 +1,5 @@
 # Each target sets up .venv by itself; a second set-up is instant.
-.PHONY: setup demo test test-all check format bench build
+.PHONY: setup demo test test-all check format bench suites build
 BIN := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
@@ -28,6 +28,11 @@ format: setup
 
 bench: setup
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# Hours; goes on where it was stopped.
+suites: setup
+	$(BIN)/robo-rl bench all
+	$(BIN)/robo-rl bench --page docs/results.md
 
 build: setup
 	$(BIN)/python -m build
