@@ -16,9 +16,12 @@ from robo_rl.algo.actor_fit import ActorConfig, ActorFit
 ADV = torch.linspace(-1.0, 1.0, ROWS).double()
 
 
-def actor(sampler: str = "flow_noise", **fields: Any) -> ActorFit:
+def actor(shift: float = 0.0, **fields: Any) -> ActorFit:
     cfg = ActorConfig.model_validate({"minibatch": 16, "lr": 1e-3, **fields})
-    return ActorFit(cfg, make_policy(sampler, 4), torch.Generator().manual_seed(0))
+    policy = make_policy("flow_noise", 4)
+    with torch.no_grad():
+        policy.net.out.bias += shift
+    return ActorFit(cfg, policy, torch.Generator().manual_seed(0))
 
 
 def fit(made: ActorFit, updates: int = 1) -> list[dict[str, float]]:
@@ -91,9 +94,8 @@ def test_it_continues_from_its_state_to_the_bit(fields):
     fit(whole, 3)
     first = actor(**fields)
     fit(first, 2)
-    second = actor(**fields)
-    with torch.no_grad():
-        second.policy.net.out.bias += 1.0  # as a process that starts again would not know it
+    second = actor(shift=1.0, **fields)  # nothing that it has seen may show, its base neither
+    fit(second)
     second.load_state_dict(first.state_dict())
     second.generator.set_state(first.generator.get_state())
     second.set_lr(first.lr)

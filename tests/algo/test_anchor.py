@@ -92,6 +92,17 @@ def test_a_policy_at_its_base_diverges_from_it_by_nothing(finetune_steps):
         torch.testing.assert_close(at_home[name], torch.zeros(ROWS).double(), rtol=0, atol=1e-9)
 
 
+def test_forward_is_from_the_base_and_reverse_from_the_policy():
+    """Narrowed noise is far from where the base went, and near to where it might have gone."""
+    policy, _, penalties = anchored(AnchorConfig(forward_kl=1.0))
+    with torch.no_grad():
+        policy.net.out.bias -= 0.2
+        assert isinstance(policy.noise_head, torch.nn.Sequential)
+        policy.noise_head[-1].bias -= 1.0
+    found = penalties()
+    assert bool((found["forward_kl"] > 1.2 * found["reverse_kl"]).all())
+
+
 @pytest.mark.parametrize("name", ["forward_kl", "reverse_kl", "bc_base"])
 def test_descending_an_anchor_leads_back_to_the_base(name):
     policy, anchor, penalties = anchored(AnchorConfig.model_validate({name: 1.0}))

@@ -61,6 +61,19 @@ def test_the_ratio_by_hand():
     torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
 
 
+def test_a_flows_ratio_by_hand():
+    """Velocities 0 and then 0.1 where the action says a − ε: ln r = Σ (a − ε)² − (a − ε − 0.1)²."""
+    policy = make_policy("flow_noise", 5, predicts="vel")
+    data = acted(policy)
+    say = {"value": 0.0}
+    policy.net.forward = lambda x, t, embedding: torch.full_like(x, say["value"])
+    ratios = likelihood(policy, data, draws=2)
+    gap = data.x[:, None, -1, :2] - ratios._noise[:, :, :2]
+    say["value"] = 0.1
+    want = (gap.square() - (gap - 0.1).square()).sum(dim=(2, 3)).mean(1)
+    torch.testing.assert_close(ratios.score(policy, torch.arange(ROWS)).log_ratio, want)
+
+
 def test_the_ratio_of_draws_is_their_own():
     policy = make_policy("flow_noise", 5)
     data = acted(policy)

@@ -11,11 +11,13 @@ from small_blocks import ROWS, acted
 from small_policies import make_policy
 
 from robo_rl.algo.anchor import AnchorConfig
+from robo_rl.algo.block import unit_kernel, unit_sums
 from robo_rl.algo.likelihood import Scored
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
 from robo_rl.algo.surrogate import Rule, surrogate
 from robo_rl.algo.trust import Trust
 from robo_rl.errors import ConfigError
+from robo_rl.policy.chain import Kernel
 
 VEL = {"predicts": "vel"}
 SAMPLERS = [
@@ -85,6 +87,23 @@ def test_epsilon_rises_along_the_trained_steps():
     low = found._rule(torch.tensor([[1], [2], [3]])).low
     half = 0.02 + 0.18 * math.expm1(1.5) / math.expm1(3.0)
     assert torch.as_tensor(low).tolist() == pytest.approx([0.02, half, 0.2])
+
+
+def test_the_guard_is_what_the_trust_region_sees():
+    """(ln r + KL(old ‖ new))·σ of a step, σ the step's own; the report keeps ln r."""
+    policy = make_policy("flow_sde", 4)
+    found = objective(policy, ratio="per_step", ratio_norm="guard")
+    likelihood, pick = found.likelihood, torch.arange(found.size)
+    units, old = likelihood.units, unit_kernel(policy, found.data, likelihood.units)
+    old = Kernel(old.mean.detach(), old.std)
+    with torch.no_grad():
+        policy.net.out.bias += 0.02
+    now = likelihood.score(policy, pick)
+    assert now.kernel is not None
+    kl = unit_sums(old.kl(now.kernel), found.data, units)[:, 0]
+    sigma = old.std.flatten()
+    torch.testing.assert_close(now.trusted, (now.log_ratio + kl) * sigma)
+    assert float(kl.min()) > 1e-4
 
 
 def scored(*log_ratio: float) -> Scored:
