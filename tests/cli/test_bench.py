@@ -10,8 +10,8 @@ import pytest
 from small_suites import kept, write_suite
 
 from robo_rl.cli.main import main
-from robo_rl.train.bench.kept import Results
 from robo_rl.train.bench.plan import load_plan
+from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import keys
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")

@@ -11,8 +11,9 @@ from typing import Any
 
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
-from robo_rl.train.bench.kept import Kept, Results
+from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.plan import Cell, Plan, load_plan
+from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.sitting import Budget, Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
 from robo_rl.train.bench.summary import current, summarise

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError
-
 from robo_rl.config import ConfigModel
-from robo_rl.durable import make_directory, write_file
-from robo_rl.errors import CheckpointError, DataError
+from robo_rl.errors import DataError
 from robo_rl.train.bench.curve import Point, thinned
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key
@@ -22,8 +18,7 @@ from robo_rl.train.logger import read_metrics
 from robo_rl.train.pipeline import RUN, stage_folder
 from robo_rl.train.stage import Report
 
-_DELETE = "delete it, and the cell is run again"
-
+DELETE = "delete it, and the cell is run again"
 
 Row = tuple[int, float, int, int, float | None]
 
@@ -119,7 +114,7 @@ def record(
         label: run / stage_folder(index, label)
         for index, label in enumerate(cell.experiment.stages)
     }
-    provenance = _json(run / RUN)
+    provenance = read_json(run / RUN)
     metrics = places[stage] / "metrics.jsonl" if stage in places else run / "metrics.jsonl"
     return Kept(
         suite=suite,
@@ -157,85 +152,14 @@ def _rows(metrics: Path) -> tuple[Row, ...]:
     return tuple((p.env_steps, s, p.episodes, p.successes, r) for p, s, r in rounded)
 
 
-class Results:
-    """The folder of a suite's kept cells.
+def read_json(path: Path) -> Mapping[str, Any]:
+    """A JSON file of ours.
 
-    Args:
-        root: Of all suites.
-        suite: Its name.
+    Raises:
+        DataError: It is none.
     """
-
-    def __init__(self, root: Path, suite: str) -> None:
-        self.root, self.suite = root, suite
-
-    def path(self, key: Key) -> Path:
-        """A cell's file."""
-        return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
-
-    def read(self) -> dict[Key, Kept]:
-        """All that is kept.
-
-        Raises:
-            DataError: A file is damaged.
-        """
-        files = sorted((self.root / self.suite).glob("*/*/*.json"))
-        return {kept.key: kept for kept in map(self._read, files)}
-
-    def write(self, kept: Kept) -> Path:
-        """Keep a cell, whole or not at all.
-
-        Raises:
-            CheckpointError: It cannot be written.
-        """
-        path = self.path(kept.key)
-        text = kept.model_dump_json(indent=1)
-        flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", _on_one_line, text)
-        try:
-            make_directory(path.parent)
-            write_file(path, flat.encode() + b"\n")
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        return path
-
-    def demand_writable(self) -> None:
-        """Find out before hours are spent.
-
-        Raises:
-            CheckpointError: Nothing can be written there.
-        """
-        probe = self.root / self.suite / ".probe"
-        try:
-            make_directory(probe.parent)
-            write_file(probe, b"")
-            probe.unlink()
-        except OSError as error:
-            raise _unwritable(self.root / self.suite, error) from error
-
-    def _read(self, path: Path) -> Kept:
-        try:
-            kept = Kept.model_validate(_json(path))
-        except ValidationError as error:
-            first = error.errors()[0]
-            found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise DataError("is no kept cell", where=path, found=found, hint=_DELETE) from error
-        if self.path(kept.key) != path:
-            raise DataError("lies in another's place", where=path, found=str(kept.key))
-        return kept
-
-
-def _json(path: Path) -> Mapping[str, Any]:
     try:
         found: Any = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise DataError("cannot be read", where=path, found=str(error), hint=_DELETE) from error
+        raise DataError("cannot be read", where=path, found=str(error), hint=DELETE) from error
     return cast("Mapping[str, Any]", found)
-
-
-def _on_one_line(found: re.Match[str]) -> str:
-    return "[" + re.sub(r"\s+", " ", found[1]) + "]"
-
-
-def _unwritable(path: Path, error: OSError) -> CheckpointError:
-    reason = error.strerror or str(error)
-    hint = "name another --results, or check the permissions"
-    return CheckpointError(f"cannot be written: {reason}", where=path, hint=hint)

@@ -10,7 +10,8 @@ from robo_rl.errors import CheckpointError, RoboRlError
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.jobs import BusyError, Job, stop
-from robo_rl.train.bench.kept import Kept, Results, record
+from robo_rl.train.bench.kept import Kept, record
+from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.bench.work import Work
 from robo_rl.train.logger import duration

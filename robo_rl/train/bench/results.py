@@ -1,0 +1,89 @@
+"""The folder of what is kept: written whole or not at all, read with every file checked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from robo_rl.durable import make_directory, write_file
+from robo_rl.errors import CheckpointError, DataError
+from robo_rl.train.bench.kept import DELETE, Kept, read_json
+from robo_rl.train.bench.suite import Key
+
+
+class Results:
+    """The folder of a suite's kept cells.
+
+    Args:
+        root: Of all suites.
+        suite: Its name.
+    """
+
+    def __init__(self, root: Path, suite: str) -> None:
+        self.root, self.suite = root, suite
+
+    def path(self, key: Key) -> Path:
+        """A cell's file."""
+        return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
+
+    def read(self) -> dict[Key, Kept]:
+        """All that is kept.
+
+        Raises:
+            DataError: A file is damaged.
+        """
+        files = sorted((self.root / self.suite).glob("*/*/*.json"))
+        return {kept.key: kept for kept in map(self._read, files)}
+
+    def write(self, kept: Kept) -> Path:
+        """Keep a cell, whole or not at all.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        path = self.path(kept.key)
+        text = kept.model_dump_json(indent=1)
+        flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", _on_one_line, text)
+        try:
+            make_directory(path.parent)
+            write_file(path, flat.encode() + b"\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return path
+
+    def demand_writable(self) -> None:
+        """Find out before hours are spent.
+
+        Raises:
+            CheckpointError: Nothing can be written there.
+        """
+        probe = self.root / self.suite / ".probe"
+        try:
+            make_directory(probe.parent)
+            write_file(probe, b"")
+            probe.unlink()
+        except OSError as error:
+            raise _unwritable(self.root / self.suite, error) from error
+
+    def _read(self, path: Path) -> Kept:
+        try:
+            kept = Kept.model_validate(read_json(path))
+        except ValidationError as error:
+            first = error.errors()[0]
+            found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DataError("is no kept cell", where=path, found=found, hint=DELETE) from error
+        if self.path(kept.key) != path:
+            raise DataError("lies in another's place", where=path, found=str(kept.key))
+        return kept
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s+", " ", found[1]) + "]"
+
+
+def _unwritable(path: Path, error: OSError) -> CheckpointError:
+    reason = error.strerror or str(error)
+    hint = "name another --results, or check the permissions"
+    return CheckpointError(f"cannot be written: {reason}", where=path, hint=hint)
