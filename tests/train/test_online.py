@@ -1,4 +1,4 @@
-"""The loop of fine-tuning: exploration that changes on the way is taken up where it was left."""
+"""The loop of fine-tuning: what changes on the way is taken up where it was left."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
+from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.policies import load_policy
+
 UPDATES = 5
-CHANGING = {
+CHANGING: dict[str, Any] = {
     "policy": {
         **EXPERIMENT["policy"],
         "sampler": {"name": "flow_noise", "std_min": 0.05, "std_max": {"start": 0.3, "end": 0.1}},
@@ -24,6 +29,21 @@ CHANGING = {
     },
     "waive": dict.fromkeys(["collect", "bc", "online"], "too short to pass"),
 }
+AVERAGED = {
+    "group_size": 4,
+    "minibatch": 64,
+    "ema_decay": 0.8,
+    "proximal_ema": 0.5,
+    "anchor": {"reverse_kl": 0.01, "bc_base": 0.001},
+}
+GROUPED = {
+    **CHANGING,
+    "policy": EXPERIMENT["policy"],
+    "stages": {
+        **CHANGING["stages"],
+        "online": {**CHANGING["stages"]["online"], "algo": AVERAGED},
+    },
+}
 
 
 def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
@@ -35,8 +55,11 @@ def outcome(out: Path) -> tuple[list[dict[str, Any]], str]:
     return rows, hashlib.sha256(weights).hexdigest()
 
 
-def test_annealed_and_correlated_exploration_goes_on_after_a_kill(runner: Runner, tmp_path: Path):
-    config = write_experiment(tmp_path, **CHANGING)
+@pytest.mark.parametrize(
+    "changes", [CHANGING, GROUPED], ids=["annealed-and-correlated", "groups-averages-anchors"]
+)
+def test_training_goes_on_after_a_kill(runner: Runner, tmp_path: Path, changes: dict[str, Any]):
+    config = write_experiment(tmp_path, **changes)
     for name in ("whole", "killed"):
         status, output = runner.run("run", config, "--until", "bc", "--out", tmp_path / name)
         assert status == 0, output
@@ -58,3 +81,13 @@ def test_annealed_and_correlated_exploration_goes_on_after_a_kill(runner: Runner
     assert len(rows) == UPDATES
     assert max(row.get("ratio_error", 0.0) for row in rows) < 1e-3
     assert outcome(tmp_path / "killed") == (rows, weights)
+    assert saved_is_judged(tmp_path / "whole" / "tiny" / "02-online")
+
+
+def saved_is_judged(stage: Path) -> bool:
+    """The kept policy has the averaged weights, where an average is kept, else the last ones."""
+    state = CheckpointSeries(stage / "ckpt").load_latest()
+    assert state is not None
+    algo, saved = state["algo"], load_policy(stage / "policy").state_dict()
+    judged = algo["average"]["module"] if "average" in algo else algo["policy"]
+    return all(torch.equal(value, saved[name]) for name, value in judged.items())
