@@ -6,7 +6,8 @@ The loss that a flow or diffusion policy is cloned by bounds the log-likelihood 
 above, up to a constant: ln r ≈ mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at the action that
 was taken. How it was drawn does not matter: any sampler will do, the ODE as well. Source: FPO,
 McAllister et al. 2025, arXiv 2507.21053. ℓ is the squared norm over the executed actions,
-so that ε is in joint units; the paper's code takes means (``trust.joint_clip`` converts its 0.05).
+in joint units; the paper's code takes means. The estimate is of a bound: where its steps are as
+large as those of a true ratio may be, success falls, so ``clip`` and ``target_kl`` want to be small.
 """
 
 from __future__ import annotations
