@@ -2,12 +2,13 @@
 
 Shapes: N decisions, M draws of noise and time each, R units of J draws, H horizon, A act_dim.
 
-The loss that a flow or diffusion policy is cloned by bounds the log-likelihood of an action from
-above, up to a constant: ln r ≈ mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at the action that
-was taken. How it was drawn does not matter: any sampler will do, the ODE as well. Source: FPO,
-McAllister et al. 2025, arXiv 2507.21053. ℓ is the squared norm over the executed actions,
-in joint units; the paper's code takes means. The estimate is of a bound: where its steps are as
-large as those of a true ratio may be, success falls, so ``clip`` and ``target_kl`` want to be small.
+The loss that a flow or diffusion policy is cloned by bounds the negative log-likelihood of an
+action from above, up to a constant: ln r ≈ mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at the
+action that was taken. How it was drawn does not matter: any sampler will do, the ODE as well.
+Source: FPO, McAllister et al. 2025, arXiv 2507.21053. ℓ is the squared norm over the executed
+actions, in joint units; the paper's code takes means. It is the ratio of bounds and not of
+likelihoods: steps that are as large as a true ratio allows undo a policy, so ``clip`` and
+``target_kl`` want to be small.
 """
 
 from __future__ import annotations
