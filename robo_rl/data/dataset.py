@@ -10,7 +10,7 @@ start of an episode its first observation is repeated, at its end its last actio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -50,12 +50,27 @@ class KeyStats(NamedTuple):
     std: Tensor
     names: tuple[str, ...] = ()
 
+    def widened(self, rows: Tensor) -> KeyStats:
+        """With a range that spans these rows (N, *row shape) too; mean and std stay the data's."""
+        rows = rows.double()
+        low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
+        return self._replace(low=low, high=high)
+
 
 class Stats(NamedTuple):
     """``obs.<name>`` and ``act`` → statistics, and the digest of the data that they are of."""
 
     keys: dict[str, KeyStats]
     digest: str
+
+    def widened(self, obs: Mapping[str, Tensor]) -> Stats:
+        """With ranges that span these observations, name → (N, *row shape), too."""
+        seen = {f"obs.{name}": rows for name, rows in obs.items()}
+        keys = {
+            key: stats.widened(seen[key]) if key in seen else stats
+            for key, stats in self.keys.items()
+        }
+        return self._replace(keys=keys)
 
 
 class WindowDataset:

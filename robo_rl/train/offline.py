@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from pydantic import Field
 
 from robo_rl.algo.bc import Supervised
 from robo_rl.config import ConfigModel
-from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.seeding import initialising, make_generator
+from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
 from robo_rl.train.logger import MetricsLogger, Progress
@@ -30,8 +31,14 @@ class CloneBehaviour:
     """
 
     class Config(ConfigModel):
-        """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out."""
+        """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out.
 
+        With ``starts`` the ranges that observations are normalised by span so many starts of
+        episodes too. These cost no demonstration, and a handful of demonstrations shows few of the
+        places where objects may be: all others would lie far outside of what networks see well.
+        """
+
+        starts: int = Field(default=0, ge=0)
         steps: int = Field(default=4000, ge=1)
         batch: int = Field(default=256, ge=1)
         only_success: bool = True
@@ -52,7 +59,7 @@ class CloneBehaviour:
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
         )
-        normalizer = Normalizer.from_stats(data.stats(), self.cfg.modes)
+        normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.modes)
         with initialising("init", context.seed):
             policy: DenoisingPolicy = component.build(store.obs_spec, store.act_spec, normalizer)
         untrained = deepcopy(policy)
@@ -69,6 +76,13 @@ class CloneBehaviour:
             files=record_video(context, best, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
+
+    def _stats(self, data: WindowDataset, context: Context) -> Stats:
+        """Those of the data, and of starts where there are to be any."""
+        if not self.cfg.starts:
+            return data.stats()
+        with closing(context.experiment.make_env(self.cfg.starts)) as env:
+            return data.stats().widened(env.reset(derive("starts", context.seed)))
 
     def _train(self, directory: Path, trainer: Supervised, data: WindowDataset, seed: int) -> float:
         generator = make_generator("bc", seed)
