@@ -82,6 +82,20 @@ def test_statistics_are_those_of_the_rows_without_the_padding(store):
         assert found.names == ("shoulder", "elbow")
 
 
+def test_ranges_can_be_widened_by_what_else_was_seen(store):
+    stats = WindowDataset(store, TO, H).stats()
+    own = stats.keys["obs.joint_pos"]
+    beyond = torch.stack([own.high + 1.0, own.mean])
+    wide = stats.widened({"joint_pos": beyond, "not in the data": beyond})
+    assert wide.keys["act"] is stats.keys["act"]
+    assert wide.keys.keys() == stats.keys.keys()
+    found = wide.keys["obs.joint_pos"]
+    assert torch.equal(found.low, own.low)
+    assert torch.equal(found.high, own.high + 1.0)
+    assert torch.equal(found.mean, own.mean)
+    assert torch.equal(found.std, own.std)
+
+
 def test_nothing_to_learn_from_is_an_error(tmp_path):
     store = make_store(tmp_path / "data.zarr")
     with pytest.raises(DataError, match="no episode to learn from"):

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from small_runs import EXPERIMENT, EXPORT, STAGES
+from torch import Tensor
 
 from robo_rl.config import ConfigTree
 from robo_rl.errors import ConfigError, GateError
 from robo_rl.export.bundle import Bundle
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import derive
 from robo_rl.train import video
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.revisit import evaluate_path
-from robo_rl.train.stage import Report
+from robo_rl.train.stage import Experiment, Report
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -144,6 +148,24 @@ def test_only_what_is_asked_for_is_run(tmp_path: Path):
     assert sorted(path.name for path in (tmp_path / "tiny").glob("0*")) == ["00-collect"]
     with pytest.raises(ConfigError, match="no stage 'onlin'"):
         run(tmp_path, until="onlin")
+
+
+def start_features(policy: DenoisingPolicy, seed: int) -> Tensor:
+    """What its networks see where 64 episodes of the tiny experiment start."""
+    experiment = Experiment.model_validate(EXPERIMENT)
+    with closing(experiment.make_env(64)) as env:
+        obs = env.reset(seed)
+    return policy.features({name: seen[:, None] for name, seen in obs.items()})
+
+
+def test_starts_of_episodes_are_within_the_ranges_that_include_them(tmp_path: Path):
+    stages = {"collect": {"episodes": 1, "num_envs": 1}, "bc": {"steps": 1, "starts": 64}}
+    run(tmp_path, stages=stages, waive=dict.fromkeys(stages, "untrained"))
+    policy = load_policy(tmp_path / "tiny" / "01-bc" / "policy")
+    seen = start_features(policy, seed=derive("starts", 0))
+    assert seen.abs().max() <= 1.0 + 1e-5
+    other = start_features(policy, seed=derive("starts", 1))
+    assert 0.9 < other.abs().max() < 2.0  # 64 others lie hardly beyond these
 
 
 def test_time_adds_up_over_sittings(tmp_path: Path):
