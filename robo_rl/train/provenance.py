@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import subprocess
 import sys
+from functools import cache
 from importlib import metadata
+from pathlib import Path
+
+import robo_rl
 
 PACKAGES = (
     "robo-rl",
@@ -17,18 +23,44 @@ PACKAGES = (
     "diffusers",
     "onnx",
     "onnxruntime",
+    "metaworld",
 )
+CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
+"""What of a checkout numbers depend on."""
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on, where installed."""
+    """Versions of Python and of the packages that numbers depend on, where installed.
+
+    That of robo-rl names the commit, where it runs from a checkout: ``0.1.0+g1a2b3c4d5e6f``, with
+    ``.dirty`` where code or configs differ from it.
+    """
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
+    if (commit := checkout(Path(robo_rl.__file__).parents[1])) and "robo-rl" in found:
+        found["robo-rl"] += f"+g{commit}"
     return found
+
+
+@cache
+def checkout(root: Path) -> str:
+    """The commit that is checked out there, as ``versions`` has it; empty where there is none."""
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return ""
+    commit = _git(root, "rev-parse", "--short=12", "HEAD")
+    return f"{commit}.dirty" if commit and _git(root, "status", "--porcelain", *CODE) else commit
+
+
+def _git(root: Path, *command: str) -> str:
+    """What git says, nothing where it refuses (a folder of another owner, no commit yet)."""
+    ended = subprocess.run(
+        ["git", "-C", str(root), *command], capture_output=True, text=True, check=False
+    )
+    return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
 def machine() -> dict[str, str | int]:
