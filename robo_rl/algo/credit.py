@@ -50,11 +50,15 @@ class Creditor(Protocol):
 
 
 class ValueCreditConfig(DescentConfig):
-    """The critic, how it learns, and λ of its advantages."""
+    """The critic, how it learns, and λ of its advantages.
+
+    ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
+    """
 
     critic: ValueCritic.Config = ValueCritic.Config()
     critic_lr: float = Field(default=1e-3, gt=0.0)
     critic_epochs: int = Field(default=4, ge=1)
+    critic_minibatch: int = Field(default=0, ge=0)
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
 
 
@@ -121,8 +125,9 @@ class ValueCredit:
     def _fit(self, obs: dict[str, Tensor], returns: Tensor) -> dict[str, float]:
         with torch.no_grad():
             residual = returns - self.critic(obs)
+        rows = self.cfg.critic_minibatch or self.cfg.minibatch
         for _ in range(self.cfg.critic_epochs):
-            for pick in minibatches(len(returns), self.cfg.minibatch, self.generator):
+            for pick in minibatches(len(returns), rows, self.generator):
                 value = self.critic({name: o[pick] for name, o in obs.items()})
                 self.descent.step(0.5 * (value - returns[pick]).square().mean())
         explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))

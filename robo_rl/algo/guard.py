@@ -41,10 +41,12 @@ class CollapseGuard:
     class Config(ConfigModel):
         """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
 
+        One that is not ``enabled`` never goes back, not even in the end.
         Each return halves the learning rate. After ``max_rollbacks`` of them only states that are
         not finite are sent back; the end of training still goes to the best that was kept.
         """
 
+        enabled: bool = True
         episodes: int = Field(default=100, ge=20)
         level: float = Field(default=3e-6, gt=0.0, le=0.05)
         max_rollbacks: int = Field(default=8, ge=0)
@@ -77,6 +79,8 @@ class CollapseGuard:
             PluginError: The state is not finite, and there is none to go back to, or it was sent
                 back too often.
         """
+        if not self.cfg.enabled:
+            return None
         if not finite(state):
             return self._sent_back()
         self.success = torch.cat([self.success, success])
@@ -94,6 +98,8 @@ class CollapseGuard:
         Here a false alarm costs nothing, so it is enough that the latest score is below what is
         credited to the kept state.
         """
+        if not self.cfg.enabled:
+            return None
         if not finite(state):
             return self._sent_back()
         latest = self.watch.latest(2).plus(self._count())

@@ -41,7 +41,8 @@ class FineTune:
         """Budget and batch.
 
         ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
-        one of these per env instead. With ``stop_success`` the run ends early once
+        one of these per env instead. With ``env_steps`` the run ends with the update that reaches
+        them. With ``stop_success`` the run ends early once
         that share of the last ``stop_episodes`` training episodes (under exploration noise)
         succeeds, or with ``stop_return`` once their mean return reaches it. ``explore`` changes how
         the policy explores; what is evaluated stays the same. ``track_obs`` renews the mean and
@@ -53,6 +54,7 @@ class FineTune:
         num_envs: int = Field(default=256, ge=1)
         decisions: int = Field(default=10, ge=1)
         updates: int = Field(default=100, ge=1)
+        env_steps: int | None = Field(default=None, ge=1)
         stop_success: float = Field(default=1.01, gt=0.0)
         stop_return: float | None = None
         stop_episodes: int = Field(default=200, ge=1)
@@ -183,13 +185,19 @@ class _Run:
             self.collector.cohorts.forget()
 
     def _watch(self, outcomes: Outcomes) -> None:
-        """Whether the latest episodes are good enough to stop; success and return of each."""
+        """Whether to stop: the budget is spent, or the latest episodes are good enough.
+
+        Args:
+            outcomes: Success and return of each.
+        """
         rows = torch.stack([column.double() for column in outcomes], dim=1)
         self.recent = torch.cat([self.recent, rows])[-self.cfg.stop_episodes :]
         full = len(self.recent) == self.cfg.stop_episodes
         success, returns = self.recent.mean(dim=0).tolist()
         wanted = math.inf if self.cfg.stop_return is None else self.cfg.stop_return
-        self.enough = full and (success >= self.cfg.stop_success or returns >= wanted)
+        spent = self.collector.env_steps >= (self.cfg.env_steps or math.inf)
+        good = full and (success >= self.cfg.stop_success or returns >= wanted)
+        self.enough = spent or good
 
     def _state(self) -> dict[str, Any]:
         return {
