@@ -43,7 +43,8 @@ class CollapseGuard:
 
         One that is not ``enabled`` never goes back, not even in the end.
         Each return halves the learning rate. After ``max_rollbacks`` of them only states that are
-        not finite are sent back; the end of training still goes to the best that was kept.
+        not finite are sent back, as many times again; the end of training still goes to the best
+        that was kept.
         """
 
         enabled: bool = True
@@ -54,11 +55,16 @@ class CollapseGuard:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
         self.watch = FallWatch(cfg.level)
-        self.rollbacks = 0
+        self.falls = self.losses = 0
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
         self.opening: State | None = None
         self.kept: State | None = None  # never changed in place, so it may also be the opening
         self.credit, self.proof = -math.inf, Tally(0, 0.0, 0.0)
+
+    @property
+    def rollbacks(self) -> int:
+        """How often it went back: after falls, and from states that were not finite."""
+        return self.falls + self.losses
 
     def begin(self, state: State) -> None:
         """Remember the state that training begins with."""
@@ -89,23 +95,21 @@ class CollapseGuard:
             return None
         fallen = self.watch.add(self._cell())
         self._rank(state)
-        allowed = self.rollbacks < self.cfg.max_rollbacks
+        allowed = self.falls < self.cfg.max_rollbacks
         return self._go_back() if fallen and allowed else None
 
     def finish(self, state: State) -> State | None:
         """The state to end with, where that is not the present one.
 
         Here a false alarm costs nothing, so it is enough that the latest score is below what is
-        credited to the kept state.
+        credited to the kept state, or that nothing is known of it yet.
         """
         if not self.cfg.enabled:
             return None
-        if not finite(state):
-            return self._sent_back()
         latest = self.watch.latest(2).plus(self._count())
-        if self.watch.cells == 0 or latest.mean >= self.credit:
-            return None
-        return copy.deepcopy(self.kept)
+        nothing_ranked = self.credit == -math.inf
+        good = nothing_ranked or (latest.episodes > 0 and latest.mean >= self.credit)
+        return None if finite(state) and good else copy.deepcopy(self.kept)
 
     def _cell(self) -> Tally:
         """Close the cell; the first success of all makes success what is watched."""
@@ -130,27 +134,27 @@ class CollapseGuard:
 
     def _go_back(self) -> State | None:
         """From now on the score to hold is what the kept state itself has proven."""
-        binary, self.rollbacks = self.watch.binary, self.rollbacks + 1
+        binary, self.falls = self.watch.binary, self.falls + 1
         proven = bounds(self.proof, self.cfg.level, binary=binary).low
         self.watch.restart(binary=binary, best=proven)
         self.opening = self.kept
         return copy.deepcopy(self.kept)
 
     def _sent_back(self) -> State:
-        if self.kept is None or self.rollbacks >= self.cfg.max_rollbacks:
+        if self.kept is None or self.losses >= self.cfg.max_rollbacks:
             raise PluginError(
                 "the policy's parameters are not finite",
-                found=f"{self.rollbacks} returns to an earlier policy before",
+                found=f"{self.losses} returns from such a policy before",
                 hint="use a lower learning rate, and look for NaN in rewards and observations",
             )
-        self.rollbacks += 1
+        self.losses += 1
         self.success, self.returns = self.success[:0], self.returns[:0]
         self.opening = self.kept
         return copy.deepcopy(self.kept)
 
     def state_dict(self) -> State:
         """For checkpoints."""
-        names = ("rollbacks", "success", "returns", "opening", "kept", "credit", "proof")
+        names = ("falls", "losses", "success", "returns", "opening", "kept", "credit", "proof")
         found = {name: copy.deepcopy(getattr(self, name)) for name in names}
         return found | {"watch": self.watch.state_dict(), "proof": tuple(self.proof)}
 

@@ -12,7 +12,7 @@ class AdaptiveRate:
 
     Args:
         descent: Whose rate it is.
-        low: Lowest rate.
+        low: Lowest rate, as long as it is below the ceiling.
         high: Highest rate, until ``halve`` lowers it.
     """
 
@@ -21,7 +21,7 @@ class AdaptiveRate:
 
     def set(self, lr: float) -> None:
         """Set the rate, within its bounds."""
-        self.descent.set_lr(max(min(lr, self.ceiling), self.low))
+        self.descent.set_lr(min(max(lr, self.low), self.ceiling))
 
     def follow(self, found: float, target: float) -> None:
         """Divide the rate by 1.5 above twice the target, multiply it by 1.5 below half of it.
@@ -33,5 +33,5 @@ class AdaptiveRate:
 
     def halve(self, lr: float) -> None:
         """After a rate that led astray: from now on at most half of it."""
-        self.ceiling = max(0.5 * lr, self.low)
+        self.ceiling = 0.5 * lr
         self.set(self.ceiling)

@@ -35,6 +35,7 @@ class ChunkStep(NamedTuple):
             largest value of every other; ``nan_worlds`` also counts the step that was lost.
         num_exec: (B,) int64, executed steps.
         discount: (B,) γ^num_exec.
+        rew_sum: (B,) Σ_j r_j, what the episode's return grows by.
     """
 
     obs: Obs
@@ -46,6 +47,7 @@ class ChunkStep(NamedTuple):
     metrics: dict[str, Tensor]
     num_exec: Tensor
     discount: Tensor
+    rew_sum: Tensor
 
 
 class ChunkEnv:
@@ -163,6 +165,7 @@ class _Sum:
         self.terminated, self.truncated = ~self.live, ~self.live
         self.num_exec = torch.zeros(num_envs, dtype=torch.int64, device=device)
         self.rew = torch.zeros(num_envs, device=device)
+        self.rew_sum = torch.zeros(num_envs, device=device)
         self.discount = torch.ones(num_envs, device=device)
         self.next_obs, self.metrics = history, dict[str, Tensor]()
 
@@ -170,6 +173,7 @@ class _Sum:
         """Count a step where its env is still in the episode in which the chunk began."""
         valid = self.live & step.valid
         self.rew = self.rew + torch.where(valid, self.discount * step.rew, 0.0)
+        self.rew_sum = self.rew_sum + torch.where(valid, step.rew, 0.0)
         self.discount = torch.where(valid, self.discount * gamma, self.discount)
         self.num_exec = self.num_exec + valid
         self.next_obs = {k: where_rows(valid, v, self.next_obs[k]) for k, v in successor.items()}
@@ -198,6 +202,7 @@ class _Sum:
             metrics=self.metrics,
             num_exec=self.num_exec,
             discount=self.discount,
+            rew_sum=self.rew_sum,
         )
 
 

@@ -21,6 +21,7 @@ def describe(policy: DenoisingPolicy) -> dict[str, Any]:
         "act_spec": policy.act_spec.model_dump(mode="json"),
         "normalizer": policy.normalizer.to_meta(),
         "anchored": policy.base_net is not None,
+        "progress": policy.progress,
     }
 
 
@@ -39,6 +40,7 @@ def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy
         policy = _build(meta)
         if meta["anchored"]:
             policy.anchor()
+        policy.set_progress(meta.get("progress", 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise _unfit("cannot be rebuilt from its description", error) from error
     try:

@@ -114,9 +114,10 @@ class DenoisingPolicy(nn.Module):
     def set_progress(self, progress: float) -> None:
         """Explore from now on as configured for when this share of training, in [0, 1], is done.
 
-        What is drawn is to be scored before the next call. A policy that was just built or loaded
-        stands at 0.
+        What is drawn is to be scored before the next call. A policy that was just built stands at
+        0, one that was kept where it stood.
         """
+        self.progress = progress
         chosen = self.cfg.sampler
         if chosen.cfg is not None:
             chosen = replace(chosen, cfg=at_progress(chosen.cfg, progress))

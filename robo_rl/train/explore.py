@@ -33,7 +33,9 @@ def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPoli
         seed: Of what the sampler learns, which begins anew.
 
     Raises:
-        ConfigError: The sampler reads what this family's network does not say.
+        ConfigError: The sampler reads what this family's network does not say, or other steps are
+            to be trained than those that were: a policy whose first steps run on a copy from before
+            would act otherwise.
     """
     changes = cfg.model_dump(mode="json", exclude_none=True)
     if not changes:
@@ -43,7 +45,17 @@ def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPoli
         family = component("policies").make({"name": policy.family, **fields})
     except ValueError as error:
         raise ConfigError(f"the policy cannot explore so: {error}") from error
+    if policy.base_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
+        raise ConfigError(
+            "other steps of the chain were trained before",
+            where="explore.finetune_steps",
+            expected=policy.cfg.finetune_steps,
+            found=family.cfg.finetune_steps,
+        )
     with initialising("explore", seed):
         changed = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
     cast(nn.Module, changed.net).load_state_dict(policy.net.state_dict())
+    if policy.base_net is not None:
+        changed.anchor()
+        cast(nn.Module, changed.base_net).load_state_dict(policy.base_net.state_dict())
     return changed.eval()

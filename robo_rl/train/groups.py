@@ -39,7 +39,7 @@ class GroupCollector(Collector):
     ) -> None:
         check_groups(group_size, env.num_envs)
         super().__init__(env, generator, one_step=one_step)
-        self.group_size, self.seed, self.blocks = group_size, 0, 0
+        self.group_size, self.blocks = group_size, 0
         self._begin_count()
 
     def start(self, seed: int) -> None:
@@ -74,6 +74,7 @@ class GroupCollector(Collector):
         self._alive = alive & ~(step.terminated | step.truncated)
         return step._replace(
             rew=step.rew * alive,
+            rew_sum=step.rew_sum * alive,
             terminated=step.terminated & alive,
             truncated=step.truncated & alive,
             valid=step.valid & alive,

@@ -149,9 +149,9 @@ class _Run:
                 )
                 if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
                     self.series.save(self.algo.updates, self._state())
-        best = self.guard.finish(self.algo.actor_state())
+        best = self.guard.finish(self._acting())
         if best is not None:
-            self.algo.go_back(best)
+            self._go_back(best)
         self.collector.env.close()
 
     def _update(self) -> dict[str, float]:
@@ -179,10 +179,22 @@ class _Run:
 
     def _guard(self, outcomes: Outcomes) -> None:
         """Show the guard the episodes that are complete; after a fall go back."""
-        good = self.guard.observe(*outcomes, self.algo.actor_state())
+        good = self.guard.observe(*outcomes, self._acting())
         if good is not None:
-            self.algo.go_back(good)
+            self._go_back(good)
             self.collector.cohorts.forget()
+
+    def _acting(self) -> dict[str, Any]:
+        """All that makes the policy act as it does, what it has come to see included."""
+        return {"actor": self.algo.actor_state(), "tracker": self._tracked()}
+
+    def _go_back(self, state: dict[str, Any]) -> None:
+        self.algo.go_back(state["actor"])
+        if self.tracker is not None:
+            self.tracker.load_state_dict(state["tracker"])
+
+    def _tracked(self) -> dict[str, Any] | None:
+        return None if self.tracker is None else self.tracker.state_dict()
 
     def _watch(self, outcomes: Outcomes) -> None:
         """Whether to stop: the budget is spent, or the latest episodes are good enough.
@@ -205,7 +217,7 @@ class _Run:
             "minibatch": self.algo.generator.get_state(),
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
-            "tracker": None if self.tracker is None else self.tracker.state_dict(),
+            "tracker": self._tracked(),
             "recent": self.recent,
             "enough": self.enough,
         }
@@ -214,7 +226,7 @@ class _Run:
         state = self.series.load_latest()
         if state is None:
             self.collector.start(seed)
-            self.guard.begin(self.algo.actor_state())
+            self.guard.begin(self._acting())
         else:
             self.algo.load_state_dict(state["algo"])
             self.algo.generator.set_state(state["minibatch"])

@@ -32,7 +32,7 @@ class Collector:
 
     def __init__(self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool) -> None:
         self.env, self.generator, self.one_step = env, generator, one_step
-        self.env_steps = 0
+        self.env_steps = self.seed = 0
         self.obs: dict[str, Tensor] = {}
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
         self.past: Past | None = None
@@ -41,6 +41,7 @@ class Collector:
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
+        self.seed = seed
         self.start_at(self.env.reset(seed))
 
     def start_at(self, obs: dict[str, Tensor]) -> None:
@@ -58,7 +59,7 @@ class Collector:
             The block, and its metrics: ``rew_per_step``, ``jerk`` of the executed actions (see
             ``Jerk``) and how many decisions were ``dropped``. Episodes are for ``cohorts`` to tell.
         """
-        builder, dropped = RolloutBuilder(), 0.0
+        builder, dropped, earned = RolloutBuilder(), 0.0, 0.0
         self.past = self._past(policy)
         carried = None if self.past is None else self.past.noise
         for _ in range(decisions):
@@ -69,17 +70,19 @@ class Collector:
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.metrics["success"] > 0
             over = step.terminated | step.truncated
-            self.cohorts.add(step.rew, self.succeeded, over)
+            self.cohorts.add(step.rew_sum, self.succeeded, over)
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.past = None if past is None else chain.past(~over)
             dropped += float((~step.valid).sum())
+            earned += float(step.rew_sum.sum())
             self.obs = step.obs
             if self._enough():
                 break
         rollout = builder.finish(self.obs, carried)
-        self.env_steps += int(rollout.num_exec.sum())
-        rew = float(rollout.rew.sum() / rollout.num_exec.sum().clamp(min=1))
+        steps = int(rollout.num_exec.sum())
+        self.env_steps += steps
+        rew = earned / max(steps, 1)
         return rollout, {"rew_per_step": rew, "dropped": dropped, "jerk": self.jerk.take()}
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
@@ -103,6 +106,7 @@ class Collector:
             "env": self.env.snapshot() if isinstance(self.env.env, Branchable) else None,
             "generator": self.generator.get_state(),
             "env_steps": self.env_steps,
+            "seed": self.seed,
             "succeeded": self.succeeded,
             "cohorts": self.cohorts.state_dict(),
             "past": None if self.past is None else self.past._asdict(),
@@ -110,12 +114,16 @@ class Collector:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew."""
+        """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew.
+
+        What it then starts from follows from the first seed and from how far it has come.
+        """
         self.generator.set_state(state["generator"])
-        self.env_steps, self.succeeded = state["env_steps"], state["succeeded"]
+        self.env_steps, self.seed = state["env_steps"], state["seed"]
+        self.succeeded = state["succeeded"]
         self.cohorts.load_state_dict(state["cohorts"])
         if state["env"] is None:
-            self.start(derive("continue", self.env_steps))
+            self.start(derive("continue", self.seed, self.env_steps))
         else:
             self.obs = self.env.restore(state["env"])
             self.past = None if state["past"] is None else Past(**state["past"])

@@ -99,6 +99,34 @@ def test_one_that_is_never_finite_is_refused_in_the_end():
         guard.observe(nothing.bool(), nothing, state(math.inf))
 
 
+def test_one_that_went_back_as_often_as_it_may_still_ends_with_something_finite():
+    guard, rng = CollapseGuard(CollapseGuard.Config(max_rollbacks=1)), np.random.default_rng(4)
+    assert play(guard, rng, [0.95] * 30 + [0.4] * 9) is not None
+    best, nothing = value(guard.kept), torch.zeros(0)
+    assert value(guard.observe(nothing.bool(), nothing, state(math.nan))) == best
+    assert guard.rollbacks == 2
+    assert value(guard.finish(state(math.nan))) == best
+
+
+def test_what_came_after_a_return_has_to_prove_itself():
+    guard, rng = CollapseGuard(CFG), np.random.default_rng(4)
+    alarm = play(guard, rng, [0.95] * 30 + [0.4] * 9)
+    assert alarm is not None
+    best = value(guard.kept)
+    assert value(guard.finish(state(1000.0))) == best  # nothing is known of it
+    few = torch.zeros(CFG.episodes - 10)
+    assert guard.observe(few.bool(), few, state(1000.0)) is None
+    assert value(guard.finish(state(1000.0))) == best
+    assert guard.observe(few[:5].bool(), few[:5], state(1001.0)) is None
+
+
+def test_one_that_is_off_never_goes_back():
+    guard, rng = CollapseGuard(CollapseGuard.Config(enabled=False)), np.random.default_rng(0)
+    assert play(guard, rng, [0.9] * 40 + [0.0] * 20) is None
+    assert guard.finish(state(60.0)) is None
+    assert guard.observe(torch.zeros(0).bool(), torch.zeros(0), state(math.nan)) is None
+
+
 def test_numbers_are_looked_at_wherever_they_are():
     assert finite(state(1.0))
     assert finite({"step": torch.tensor([2**40]), "names": ["nan"], "none": None})

@@ -37,3 +37,12 @@ def test_once_halved_it_never_climbs_back():
     assert moving.descent.lr == pytest.approx(2e-4)
     moving.halve(2e-4)
     assert moving.descent.lr == moving.ceiling == pytest.approx(1e-4)
+
+
+def test_a_rate_that_was_held_at_one_value_is_halved_too():
+    descent = Descent([torch.nn.Parameter(torch.zeros(1))], 1e-4, grad_clip=1.0)
+    held = AdaptiveRate(descent, low=1e-4, high=1e-4)
+    for halvings in (1, 2, 3):
+        held.halve(descent.lr)
+        held.follow(0.0, target=0.1)
+        assert descent.lr == pytest.approx(1e-4 / 2**halvings)

@@ -87,6 +87,7 @@ def test_a_chunk_within_an_episode(env):
     chunk.reset(0)
     step = chunk.step(ACT)
     assert step.rew.item() == 3.0
+    assert step.rew_sum.item() == 7.0
     assert step.discount.item() == 0.125
     assert step.num_exec.tolist() == [3]
     assert step.num_exec.dtype == torch.int64
@@ -110,6 +111,7 @@ def test_an_episode_that_ends_inside_a_chunk(terminates):
     chunk.reset(0)
     step = chunk.step(ACT.repeat(2, 1, 1))
     assert step.rew.tolist() == [2.0, 3.0]
+    assert step.rew_sum.tolist() == [3.0, 7.0]
     assert step.discount.tolist() == [0.25, 0.125]
     assert step.num_exec.tolist() == [2, 3]
     assert step.terminated.tolist() == [terminates == 1, False]

@@ -44,6 +44,23 @@ def test_neither_shares_a_parameter_with_the_other(cloned):
     assert any(bool(parameter.any()) for parameter in cloned.parameters())
 
 
+def test_the_copy_that_the_first_steps_run_on_comes_along(cloned, generator):
+    cfg = validate({"finetune_steps": 1}, Explore)
+    tuned = exploring(cloned, cfg, seed=0)
+    tuned.anchor()
+    with torch.no_grad():
+        for parameter in tuned.net.parameters():
+            parameter += 0.05
+    wider = validate({"sampler": {"name": "flow_noise", "std_max": 0.4}}, Explore)
+    changed = exploring(tuned, wider, seed=0)
+    items = cloned.obs_spec.items
+    obs = {name: torch.randn(5, 1, *spec.shape) for name, spec in items.items()}
+    noise = torch.randn(5, cloned.horizon, cloned.act_spec.size, generator=generator)
+    assert torch.equal(tuned.decode(obs, noise), changed.decode(obs, noise))
+    with pytest.raises(ConfigError, match=r"other steps .* expected 1, found 0"):
+        exploring(tuned, validate({"finetune_steps": 0}, Explore), seed=0)
+
+
 def test_what_is_not_given_stays(cloned):
     assert exploring(cloned, Explore(), seed=0) is cloned
 

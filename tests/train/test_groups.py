@@ -21,7 +21,7 @@ ENVS, SIZE = 6, 3
 def reach():
     """The tiny experiment's policy, and its task as a chunked env."""
     experiment = validate(EXPERIMENT, Experiment)
-    env = ChunkEnv(experiment.make_env(ENVS), obs_horizon=1, exec_horizon=4, gamma=0.99)
+    env = ChunkEnv(experiment.make_env(ENVS), obs_horizon=1, exec_horizon=4, gamma=1.0)
     torch.manual_seed(0)
     normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
     yield experiment.policy.build(env.obs_spec, env.act_spec, normalizer), env

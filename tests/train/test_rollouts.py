@@ -10,6 +10,7 @@ import torch
 
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout
+from robo_rl.env.base import Step
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import component
@@ -112,3 +113,59 @@ def test_collecting_goes_on_from_its_state_to_the_bit():
     assert whole.carried.any()
     assert torch.equal(whole.carried, again.carried)
     assert stats == more
+
+
+class Forgetful:
+    """An env that cannot be put back where it was; it keeps how it was started and what it paid."""
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.seeds, self.paid = env, list[int | None](), torch.zeros(NUM_ENVS)
+        self.num_envs, self.device, self.dt_s = env.num_envs, env.device, env.dt_s
+        self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
+        self.max_episode_steps = env.max_episode_steps
+
+    def reset(self, seed: int | None = None) -> dict[str, torch.Tensor]:
+        self.seeds.append(seed)
+        return self.env.reset(seed)
+
+    def step(self, act: torch.Tensor) -> Step:
+        step = self.env.step(act)
+        self.paid += step.rew
+        return step
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def forgetful(seed: int) -> tuple[Collector, Forgetful]:
+    plain = Forgetful(make_env().env)
+    env = ChunkEnv(plain, obs_horizon=1, exec_horizon=4, gamma=0.9)
+    collector = Collector(env, make_generator("explore", seed), one_step=False)
+    collector.start(seed)
+    return collector, plain
+
+
+def test_returns_are_plain_sums_of_rewards():
+    collector, plain = forgetful(0)
+    decisions = plain.max_episode_steps // 4
+    rollout, stats = collector.collect(make_policy(collector.env), decisions)
+    assert (rollout.terminated | rollout.truncated)[-1].all()
+    returns = collector.cohorts.ended[:, 2]
+    plain.close()
+    torch.testing.assert_close(returns.float(), plain.paid)
+    assert stats["rew_per_step"] == pytest.approx(float(plain.paid.mean()) / (4 * decisions))
+
+
+def test_seeds_that_go_on_without_a_snapshot_stay_different():
+    starts = dict[int, list[int | None]]()
+    for seed in (1, 2):
+        collector, plain = forgetful(seed)
+        collector.collect(make_policy(collector.env), 1)
+        state = collector.state_dict()
+        again, resumed = forgetful(99)
+        again.load_state_dict(state)
+        assert again.env_steps == collector.env_steps
+        starts[seed] = resumed.seeds
+        plain.close()
+        resumed.close()
+    assert starts[1][-1] != starts[2][-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import time
@@ -12,10 +13,12 @@ import pytest
 import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
-from robo_rl.config import validate
+from robo_rl.algo.guard import CollapseGuard
+from robo_rl.config import ConfigTree, validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import ConfigError
 from robo_rl.spec import ActSpec
+from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.scratch import Scratch
 from robo_rl.train.stage import Context, Experiment
@@ -87,6 +90,25 @@ def test_a_policy_of_one_kind_is_cloned_into_one_of_another(
     assert number("02-record", "return")["n"] == 6
     # asked at every step here, at every fourth there
     assert number("01-expert", "return")["protocol"] != number("04-online", "return")["protocol"]
+
+
+def test_a_policy_that_goes_back_sees_the_world_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[dict[str, Any]] = []
+
+    def back_from_the_third(_: CollapseGuard, *outcome: Any) -> dict[str, Any] | None:
+        seen.append(copy.deepcopy(outcome[-1]))
+        return copy.deepcopy(seen[0]) if len(seen) == 3 else None
+
+    monkeypatch.setattr(CollapseGuard, "observe", back_from_the_third)
+    monkeypatch.setattr(CollapseGuard, "finish", lambda _, state: seen.append(state))
+    stages = {"scratch": ROAD["scratch"], "expert": {**EXPERT, "updates": 3}}
+    tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": {"expert": "too short"}}, {})
+    run_experiment(tree, [], tmp_path)
+    tracked = [state["tracker"]["mean"]["obs.joint_pos"] for state in seen]
+    assert torch.equal(tracked[3], tracked[0])
+    assert not torch.equal(tracked[2], tracked[0])
 
 
 def outcome(stage: Path) -> tuple[list[dict[str, Any]], str]:
