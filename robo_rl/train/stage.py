@@ -185,15 +185,18 @@ class Context:
         """Whether an earlier stage made an artifact of a kind."""
         return any(kind in report.artifacts for _, report in self.earlier)
 
-    def evaluate(self, act: Act | DenoisingPolicy, label: str) -> EvalResult:
-        """Evaluate under the experiment's protocol, with a progress line.
+    def evaluate(
+        self, act: Act | DenoisingPolicy, label: str, protocol: EvalProtocol | None = None
+    ) -> EvalResult:
+        """Evaluate, with a progress line.
 
         Args:
             act: A policy, with chunks and histories of its own, or what acts with those of the
                 experiment's policy.
             label: What to call it there.
+            protocol: The experiment's, by default.
         """
-        protocol, cfg = self.experiment.eval, self.experiment.policy.cfg
+        protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
         if isinstance(act, DenoisingPolicy):
             act, cfg = act.act, act.cfg
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:

@@ -12,7 +12,9 @@ import pytest
 import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
+from robo_rl.config import ConfigTree
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 
 UPDATES = 5
@@ -91,3 +93,30 @@ def saved_is_judged(stage: Path) -> bool:
     algo, saved = state["algo"], load_policy(stage / "policy").state_dict()
     judged = algo["average"]["module"] if "average" in algo else algo["policy"]
     return all(torch.equal(value, saved[name]) for name, value in judged.items())
+
+
+def test_looking_on_the_way_changes_nothing(tmp_path: Path):
+    """Nor does where it is looked from: every second of five updates."""
+    found = {}
+    for every in (0, 2):
+        online = {**STAGES["online"], "updates": 5, "probe": {"every": every, "episodes": 5}}
+        stages = {**CHANGING["stages"], "online": online}
+        tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": CHANGING["waive"]}, {})
+        run_experiment(tree, [], tmp_path / str(every))
+        found[every] = outcome(tmp_path / str(every))
+    (plain, weights), (looked, same) = found[0], found[2]
+    clean = [{name: row.pop(name) for name in list(row) if "clean" in name} for row in looked]
+    assert looked == plain
+    assert weights == same
+    assert [row.get("clean_episodes", 0) for row in clean] == [0, 5, 0, 5, 0]
+    assert all(0.0 <= row["clean_success"] <= 1.0 for row in clean if row)
+
+
+def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(tmp_path: Path):
+    block = 8 * 3 * 4
+    online = {**STAGES["online"], "updates": 50, "env_steps": 2 * block + 1}
+    stages = {**CHANGING["stages"], "online": online}
+    tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": CHANGING["waive"]}, {})
+    run_experiment(tree, [], tmp_path)
+    rows, _ = outcome(tmp_path)
+    assert rows[-1]["env_steps"] > 2 * block >= rows[-2]["env_steps"]

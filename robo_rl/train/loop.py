@@ -1,0 +1,206 @@
+"""The loop of reinforcement learning: collect a block, learn from it, watch, keep, again."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups
+from robo_rl.algo.guard import CollapseGuard
+from robo_rl.config import ConfigModel
+from robo_rl.data.tracker import ObsTracker
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component, component, default
+from robo_rl.seeding import derive, initialising, make_generator
+from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.cohorts import Outcomes
+from robo_rl.train.demonstrations import hand_over
+from robo_rl.train.explore import Explore
+from robo_rl.train.groups import GroupCollector
+from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.probe import Probe
+from robo_rl.train.rollouts import Collector
+from robo_rl.train.stage import Context
+
+
+class LoopConfig(ConfigModel):
+    """Budget and batch.
+
+    ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
+    one of these per env instead. With ``env_steps`` the run ends with the update that reaches
+    them. With ``stop_success`` it ends early once that share of the last ``stop_episodes``
+    training episodes (under exploration noise) succeeds, or with ``stop_return`` once their mean
+    return reaches it. ``explore`` changes how the policy explores; what is evaluated stays the
+    same. ``track_obs`` renews the mean and deviation by which observations are normalised, for
+    policies that began without demonstrations (see ``ObsTracker``). ``probe`` evaluates on the
+    way, off the clock.
+    """
+
+    num_envs: int = Field(default=256, ge=1)
+    decisions: int = Field(default=10, ge=1)
+    updates: int = Field(default=100, ge=1)
+    env_steps: int | None = Field(default=None, ge=1)
+    stop_success: float = Field(default=1.01, gt=0.0)
+    stop_return: float | None = None
+    stop_episodes: int = Field(default=200, ge=1)
+    checkpoint_every: int = Field(default=10, ge=1)
+    explore: Explore = Explore()
+    track_obs: bool = False
+    probe: Probe.Config = Probe.Config()
+    algo: Annotated[Component, component("algos")] = default("ppo")
+    guard: CollapseGuard.Config = CollapseGuard.Config()
+
+
+class Loop:
+    """The loop and all of its state, which it takes up where it was left.
+
+    Args:
+        cfg: See ``LoopConfig``.
+        context: Of the stage.
+        policy: Trained in place.
+    """
+
+    def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
+        self.cfg, self.policy, seed = cfg, policy, context.seed
+        if policy.cfg.finetune_steps and policy.base_net is None:
+            policy.anchor()
+        with initialising("critic", seed):
+            self.algo: Algorithm = cfg.algo.build(
+                policy, cfg.num_envs, make_generator("minibatch", seed)
+            )
+        hand_over(self.algo, policy, context)
+        self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
+        self.guard = CollapseGuard(cfg.guard)
+        self.probe = Probe(cfg.probe, context)
+        env = ChunkEnv(
+            context.experiment.make_env(cfg.num_envs),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=context.experiment.gamma,
+        )
+        self.collector = _collector(self.algo, env, make_generator("explore", seed))
+        self.series = CheckpointSeries(context.directory / "ckpt")
+        self.log = MetricsLogger(context.directory / "metrics.jsonl")
+        self.recent = torch.zeros(0, 2, dtype=torch.float64)
+        self.enough = False
+        self._resume(derive("online", seed))
+
+    @property
+    def judged(self) -> DenoisingPolicy:
+        """The policy that is evaluated and kept."""
+        return self.algo.evaluated() if isinstance(self.algo, JudgesAnother) else self.policy
+
+    def train(self) -> None:
+        """Update until the budget is spent or success is enough; checkpoints on the way."""
+        with Progress(self.cfg.updates, "fine-tune", "updates") as progress:
+            while self.algo.updates < self.cfg.updates and not self.enough:
+                metrics = self._update()
+                metrics |= self.probe.look(self.algo.updates, self.judged)
+                self.log.log(metrics)
+                progress.update(
+                    self.algo.updates,
+                    success=metrics["success"],
+                    kl=metrics.get("kl", 0.0),
+                    env_steps=self.collector.env_steps,
+                )
+                if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
+                    self.series.save(self.algo.updates, self._state())
+        best = self.guard.finish(self._acting())
+        if best is not None:
+            self._go_back(best)
+        self.collector.env.close()
+
+    def _update(self) -> dict[str, float]:
+        start = time.perf_counter()
+        self.policy.set_progress(self.algo.updates / self.cfg.updates)
+        rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
+        collected = time.perf_counter()
+        metrics = self.algo.update(rollout)
+        if self.tracker is not None:
+            self.tracker.add({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
+        outcomes = self.collector.cohorts.complete()
+        self._watch(outcomes)
+        self._guard(outcomes)
+        ended = time.perf_counter()
+        return {
+            "step": self.algo.updates,
+            "env_steps": self.collector.env_steps,
+            **stats,
+            **outcomes.metrics(),
+            **metrics,
+            "rollbacks": float(self.guard.rollbacks),
+            "collect_s": collected - start,
+            "update_s": ended - collected,
+        }
+
+    def _guard(self, outcomes: Outcomes) -> None:
+        """Show the guard the episodes that are complete; after a fall go back."""
+        good = self.guard.observe(*outcomes, self._acting())
+        if good is not None:
+            self._go_back(good)
+            self.collector.cohorts.forget()
+
+    def _acting(self) -> dict[str, Any]:
+        """All that makes the policy act as it does, what it has come to see included."""
+        return {"actor": self.algo.actor_state(), "tracker": self._tracked()}
+
+    def _go_back(self, state: dict[str, Any]) -> None:
+        self.algo.go_back(state["actor"])
+        if self.tracker is not None:
+            self.tracker.load_state_dict(state["tracker"])
+
+    def _tracked(self) -> dict[str, Any] | None:
+        return None if self.tracker is None else self.tracker.state_dict()
+
+    def _watch(self, outcomes: Outcomes) -> None:
+        """Whether to stop: the budget is spent, or the latest episodes are good enough.
+
+        Args:
+            outcomes: Success and return of each.
+        """
+        rows = torch.stack([column.double() for column in outcomes], dim=1)
+        self.recent = torch.cat([self.recent, rows])[-self.cfg.stop_episodes :]
+        full = len(self.recent) == self.cfg.stop_episodes
+        success, returns = self.recent.mean(dim=0).tolist()
+        wanted = math.inf if self.cfg.stop_return is None else self.cfg.stop_return
+        spent = self.collector.env_steps >= (self.cfg.env_steps or math.inf)
+        good = full and (success >= self.cfg.stop_success or returns >= wanted)
+        self.enough = spent or good
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "algo": self.algo.state_dict(),
+            "minibatch": self.algo.generator.get_state(),
+            "guard": self.guard.state_dict(),
+            "collector": self.collector.state_dict(),
+            "tracker": self._tracked(),
+            "recent": self.recent,
+            "enough": self.enough,
+        }
+
+    def _resume(self, seed: int) -> None:
+        state = self.series.load_latest()
+        if state is None:
+            self.collector.start(seed)
+            self.guard.begin(self._acting())
+        else:
+            self.algo.load_state_dict(state["algo"])
+            self.algo.generator.set_state(state["minibatch"])
+            self.guard.load_state_dict(state["guard"])
+            self.collector.load_state_dict(state["collector"])
+            if self.tracker is not None:
+                self.tracker.load_state_dict(state["tracker"])
+            self.recent, self.enough = state["recent"], state["enough"]
+        self.log.truncate_after(self.algo.updates)
+
+
+def _collector(algo: Algorithm, env: ChunkEnv, generator: torch.Generator) -> Collector:
+    if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
+        size = algo.group_size
+        return GroupCollector(env, generator, one_step=algo.one_step, group_size=size)
+    return Collector(env, generator, one_step=algo.one_step)

@@ -1,0 +1,47 @@
+"""Looks at a policy on the way of its training, without the noise that it explores with."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import derive
+from robo_rl.train.evaluate import EvalProtocol
+from robo_rl.train.stage import Context
+
+
+class Probe:
+    """Evaluates every so many updates; nothing is decided by it.
+
+    Training episodes show a policy under its exploration, which differs from method to method.
+    Start states are others than those of training and of the stage's own evaluation, the same at
+    every look, and no noise of training is used up.
+
+    Args:
+        cfg: See Config.
+        context: Of the stage.
+    """
+
+    class Config(ConfigModel):
+        """Updates between two looks, 0 for none; episodes of a look."""
+
+        every: int = Field(default=0, ge=0)
+        episodes: int = Field(default=100, ge=1)
+
+    def __init__(self, cfg: Config, context: Context) -> None:
+        self._cfg, self._context = cfg, context
+        num_envs = min(cfg.episodes, context.experiment.eval.num_envs)
+        seed = derive("probe", context.seed)
+        self._protocol = EvalProtocol(episodes=cfg.episodes, seed=seed, num_envs=num_envs)
+
+    def look(self, updates: int, policy: DenoisingPolicy) -> dict[str, float]:
+        """``clean_episodes``, ``clean_success`` and ``clean_return``; empty if none is due."""
+        if not self._cfg.every or updates % self._cfg.every:
+            return {}
+        found = self._context.evaluate(policy, f"update {updates}", self._protocol)
+        return {
+            "clean_episodes": float(len(found.success)),
+            "clean_success": found.rate,
+            "clean_return": found.mean_return,
+        }
