@@ -1,0 +1,116 @@
+"""Where the time of fine-tuning goes: physics, inference, learning.
+
+The loop's own collector and algorithm on the tasks and methods of the suite ``method_matrix``, with
+untrained policies, so that episodes last. ``physics`` is the time in the env (steps, rewards,
+resets, observations), ``inference`` the rest of collecting (drawing chains and scoring them),
+``learning`` the update, each in milliseconds per 1,000 env steps, medians over the updates.
+``overlap`` is by what factor a loop at best would be faster that infers while the env steps, and
+``rest`` by what factor one whose inference and learning cost nothing.
+
+    python benchmarks/loop_profile.py [--json FILE] [--updates 5] [--tasks push-v3,lift_cube]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from robo_rl.data.normalize import Normalizer
+from robo_rl.env.chunk import ChunkEnv, ChunkStep
+from robo_rl.seeding import make_generator
+from robo_rl.train.bench.plan import load_plan
+from robo_rl.train.bench.suite import Key
+from robo_rl.train.explore import exploring
+from robo_rl.train.loop import LoopConfig
+from robo_rl.train.rollouts import Collector
+from robo_rl.train.stage import Experiment
+
+METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")
+PARTS = ("physics", "inference", "learning")
+WARM = 3  # updates that do not count: in the first two the critic learns alone
+
+
+class TimedEnv(ChunkEnv):
+    """Counts the seconds of its steps."""
+
+    seconds = 0.0
+
+    def step(self, act: torch.Tensor) -> ChunkStep:
+        """As ``ChunkEnv`` has it."""
+        start = time.perf_counter()
+        found = super().step(act)
+        self.seconds += time.perf_counter() - start
+        return found
+
+
+def main() -> None:
+    args = _arguments()
+    plan, results = load_plan("method_matrix"), dict[str, dict[str, dict[str, float]]]()
+    print(f"{torch.get_num_threads()} threads, ms per 1,000 env steps, median of {args.updates}")
+    print(
+        f"{'task':12}{'method':10}" + "".join(f"{part:>11}" for part in (*PARTS, "overlap", "rest"))
+    )
+    for task in args.tasks.split(","):
+        for method in METHODS:
+            experiment = plan.cell(Key(task, method, 1)).experiment
+            row = profile(experiment, args.updates)
+            results.setdefault(task, {})[method] = row
+            print(f"{task:12}{method:10}" + "".join(f"{number:11.2f}" for number in row.values()))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def profile(experiment: Experiment, updates: int) -> dict[str, float]:
+    """Milliseconds of each part per 1,000 env steps, and what could be won."""
+    cfg: Any = experiment.stages["online"].cfg
+    policy_cfg = experiment.policy.cfg
+    vec_env = experiment.make_env(cfg.num_envs)
+    horizons = {"obs_horizon": policy_cfg.obs_horizon, "exec_horizon": policy_cfg.exec_horizon}
+    with closing(TimedEnv(vec_env, **horizons, gamma=experiment.gamma)) as env:
+        rows = list(_updates(experiment, cfg, env, WARM + updates))[WARM:]
+    found = {part: statistics.median(row[i] for row in rows) for i, part in enumerate(PARTS)}
+    physics, inference, learning = found.values()
+    total = physics + inference + learning
+    overlap = total / (max(physics, inference) + learning)
+    return {**found, "overlap": overlap, "rest": total / physics}
+
+
+def _updates(experiment: Experiment, cfg: LoopConfig, env: TimedEnv, number: int) -> Any:
+    """Of every update (physics, inference, learning)."""
+    torch.manual_seed(0)
+    normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
+    policy = experiment.policy.build(env.obs_spec, env.act_spec, normalizer)
+    policy = exploring(policy, cfg.explore, seed=0)
+    if policy.cfg.finetune_steps:
+        policy.anchor()
+    algo = cfg.algo.build(policy, cfg.num_envs, make_generator("minibatch", 0))
+    collector = Collector(env, make_generator("explore", 0), one_step=algo.one_step)
+    collector.start(0)
+    for _ in range(number):
+        env.seconds, steps, start = 0.0, collector.env_steps, time.perf_counter()
+        rollout, _ = collector.collect(policy, cfg.decisions)
+        collected = time.perf_counter()
+        algo.update(rollout)
+        ended = time.perf_counter()
+        scale = 1e6 / (collector.env_steps - steps)
+        inference = collected - start - env.seconds
+        yield env.seconds * scale, inference * scale, (ended - collected) * scale
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--updates", type=int, default=5)
+    parser.add_argument("--tasks", default="push-v3,lift_cube", help="of the suite, with commas")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
