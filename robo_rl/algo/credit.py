@@ -33,8 +33,24 @@ class Credit(NamedTuple):
     metrics: dict[str, float]
 
 
+def compared(rollout: Rollout, worth: Tensor) -> Credit:
+    """Advantages of mean 0 and std 1, from what decisions were worth (T, B).
+
+    A decision alone compares with nothing: a block of fewer than two valid ones teaches nothing.
+    """
+    adv = rollout.rows(worth)
+    if len(adv) < 2:
+        return Credit(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
+    return Credit(rollout, (adv - adv.mean()) / (adv.std() + 1e-8), {})
+
+
 class Creditor(Protocol):
     """Gives credit, and learns to."""
+
+    @property
+    def warmup_updates(self) -> int:
+        """How many updates it wants to learn for before what it says teaches anyone."""
+        ...
 
     def assign(self, rollout: Rollout) -> Credit:
         """The credit of a block."""
@@ -53,12 +69,14 @@ class ValueCreditConfig(DescentConfig):
     """The critic, how it learns, and λ of its advantages.
 
     ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
+    ``warmup_updates`` train the critic alone.
     """
 
     critic: ValueCritic.Config = ValueCritic.Config()
     critic_lr: float = Field(default=1e-3, gt=0.0)
     critic_epochs: int = Field(default=4, ge=1)
     critic_minibatch: int = Field(default=0, ge=0)
+    warmup_updates: int = Field(default=2, ge=0)
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
 
 
@@ -86,15 +104,18 @@ class ValueCredit:
         self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
         self.scale = ReturnScale(num_envs)
 
+    @property
+    def warmup_updates(self) -> int:
+        """As configured."""
+        return self.cfg.warmup_updates
+
     def assign(self, rollout: Rollout) -> Credit:
-        """Advantages of mean 0 and std 1; the critic learns their returns."""
-        rew = self._scale_rewards(rollout)
-        adv, returns = self._advantages(rollout, rew)
-        obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
-        metrics = self._fit(obs, rollout.rows(returns))
-        adv = rollout.rows(adv)
+        """Advantages as ``compared``; the critic learns their returns."""
+        adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
+        credit = compared(rollout, adv)
+        metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
         metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.descent.skipped)}
-        return Credit(rollout, (adv - adv.mean()) / (adv.std() + 1e-8), metrics)
+        return credit._replace(metrics=metrics)
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
@@ -122,7 +143,9 @@ class ValueCredit:
         steps, envs = next(iter(obs.values())).shape[:2]
         return self.critic({name: o.flatten(0, 1) for name, o in obs.items()}).view(steps, envs)
 
-    def _fit(self, obs: dict[str, Tensor], returns: Tensor) -> dict[str, float]:
+    def _fit(self, rollout: Rollout, returns: Tensor) -> dict[str, float]:
+        obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
+        returns = rollout.rows(returns)
         with torch.no_grad():
             residual = returns - self.critic(obs)
         rows = self.cfg.critic_minibatch or self.cfg.minibatch
@@ -156,6 +179,8 @@ class GroupCredit:
     Args:
         group_size: G.
     """
+
+    warmup_updates = 0
 
     def __init__(self, group_size: int) -> None:
         self.group_size = group_size

@@ -25,7 +25,7 @@ class Ema(Generic[_Module]):
 
     def __init__(self, module: _Module, decay: float) -> None:
         self.decay, self.updates = decay, 0
-        self.module: _Module = copy.deepcopy(module, _shared(module)).requires_grad_(False)
+        self.module: _Module = copy.deepcopy(module, weightless(module)).requires_grad_(False)
 
     def update(self, module: nn.Module) -> None:
         """Take in the module's present weights."""
@@ -46,8 +46,8 @@ class Ema(Generic[_Module]):
         self.updates = state["updates"]
 
 
-def _shared(module: nn.Module) -> dict[int, Any]:
-    """The parts of a module that a copy of it is not to copy."""
+def weightless(module: nn.Module) -> dict[int, Any]:
+    """Parts without weights, by id, as ``deepcopy`` wants what it is to share: normalisers, say."""
     return {id(part): part for part in module.modules() if not any(True for _ in part.parameters())}
 
 

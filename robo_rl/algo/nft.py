@@ -11,19 +11,19 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit, ValueCreditConfig
+from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.descent import Descent, batches, minibatches
+from robo_rl.algo.ema import weightless
 from robo_rl.algo.forward import Decisions, optimality
 from robo_rl.algo.lag import Lag, follow
 from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.rate import AdaptiveRate
-from robo_rl.algo.return_credit import ReturnCredit
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
@@ -46,18 +46,14 @@ class Nft:
         ConfigError: The policy is not cloned by undoing noise.
     """
 
-    class Config(NftObjectiveConfig, ValueCreditConfig):
-        """Hyper-parameters; see ``NftObjectiveConfig`` and ``ValueCreditConfig``.
+    class Config(NftObjectiveConfig, CreditConfig):
+        """Hyper-parameters; see ``NftObjectiveConfig`` and ``CreditConfig``.
 
-        ``credit``: advantages under a critic, or plain returns; with ``group_size`` > 1 episodes
-        from one start are compared instead. ``target_shift`` is the root mean square by which an
-        update may move predicted actions, in normalised units: above twice of it the update
-        stops, and the rate is steered towards it; 0 leaves both alone. ``warmup_updates`` train
-        the critic alone.
+        ``target_shift`` is the root mean square by which an update may move predicted actions, in
+        normalised units: above twice of it the update stops, and the rate is steered towards it;
+        0 leaves both alone.
         """
 
-        credit: Literal["gae", "returns"] = "gae"
-        group_size: int = Field(default=1, ge=1)
         lr: float = Field(default=1e-4, gt=0.0)
         lr_min: float = Field(default=1e-6, gt=0.0)
         lr_max: float = Field(default=1e-3, gt=0.0)
@@ -65,7 +61,6 @@ class Nft:
         epochs: int = Field(default=4, ge=1)
         target_shift: float = Field(default=0.02, ge=0.0)
         lag: Lag = Lag()
-        warmup_updates: int = Field(default=2, ge=0)
 
     one_step = False
 
@@ -74,8 +69,8 @@ class Nft:
     ) -> None:
         self.cfg, self.policy, self.generator = cfg, _matching(policy), generator
         self.group_size = cfg.group_size
-        self.credit = self._creditor(num_envs)
-        self.learner = copy.deepcopy(self.policy)
+        self.credit = make_creditor(cfg, policy, num_envs, generator)
+        self.learner = copy.deepcopy(self.policy, weightless(self.policy))
         self.learner.base_net = self.learner.base_noise_head = None
         if cfg.base and policy.base_net is None:
             policy.anchor()
@@ -89,7 +84,7 @@ class Nft:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics."""
         rollout, adv, metrics = self.credit.assign(rollout)
-        if self._warm and len(adv):
+        if self.updates >= self.credit.warmup_updates and len(adv):
             metrics |= self._fit(Decisions.of(rollout, optimality(adv, self.cfg.adv_clip)))
             metrics["adv_clipped"] = float((adv.abs() > self.cfg.adv_clip).float().mean())
             follow(self.policy.net, self.learner.net, self.cfg.lag.decay(self.updates))
@@ -127,22 +122,10 @@ class Nft:
         self.updates, self.rate.ceiling = state["updates"], state["ceiling"]
 
     def _load_actor(self, state: dict[str, Any]) -> None:
-        self.policy.load_state_dict(state["policy"])
         self.learner.load_state_dict(state["learner"])
+        self.policy.load_state_dict(state["policy"])
         self.descent.optim.load_state_dict(state["optim"])
         self.base = self.policy.base() if self.cfg.base else None
-
-    def _creditor(self, num_envs: int) -> Creditor:
-        if self.cfg.group_size > 1:
-            return GroupCredit(self.cfg.group_size)
-        if self.cfg.credit == "returns":
-            return ReturnCredit()
-        return ValueCredit(self.cfg, self.policy, num_envs, self.generator)
-
-    @property
-    def _warm(self) -> bool:
-        has_critic = isinstance(self.credit, ValueCredit)
-        return not has_critic or self.updates >= self.cfg.warmup_updates
 
     def _fit(self, data: Decisions) -> dict[str, float]:
         """Epochs over the decisions, until a minibatch has moved more than twice its target."""

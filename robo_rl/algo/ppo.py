@@ -1,8 +1,8 @@
 """PPO on denoising chains; it never learns which policy family it trains.
 
 Sources: Schulman et al. 2017 (1707.06347); DPPO (2409.00588) for the denoising discount; pi_RL
-(2510.25889). What is compared, what holds it and what is added: ``objective``; who is credited:
-``credit``; epochs, step size and averages: ``actor_fit``.
+(2510.25889). What is compared, what holds it and what is added: ``objective``; who credits:
+``creditor``; epochs, step size and averages: ``actor_fit``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pydantic import Field
 
 from robo_rl.algo.actor_fit import ActorConfig, ActorFit
-from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit, ValueCreditConfig
+from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.ratio import RatioMode
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
@@ -32,15 +31,8 @@ class Ppo:
         ConfigError: The policy does not offer what the settings ask for.
     """
 
-    class Config(ActorConfig, ValueCreditConfig):
-        """Hyper-parameters; see ``ObjectiveConfig``, ``ActorConfig`` and ``ValueCreditConfig``.
-
-        ``warmup_updates`` train the critic alone. With ``group_size`` G > 1 there is no critic:
-        G episodes from one start are compared with each other (GRPO).
-        """
-
-        warmup_updates: int = Field(default=2, ge=0)
-        group_size: int = Field(default=1, ge=1)
+    class Config(ActorConfig, CreditConfig):
+        """Hyper-parameters; see ``ObjectiveConfig``, ``ActorConfig`` and ``CreditConfig``."""
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -48,11 +40,7 @@ class Ppo:
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.group_size = cfg.group_size
         self.one_step = cfg.ratio is RatioMode.ONE_STEP
-        self.credit: Creditor = (
-            GroupCredit(cfg.group_size)
-            if cfg.group_size > 1
-            else ValueCredit(cfg, policy, num_envs, generator)
-        )
+        self.credit = make_creditor(cfg, policy, num_envs, generator)
         self.actor = ActorFit(cfg, policy, generator)
         self.updates = 0
 
@@ -64,8 +52,7 @@ class Ppo:
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics."""
         rollout, adv, metrics = self.credit.assign(rollout)
-        warm = self.group_size > 1 or self.updates >= self.cfg.warmup_updates
-        if warm and len(adv):
+        if self.updates >= self.credit.warmup_updates and len(adv):
             metrics |= self.actor.fit(rollout, adv)
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.actor.descent.skipped

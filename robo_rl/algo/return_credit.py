@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.algo.credit import Credit
+from robo_rl.algo.credit import Credit, compared
 from robo_rl.algo.returns import gae
 from robo_rl.data.rollout import Rollout
 
@@ -18,8 +18,10 @@ class ReturnCredit:
     use blocks that are long beside episodes, or a critic.
     """
 
+    warmup_updates = 0
+
     def assign(self, rollout: Rollout) -> Credit:
-        """Returns of mean 0 and std 1: generalised advantages with λ = 1 and no values."""
+        """Returns as ``compared``: generalised advantages with λ = 1 and no values."""
         nothing = torch.zeros_like(rollout.rew)
         returns, _ = gae(
             rollout.rew,
@@ -31,8 +33,7 @@ class ReturnCredit:
             discount=rollout.discount,
             lam=1.0,
         )
-        worth = rollout.rows(returns)
-        return Credit(rollout, (worth - worth.mean()) / (worth.std() + 1e-8), {})
+        return compared(rollout, returns)
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

@@ -159,14 +159,18 @@ class DenoisingPolicy(nn.Module):
             self.base_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
 
     def base(self) -> Self:
-        """This policy as it was at ``anchor``: frozen, a copy that shares nothing.
+        """A frozen copy of this policy with the weights that it had at ``anchor``.
+
+        Its normaliser is the policy's own: where that moves, both see the same, and a base that is
+        made anew is the one that was.
 
         Raises:
             ConfigError: It was never anchored.
         """
         if self.base_net is None:
             raise ConfigError("the policy keeps no base", hint="call anchor() before training it")
-        base = copy.deepcopy(self).requires_grad_(False)
+        shared: dict[int, Any] = {id(self.normalizer): self.normalizer}
+        base = copy.deepcopy(self, shared).requires_grad_(False)
         base.net, base.noise_head = cast(Any, base.base_net), base.base_noise_head
         base.base_net = base.base_noise_head = None
         return base

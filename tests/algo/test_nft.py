@@ -13,6 +13,7 @@ from robo_rl.algo.lag import Lag
 from robo_rl.algo.nft import Nft
 from robo_rl.algo.nft_objective import NftObjective, NftObjectiveConfig
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.data.tracker import ObsTracker
 from robo_rl.errors import ConfigError
 
 ROWS = 256
@@ -212,6 +213,17 @@ def test_the_acting_policy_lags_behind_the_learner(generator):
         shares.append(float((after - before).norm() / (learnt - before).norm()))
         before = after.clone()
     assert shares == pytest.approx([1.0, 0.75, 0.5, 0.5], abs=1e-4)
+
+
+def test_learner_actor_and_base_see_the_same_where_statistics_move(generator):
+    """Weights that are one predict one thing, and go on doing so after the normaliser was renewed."""
+    policy = make_policy("flow_noise", 4, **ODE).float()
+    nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
+    tracker = ObsTracker(policy.normalizer, weight=10.0)
+    tracker.add({name: 3.0 * o.float() + 5.0 for name, o in make_obs(500, seed=7).items()})
+    data = Decisions.of(one_decision(policy, generator), torch.zeros(ROWS))
+    losses = nft.objective.loss(data, nft.base)
+    assert float(losses.moved) == float(losses.base_gap) == 0.0
 
 
 def test_a_small_target_keeps_an_update_small(generator):

@@ -40,6 +40,19 @@ def test_an_anchor_changes_nothing_of_a_policy_all_of_whose_steps_are_trained(ge
     assert torch.equal(before, after)
 
 
+def test_the_base_sees_what_the_policy_sees_whenever_it_is_made():
+    """Statistics that move, move for both, so that a base made after a resume is the one before."""
+    policy, obs = make_policy("flow_noise", 4), make_obs(8)
+    policy.anchor()
+    early = policy.base()
+    policy.normalizer.renew("obs.pos", torch.ones(3), torch.full((3,), 2.0))
+    acted = [
+        base.act(obs, torch.Generator().manual_seed(1)) for base in (early, policy.base(), policy)
+    ]
+    assert torch.equal(acted[0], acted[1])
+    assert torch.equal(acted[0], acted[2])  # its weights have not moved
+
+
 def test_a_policy_without_an_anchor_has_no_base():
     with pytest.raises(ConfigError, match="anchor"):
         make_policy("flow_noise", 4).base()

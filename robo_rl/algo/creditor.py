@@ -1,0 +1,41 @@
+"""Which creditor a run has: a critic, plain returns, or a comparison within groups."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit, ValueCreditConfig
+from robo_rl.algo.return_credit import ReturnCredit
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class CreditConfig(ValueCreditConfig):
+    """Who credits; see ``ValueCreditConfig`` for the critic.
+
+    ``credit``: advantages under a critic, or plain returns. With ``group_size`` G > 1 there is
+    neither: G episodes from one start are compared with each other (GRPO).
+    """
+
+    credit: Literal["gae", "returns"] = "gae"
+    group_size: int = Field(default=1, ge=1)
+
+
+def make_creditor(
+    cfg: CreditConfig, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
+) -> Creditor:
+    """The one that is configured.
+
+    Args:
+        cfg: See ``CreditConfig``.
+        policy: Whose observations and normaliser a critic shares.
+        num_envs: B, for the running return scale.
+        generator: Draws a critic's minibatches.
+    """
+    if cfg.group_size > 1:
+        return GroupCredit(cfg.group_size)
+    if cfg.credit == "returns":
+        return ReturnCredit()
+    return ValueCredit(cfg, policy, num_envs, generator)
