@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from robo_rl.errors import PluginError
+
 GROUP_STD = 1e-6
 """Added to the std of a group's returns; groups that vary less are dead."""
 
@@ -99,6 +101,9 @@ class ReturnScale:
 
     The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize: one return accumulates per
     env and is cut at episode ends; the std is over all that was seen.
+
+    Args:
+        num_envs: B.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -106,13 +111,19 @@ class ReturnScale:
         self.count, self.mean, self.sq_dev = 0.0, 0.0, 0.0
 
     def update(self, rew: Tensor, discount: Tensor, ended: Tensor) -> None:
-        """Take in a block (T, B) of rewards, discounts per decision, and episode ends."""
-        seen: list[Tensor] = []
+        """Take in a block (T, B) of rewards, discounts per decision, and episode ends.
+
+        Raises:
+            PluginError: A return is not finite; nothing of the block is kept.
+        """
+        running, returns = self.running, list[Tensor]()
         for t in range(len(rew)):
-            self.running = self.running * discount[t] + rew[t]
-            seen.append(self.running)
-            self.running = torch.where(ended[t], 0.0, self.running)
-        self._merge(torch.stack(seen).double())
+            returns.append(running * discount[t] + rew[t])
+            running = torch.where(ended[t], 0.0, returns[-1])
+        seen = torch.stack(returns)
+        _demand_finite(seen)
+        self.running = running
+        self._merge(seen.double())
 
     def _merge(self, batch: Tensor) -> None:
         """Chan et al.'s parallel update of mean and squared deviation."""
@@ -126,7 +137,7 @@ class ReturnScale:
     def std(self) -> float:
         """The divisor; 1 until returns vary."""
         spread = (self.sq_dev / self.count) ** 0.5 if self.count else 0.0
-        return spread if spread > 1e-6 else 1.0
+        return 1.0 if spread <= 1e-6 else spread
 
     def state_dict(self) -> dict[str, Tensor | float]:
         """For checkpoints."""
@@ -140,3 +151,22 @@ class ReturnScale:
     def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
         """From a checkpoint."""
         self.__dict__.update(state)
+
+
+def _demand_finite(returns: Tensor) -> None:
+    """Of returns (T, B): one that is not would be in every scale to come.
+
+    Raises:
+        PluginError: One is not finite.
+    """
+    lost = (~returns.isfinite()).nonzero()
+    if len(lost):
+        decision, env = lost[0].tolist()
+        raise PluginError(
+            "rewards are not finite",
+            where=f"env {env}, decision {decision} of the block",
+            expected="numbers",
+            found=float(returns[decision, env]),
+            hint="look at the task's reward() there: a division by zero, a root of a negative"
+            " number, a state that ran away",
+        )

@@ -152,8 +152,8 @@ def test_gradients_that_are_not_finite_are_left_out_and_then_refused(generator):
     critic = ppo.credit.critic
     weights = torch.cat([p.detach().flatten().clone() for p in critic.net.parameters()])
     rollout = one_decision(policy, generator, RatioMode.JOINT)
-    rollout.rew[:] = float("nan")
-    with pytest.raises(PluginError, match="not finite"):
+    rollout.obs["pos"][:] = float("nan")
+    with pytest.raises(PluginError, match="gradient was not finite"):
         ppo.update(rollout)
     after = torch.cat([p.detach().flatten() for p in critic.net.parameters()])
     assert torch.equal(weights, after)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from robo_rl.algo.returns import ReturnScale, gae, group_advantages
+from robo_rl.errors import PluginError
 
 LAM = 0.9
 
@@ -91,6 +92,30 @@ def test_return_scale_of_constant_rewards_is_one():
     scale = ReturnScale(2)
     scale.update(torch.zeros(5, 2), torch.ones(5, 2), torch.zeros(5, 2, dtype=torch.bool))
     assert scale.std == 1.0
+
+
+@pytest.mark.parametrize("lost", [float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_is_refused_with_its_place_and_not_kept(lost, generator):
+    scale, plain = ReturnScale(2), ReturnScale(2)
+    rew = torch.randn(5, 2, generator=generator)
+    discount, never = torch.full((5, 2), 0.9), torch.zeros(5, 2, dtype=torch.bool)
+    spoilt = rew.clone()
+    spoilt[3, 1] = lost
+    for each in (scale, plain):
+        each.update(rew, discount, never)
+    with pytest.raises(
+        PluginError, match=r"env 1, decision 3 .*rewards are not finite.*reward\(\)"
+    ):
+        scale.update(spoilt, discount, never)
+    for each in (scale, plain):
+        each.update(rew, discount, never)
+    assert scale.std == plain.std != 1.0
+
+
+def test_a_scale_that_is_lost_already_is_not_one():
+    scale = ReturnScale(2)
+    scale.load_state_dict(scale.state_dict() | {"count": 10.0, "sq_dev": float("nan")})
+    assert scale.std != scale.std
 
 
 def groups(
