@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.off_policy import OffPolicy, OffPolicyConfig
@@ -37,13 +37,24 @@ class SacConfig(OffPolicyConfig):
 
     The temperature is tuned until the entropy of what the policy draws is that of noise with
     ``target_std``, in network units, at every trained step: 0.09 is the usual −1 nat a dimension.
-    ``entropy_in_target``: values hold future entropy, as in the papers; RLPD may leave it out.
+    ``entropy_in_target``: values hold future entropy, as in the papers; RLPD may leave it out. Of
+    ``replay.n_step`` > 1 it has to: the replay knows what the decisions in between earned, not how
+    random they were, and such a value would hold entropy only from the bootstrap on.
     """
 
     target_std: float = Field(default=0.1, gt=0.0)
     temperature: float = Field(default=0.01, gt=0.0)
     temperature_lr: float = Field(default=3e-4, ge=0.0)
     entropy_in_target: bool = True
+
+    @model_validator(mode="after")
+    def _values_hold_all_entropy_or_none(self) -> SacConfig:
+        if self.entropy_in_target and self.replay.n_step > 1:
+            raise ValueError(
+                f"replay.n_step {self.replay.n_step}: the entropy of the decisions in between would"
+                " be missing; set n_step to 1, or entropy_in_target to false"
+            )
+        return self
 
 
 class Sac(OffPolicy):
