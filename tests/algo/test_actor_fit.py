@@ -8,10 +8,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 from small_blocks import ROWS, acted
-from small_policies import make_policy
+from small_policies import make_obs, make_policy
 from torch import Tensor
 
 from robo_rl.algo.actor_fit import ActorConfig, ActorFit
+from robo_rl.data.rollout import executed
+from robo_rl.data.tracker import ObsTracker
 
 ADV = torch.linspace(-1.0, 1.0, ROWS).double()
 
@@ -102,6 +104,62 @@ def test_it_continues_from_its_state_to_the_bit(fields):
     fit(second)
     assert torch.equal(weights(whole.policy), weights(second.policy))
     assert torch.equal(averaged(whole.evaluated()), averaged(second.evaluated()))
+
+
+def test_it_continues_beside_its_base_where_statistics_move():
+    """The base is made anew when a state is loaded, and is the one of a run that goes on."""
+    fields = {"anchor": {"reverse_kl": 3.0, "bc_base": 0.1}, "target_kl": 10.0}
+
+    def updates(made: ActorFit, tracker: ObsTracker, number: int) -> None:
+        for _ in range(number):
+            fit(made)
+            tracker.add({name: 2.0 + 3.0 * o for name, o in make_obs(500, seed=4).items()})
+
+    whole, first, second = (actor(**fields) for _ in range(3))
+    trackers = [ObsTracker(each.policy.normalizer) for each in (whole, first, second)]
+    updates(whole, trackers[0], 3)
+    updates(first, trackers[1], 2)
+    second.load_state_dict(first.state_dict())
+    second.generator.set_state(first.generator.get_state())
+    trackers[2].load_state_dict(trackers[1].state_dict())
+    updates(second, trackers[2], 1)
+    assert torch.equal(weights(whole.policy), weights(second.policy))
+
+
+def chain_kl(after: Any, before: Any, mode: str) -> float:
+    """k3 of the decisions that ``before`` acts, the estimate of a unit summed over a chain's units.
+
+    A unit is the chain or, per step, one of its steps: Σ (r − 1) − ln r over the units.
+    """
+    block = acted(before)
+    obs = {name: o[0] for name, o in block.obs.items()}
+    x, mask = block.x[0], executed(block.num_exec[0], before.horizon)
+    steps = []
+    with torch.no_grad():
+        for k in range(before.num_steps):
+            score = after.log_prob(obs, torch.full((ROWS,), k), x[:, k], x[:, k + 1])
+            steps.append((score * mask).sum(dim=(1, 2)) - block.log_prob[0, :, k])
+    gap = torch.stack(steps, dim=1)
+    gap = gap.sum(dim=1, keepdim=True) if mode == "joint" else gap
+    return float((gap.exp() - 1.0 - gap).sum(dim=1).mean())
+
+
+@pytest.mark.parametrize("mode", ["joint", "per_step"])
+def test_an_update_stops_where_the_chains_kl_is_above_twice_its_target(mode):
+    """With one minibatch an epoch and a target that the KL passes twice of by its third step.
+
+    What the KL is after so many steps is taken from updates that nothing stops.
+    """
+    fields = {"ratio": mode, "minibatch": 10_000, "lr": 3e-5}
+    kls = []
+    for epochs in (1, 2, 3):
+        made = actor(**fields, target_kl=1e3, epochs=epochs)
+        assert fit(made)[0]["actor_steps"] == epochs
+        kls.append(chain_kl(made.policy, make_policy("flow_noise", 4), mode))
+    limit = 0.5 * (kls[1] + kls[2])
+    assert fit(actor(**fields, target_kl=0.5 * limit, epochs=20))[0]["actor_steps"] == 3
+    # a quarter of the KL, that of one unit of four, would stop later; four times the KL sooner
+    assert kls[1] < limit < kls[2] < 4.0 * limit < 16.0 * kls[1]
 
 
 def test_an_anchor_to_the_base_holds_a_policy_back():

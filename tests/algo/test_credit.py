@@ -92,7 +92,7 @@ def brute_force(unit: float) -> dict[tuple[int, int], float]:
     Args:
         unit: What rewards are divided by.
     """
-    found = dict.fromkeys((t, env) for t in range(T) for env in range(B) if (t, env) != LOST)
+    found = {(t, env): 0.0 for t in range(T) for env in range(B) if (t, env) != LOST}
     for begun, env in found:
         weight, total = 1.0, 0.0
         for t in range(begun, T):

@@ -201,6 +201,18 @@ def test_rows_without_a_transition_do_not_enter(generator):
     assert len(Decisions.of(rollout, torch.zeros(ROWS // 2)).act) == ROWS // 2
 
 
+@pytest.mark.parametrize("credit", ["gae", "returns"])
+def test_a_lone_decision_teaches_nothing(credit, generator):
+    policy = make_policy("flow_noise", 4, **ODE).float()
+    nft = Nft(Nft.Config(credit=credit, warmup_updates=0), policy, ROWS, generator)
+    rollout = one_decision(policy, generator)
+    rollout.valid[:, 1:] = False
+    before = torch.cat([p.flatten().clone() for p in policy.parameters()])
+    metrics = nft.update(rollout)
+    assert torch.equal(before, torch.cat([p.flatten() for p in policy.parameters()]))
+    assert all(value == value for value in metrics.values())
+
+
 def test_the_acting_policy_lags_behind_the_learner(generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
     before = policy.net.out.bias.detach().clone()
@@ -216,7 +228,7 @@ def test_the_acting_policy_lags_behind_the_learner(generator):
 
 
 def test_learner_actor_and_base_see_the_same_where_statistics_move(generator):
-    """Weights that are one predict one thing, and go on doing so after the normaliser was renewed."""
+    """Equal weights predict the same, also after the normaliser was renewed."""
     policy = make_policy("flow_noise", 4, **ODE).float()
     nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
     tracker = ObsTracker(policy.normalizer, weight=10.0)
@@ -281,14 +293,19 @@ def test_it_continues_from_its_state_to_the_bit():
         generator = torch.Generator().manual_seed(0)
         policy = make_policy("flow_noise", 4).float()
         torch.manual_seed(1)
-        nft = Nft(Nft.Config(**LEARNING), policy, ROWS, generator)
+        nft = Nft(Nft.Config(**LEARNING, base=1.0), policy, ROWS, generator)
+        tracker = ObsTracker(policy.normalizer)
         for update in range(4):
-            nft.update(one_decision(policy, generator, update))
+            rollout = one_decision(policy, generator, update)
+            nft.update(rollout)
+            tracker.add({name: 2.0 + rollout.rows(o) for name, o in rollout.obs.items()})
             if interrupted and update == 1:
-                state = nft.state_dict()
+                state = nft.state_dict(), tracker.state_dict()
                 torch.manual_seed(2)
                 policy = make_policy("flow_noise", 4).float()
-                nft = Nft(Nft.Config(**LEARNING), policy, ROWS, generator)
-                nft.load_state_dict(state)
+                nft = Nft(Nft.Config(**LEARNING, base=1.0), policy, ROWS, generator)
+                tracker = ObsTracker(policy.normalizer)
+                nft.load_state_dict(state[0])
+                tracker.load_state_dict(state[1])
         results.append(torch.cat([p.flatten() for p in policy.parameters()]))
     assert torch.equal(results[0], results[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from small_policies import make_obs, make_policy
+from torch import Tensor, nn
 
 from robo_rl.algo.block import ActorData, unit_kernel, unit_log_prob
 from robo_rl.algo.credit import ValueCredit
@@ -77,6 +78,7 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("flow_noise", {}, {"anchor": {"reverse_kl": 1e-3, "bc_own": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
         ("gaussian", {}, {"trust": "spo", "entropy": 1e-3, "proximal_ema": 0.5}),
+        ("gaussian", {}, {"credit": "returns"}),
     ],
 )
 def test_a_bandit_is_learnt_with_every_option(sampler, fields, options, generator):
@@ -187,53 +189,70 @@ def test_a_block_of_dead_groups_teaches_nothing(generator):
     assert ppo.updates == 1
 
 
-def test_the_actors_gradient_of_one_step_is_that_of_all_steps(generator):
-    """Of the losses as they are minimised: a unit drawn at random and all units, both as means."""
-    totals = []
-    for mode in (RatioMode.ONE_STEP, RatioMode.PER_STEP):
-        policy = make_policy("flow_sde", 4, predicts="vel").float()
-        rollout = one_decision(policy, generator, mode, rows=30_000)
-        adv = rollout.rew[0] - rollout.rew.mean()
-        cfg = ObjectiveConfig(ratio=mode, denoise_discount=1.0)
-        objective = Objective(cfg, policy, None, rollout, adv, generator)
-        objective.loss(torch.arange(objective.size)).loss.backward()
-        totals.append(policy.net.out.bias.grad)
-    cosine = torch.nn.functional.cosine_similarity(totals[0], totals[1], dim=0)
-    assert float(cosine) > 0.97
-    assert float(totals[0].norm() / totals[1].norm()) == pytest.approx(1.0, abs=0.15)
+def test_a_lone_decision_teaches_nothing(generator):
+    policy = make_policy("flow_noise", 4).float()
+    ppo = Ppo(Ppo.Config(warmup_updates=0), policy, ROWS, generator)
+    rollout = one_decision(policy, generator, RatioMode.JOINT)
+    rollout.valid[:, 1:] = False
+    before = torch.cat([p.flatten().clone() for p in policy.parameters()])
+    metrics = ppo.update(rollout)
+    assert torch.equal(before, torch.cat([p.flatten() for p in policy.parameters()]))
+    assert all(value == value for value in metrics.values())
+    ppo.update(one_decision(policy, generator, RatioMode.JOINT))
+    assert not torch.equal(before, torch.cat([p.flatten() for p in policy.parameters()]))
 
 
-def test_the_one_step_gradient_is_the_full_sdes_at_a_step_drawn_uniformly(generator):
-    """K times the expected score-function gradient of k* alone is the sum over all steps.
+class Velocities(nn.Module):
+    """A network that says a velocity (H, A) of its own at each step, whatever it is shown."""
 
-    For a reward that the other steps' noise does not touch in expectation: with one shared network
-    output per step, the score of step k has the same law whether the other steps are random or not.
+    embed_dim = 1
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.vel = nn.Parameter(torch.zeros(steps, 3, 2, dtype=torch.float64))
+
+    def embed(self, features: Tensor) -> Tensor:
+        return features[:, :1]
+
+    def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
+        return self.vel[(t * len(self.vel)).round().long()]
+
+
+@pytest.mark.parametrize("finetune_steps", [0, 2])
+@pytest.mark.parametrize("mode", ["one_step", "per_step", "joint"])
+def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps, generator):
+    """A bandit with a parameter v[k] of its own for each step, whose reward is w·(x[K] − x[0]).
+
+    A step is x ← a·x + c·v + std·z, a = 1 − dt·½σ²/(1−t), c = dt·(1 + ½σ²t/(1−t)), σ² = ¼·(1−t)/t
+    with t floored at dt. The reward's gradient in v[k] is w·c[k] times what the steps behind make
+    of it: Π a of them or, where one step is random and the others are the ODE's, 1. A mean over
+    units holds each of K' trained steps with weight 1/K'; so does one step, if drawn uniformly.
     """
-    policy = make_policy("flow_sde", 4, predicts="vel")
-    steps = policy.trainable_steps.nonzero().flatten()
-    rows = 60_000
-    obs = {name: o[:1].expand(rows, *o.shape[1:]) for name, o in make_obs(1).items()}
-    totals = []
-    for one_step in (False, True):
-        with torch.no_grad():
-            chain = policy.sample(obs, generator, one_step=one_step)
-        rew = (chain.act * torch.linspace(-1.0, 1.0, 2).double()).sum(dim=(1, 2))
-        adv = rew - rew.mean()
-        bias = policy.net.out.bias
-        total = torch.zeros_like(bias)
-        for k in steps.tolist():
-            mask = torch.ones(rows, dtype=torch.bool) if not one_step else chain.k_star == k
-            part = {name: o[mask] for name, o in obs.items()}
-            at = torch.full((int(mask.sum()),), k)
-            score = policy.log_prob(part, at, chain.x[mask, k], chain.x[mask, k + 1])
-            objective = (score.sum(dim=(1, 2)) * adv[mask]).sum() / rows
-            total = total + torch.autograd.grad(objective, bias)[0] * (
-                len(steps) if one_step else 1
-            )
-        totals.append(total)
-    cosine = torch.nn.functional.cosine_similarity(totals[0], totals[1], dim=0)
-    assert float(cosine) > 0.97
-    assert float(totals[1].norm() / totals[0].norm()) == pytest.approx(1.0, abs=0.15)
+    steps, level = 4, 0.5
+    policy = make_policy("flow_sde", steps, predicts="vel", finetune_steps=finetune_steps)
+    net = policy.net = Velocities(steps)
+    policy.anchor()
+    rollout = one_decision(policy, generator, RatioMode(mode), rows=60_000)
+    w = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [0.0, 0.0]]).double()  # two actions are executed
+    rew = (w * (rollout.x[0, :, -1] - rollout.x[0, :, 0])).sum(dim=(1, 2))
+    cfg = ObjectiveConfig(ratio=RatioMode(mode), denoise_discount=1.0)
+    objective = Objective(cfg, policy, None, rollout, rew - rew.mean(), generator)
+    objective.loss(torch.arange(objective.size)).loss.backward()
+    assert net.vel.grad is not None
+
+    t, dt = torch.arange(steps).double() / steps, 1 / steps
+    floored = t.clamp(min=dt)
+    variance = level**2 * (1 - floored) / floored
+    kept = 1 - dt * 0.5 * variance / (1 - t)
+    moved = dt * (1 + 0.5 * variance * t / (1 - t))
+    behind = torch.tensor(
+        [1.0 if mode == "one_step" else kept[k + 1 :].prod() for k in range(steps)]
+    )
+    trained = torch.arange(steps) >= (steps - finetune_steps if finetune_steps else 0)
+    weight = trained / (1 if mode == "joint" else trained.sum())
+    found = -(net.vel.grad * w).sum(dim=(1, 2)) / w.square().sum()
+    torch.testing.assert_close(found, weight * moved * behind, rtol=0.06, atol=0)
+    assert not net.vel.grad[:, 2].any()
 
 
 def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):

@@ -43,6 +43,23 @@ def test_one_step_chains_are_random_at_k_star_alone(sampler, generator):
     assert drawn == set(policy.trainable_steps.nonzero().flatten().tolist())
 
 
+@pytest.mark.parametrize(("finetune_steps", "limit"), [(0, 18.467), (2, 10.828)])
+def test_the_random_step_is_any_of_those_that_are_trained_with_equal_probability(
+    finetune_steps, limit, generator
+):
+    """χ² of the counts against equal ones, below its 99.9 % quantile at 4 and at 1 degrees."""
+    policy, rows = make_policy("flow_sde", 5, finetune_steps=finetune_steps), 4000
+    policy.anchor()
+    with torch.no_grad():
+        k_star = policy.sample(make_obs(rows), generator, one_step=True).k_star
+    assert k_star is not None
+    trained = policy.trainable_steps
+    counts = torch.bincount(k_star, minlength=5)
+    assert not counts[~trained].any()
+    mean = rows / int(trained.sum())
+    assert float(((counts[trained] - mean) ** 2 / mean).sum()) < limit
+
+
 def test_kernel_log_prob_is_the_normal_density():
     kernel = Kernel(torch.tensor([[[1.0, -2.0]]]), torch.tensor([[[0.5, 2.0]]]))
     got = kernel.log_prob(torch.tensor([[[1.5, 0.0]]]))
