@@ -25,7 +25,7 @@ def run(
     overrides: Overrides = None,
     task: Annotated[str, typer.Option(help="Only these: push-v3,reach-v3")] = "",
     method: Annotated[str, typer.Option(help="Only these: default,dppo")] = "",
-    seeds: Annotated[str, typer.Option(help="Only these: 0,1")] = "",
+    seeds: Annotated[str, typer.Option(help="Only these, further ones too: 1,4")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Cells at once; 0: as the suite says.")] = 0,
     redo: Annotated[
         bool, typer.Option("--redo", help="Run again what was kept under other settings.")
@@ -35,7 +35,7 @@ def run(
         bool, typer.Option("--summary", help="Run nothing; tables of what is kept.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run nothing; show the cells.")
+        bool, typer.Option("--dry-run", help="Run nothing; show the cells, of one its config.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the runs.")] = RUNS,
     results: Annotated[Path, typer.Option(help="Folder of the results that are kept.")] = RESULTS,
@@ -47,33 +47,71 @@ def run(
     """Run what is missing of a suite and print its tables; run it again to continue."""
     from robo_rl.train.bench.desk import Desk, Folders
 
+    folders = Folders(out, results)
     if page is not None:
-        _write_page(page, Folders(out, results))
+        _write_page(page, folders)
         return
     if listed or not suite:
         typer.echo(_suites(results))
         return
-    found: dict[str, Any] = {}
-    complete = True
-    for name in _names(suite):
-        desk = Desk(name, overrides or [], Folders(out, results))
+    desks = [Desk(name, overrides or [], folders) for name in _names(suite)]
+    for desk in desks:
         desk.choose(_split(task), _split(method), _numbers(seeds))
-        if dry_run:
-            typer.echo(_cells(desk, jobs, redo=redo))
-            continue
-        complete &= summary or _complete(desk, jobs, redo=redo)
-        found[name] = desk.summary()
-        _print(desk, found[name])
-    write_json(json_file, found if suite == ALL else found.get(suite, {}))
+    if dry_run:
+        found, complete = _looked_ahead(desks, jobs, redo=redo), True
+    else:
+        if not summary:
+            _demand_own_results(desks, results)
+        found, complete = {}, True
+        for desk in desks:
+            complete &= summary or _complete(desk, jobs, redo=redo)
+            found[desk.plan.name] = desk.summary()
+            _print(desk, found[desk.plan.name])
+    write_json(json_file, found if suite == ALL else next(iter(found.values())))
     raise typer.Exit(0 if complete else 1)
 
 
+def _demand_own_results(desks: list[Desk], results: Path) -> None:
+    """What is published is of the suites as their files say."""
+    changed = [key for desk in desks for key in desk.plan.changed]
+    if changed and results.resolve() == RESULTS.resolve():
+        raise ConfigError(
+            "is for the suites as their files say",
+            where=results,
+            expected="overrides of suite.seeds and suite.jobs alone",
+            found=", ".join(dict.fromkeys(changed)),
+            hint="name another folder, such as --results runs/results",
+        )
+
+
 def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
-    """Run what is missing; whether nothing went wrong."""
+    """Run what is missing; whether nothing went wrong and nothing was left out."""
     sitting = desk.run(jobs, redo=redo)
     for label, problem in sitting.failed.items():
         typer.echo(f"failed: {label}: {problem}", err=True)
-    return not sitting.failed
+    stale = desk.stale()
+    if stale:
+        problem = f"cells left out, since kept under other settings: {len(stale)}"
+        hint = f"`robo-rl bench {desk.plan.name} --redo` runs them again"
+        typer.echo(f"{desk.plan.name}: {problem}; {hint}", err=True)
+    return not (sitting.failed or stale)
+
+
+def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]:
+    """Print what would be run, of a single cell all that it is; the same as JSON."""
+    from robo_rl.config import to_yaml
+    from robo_rl.train.bench.outlook import outlook, total
+
+    found = [outlook(desk, jobs, redo=redo) for desk in desks]
+    for each in found:
+        shown = table(each.rows, ("task", "method", "seed", "state", "takes about"))
+        typer.echo(f"{shown}\n{each.line()}")
+    if len(desks) > 1:
+        typer.echo(total(found))
+    elif found and len(found[0].cells) == 1:
+        cell = desks[0].cells[found[0].cells[0].key]
+        typer.echo(f"\n{to_yaml(cell.experiment)}", nl=False)
+    return {each.suite: each.numbers() for each in found}
 
 
 def _write_page(path: Path, folders: Folders) -> None:
@@ -93,31 +131,12 @@ def _names(suite: str) -> list[str]:
 
 def _suites(results: Path) -> str:
     """All suites, what they are about, and how many of their cells are kept."""
-    from robo_rl.train.bench.plan import load_plan, names
-    from robo_rl.train.bench.suite import keys
+    from robo_rl.train.bench.outlook import listed
+    from robo_rl.train.bench.plan import names
 
-    rows: list[tuple[str, str, str]] = []
-    for name in names():
-        suite = load_plan(name).suite
-        kept = len(list((results / name).glob("*/*/*.json")))
-        rows.append((name, f"{kept} of {len(keys(suite))}", suite.about))
-    return table(rows, ("suite", "kept", "about")) if rows else "no suites in configs/suite"
-
-
-def _cells(desk: Desk, jobs: int, *, redo: bool) -> str:
-    """What would be run, and how long it would take."""
-    from robo_rl.train.logger import duration
-
-    to_run = desk.to_run(redo=redo)
-    rows: list[tuple[str, ...]] = []
-    for key, state in desk.states().items():
-        seconds = desk.estimate.seconds(key) if key in to_run else None
-        took = "" if seconds is None else duration(seconds)
-        rows.append((key.task, key.method, str(key.seed), str(state), took))
-    total = desk.estimate.total(to_run, jobs or desk.plan.suite.jobs)
-    left = "nobody knows how long: none is kept" if total is None else duration(total)
-    shown = table(rows, ("task", "method", "seed", "state", "takes about"))
-    return f"{shown}\n{len(to_run)} of {len(rows)} to run; {left}"
+    rows = [listed(name, results) for name in names()]
+    header = ("suite", "kept", "further seeds", "stale", "about")
+    return table(rows, header) if rows else "no suites in configs/suite"
 
 
 def _print(desk: Desk, summary: dict[str, Any]) -> None:

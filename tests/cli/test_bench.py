@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from small_suites import kept, write_suite
 
 from robo_rl.cli.main import main
 from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.results import Results
-from robo_rl.train.bench.suite import keys
+from robo_rl.train.bench.suite import Key, keys
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
 
@@ -45,7 +46,27 @@ def test_suites_are_listed_with_what_is_kept(here: Path, words: list[str], capsy
     keep(here)
     assert main(words) == 0
     shown = rows(capsys.readouterr().out, "tiny")
-    assert shown == [["tiny", "6 of 12", "Two ways to explore from one clone."]]
+    assert shown == [["tiny", "6 of 12", "0", "0", "Two ways to explore from one clone."]]
+
+
+def test_stale_cells_and_further_seeds_are_counted_apart(here: Path, capsys):
+    keep(here)
+    results = Results(here / "benchmarks" / "results", "tiny")
+    plan = load_plan("tiny")
+    for key in (Key("near", "sde", 5), Key("far", "sde", 5)):
+        results.write(kept(*key, digest=plan.cell(key).digest, suite="tiny"))
+    results.write(kept("near", "default", 1, digest="other", suite="tiny"))
+    assert main(["bench", "--list"]) == 0
+    assert rows(capsys.readouterr().out, "tiny")[0][1:4] == ["6 of 12", "2", "1"]
+
+
+def test_a_suite_whose_results_are_damaged_is_listed_with_its_problem(here: Path, capsys):
+    keep(here)
+    (here / "benchmarks" / "results" / "tiny" / "far" / "sde" / "0.json").write_text("{")
+    assert main(["bench", "--list"]) == 0
+    (row,) = rows(capsys.readouterr().out, "tiny")
+    assert row[1:4] == ["? of 12", "?", "?"]
+    assert "0.json" in row[4]
 
 
 def test_a_dry_run_shows_the_cells_and_how_long_they_take(here: Path, capsys):
@@ -60,6 +81,57 @@ def test_a_dry_run_shows_the_cells_and_how_long_they_take(here: Path, capsys):
     ]
     assert out.splitlines()[-1] == "6 of 12 to run; 5 min"  # six, two at a time
     assert not (here / "runs").exists()
+
+
+def test_a_dry_run_says_the_same_as_json(here: Path, capsys):
+    keep(here)
+    assert main(["bench", "tiny", "--dry-run", "--json", "states.json"]) == 0
+    found = json.loads((here / "states.json").read_text())
+    assert (found["to_run"], found["seconds"]) == (6, 570.0)
+    assert found["cells"][0] == {
+        "task": "near", "method": "default", "seed": 0, "state": "kept", "seconds": None
+    }  # fmt: skip
+    assert found["cells"][6]["state"] == "to run"
+    assert main(["bench", "all", "--dry-run", "--json", "states.json"]) == 0
+    assert json.loads((here / "states.json").read_text())["tiny"] == found
+    del capsys
+
+
+def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    write_suite(here, "second", seeds=[0])
+    monkeypatch.setattr("robo_rl.train.bench.plan.names", lambda: ["tiny", "second"])
+    keep(here)
+    assert main(["bench", "all", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "all suites: 12 of 18 to run; 10 min, and nobody knows how long for second: none is kept"
+    )
+
+
+def test_a_single_cell_is_shown_as_it_will_be_run(here: Path, capsys):
+    words = ["bench", "tiny", "--dry-run", "--task", "far", "--method", "sde", "--seeds", "1"]
+    assert main([*words, "stages.online.updates=9"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out.split("to run; ")[1].partition("\n\n")[2])
+    cell = load_plan("tiny", ["stages.online.updates=9"]).cell(Key("far", "sde", 1))
+    assert shown == cell.experiment.model_dump(mode="json")
+    assert shown["stages"]["online"]["updates"] == 9
+    assert not (here / "runs").exists()
+
+
+def test_further_seeds_are_shown_counted_and_summed_up(here: Path, capsys):
+    keep(here)
+    assert main(["bench", "tiny", "--dry-run", "--seeds", "0,4"]) == 0
+    assert "6 of 12 to run" in capsys.readouterr().out
+    plan, results = load_plan("tiny"), Results(here / "benchmarks" / "results", "tiny")
+    for key in (key for key in keys(plan.suite, [4]) if key.task == "near"):
+        results.write(kept(*key, 0.7, digest=plan.cell(key).digest, suite="tiny"))
+    assert main(["bench", "tiny", "--summary", "--json", "all.json"]) == 0
+    assert rows(capsys.readouterr().out, "near  sde")[0][2] == "2"
+    numbers = json.loads((here / "all.json").read_text())
+    assert numbers["tasks"]["near"]["sde"]["success"] == pytest.approx(0.8)
+    assert numbers["sde"]["success"] == 0.9  # the seed that both tasks have
+    assert len(numbers["missing"]) == 6  # seed 1; nobody asked for far default 4
+    assert main(["bench", "tiny", "--summary", "--seeds", "0"]) == 0
+    assert rows(capsys.readouterr().out, "near  sde")[0][2] == "1"
 
 
 def test_a_part_of_the_suite(here: Path, capsys):
@@ -79,7 +151,10 @@ def test_a_part_of_the_suite(here: Path, capsys):
         (["tinny"], "no suite 'tinny'; did you mean 'tiny'"),
         (["tiny", "--task", "nea"], "the suite has no task 'nea'; did you mean 'near'"),
         (["tiny", "--method", "ppo"], "the suite has no method 'ppo'"),
-        (["tiny", "--seeds", "7"], "the suite has no seed '7'"),
+        (["tiny", "--seeds=-1"], "--seeds: no seed; expected 0 or more, found -1"),
+        (["tiny", "suite.report.stage=onlin"], "no stage 'onlin' in near default 0; did you mean"),
+        (["tiny", "stages.online.updates=2"], "found stages; name another folder, such as --res"),
+        (["tiny", "suite.methods.sde={}", "--results", "./benchmarks/results"], "name another fo"),
         (["tiny", "--seeds", "one"], "--seeds: not a list of seeds; expected 0,1, found one"),
         (["tiny", "stages.online.updatse=3"], "did you mean 'updates'"),
         (["tiny", "suite.jobs=0"], "suite.jobs: expected greater than or equal to 1"),
@@ -119,7 +194,10 @@ def test_what_was_kept_under_other_settings_is_left_out_and_not_run_again(here: 
     assert "0 of 6 to run" in capsys.readouterr().out
     assert main(["bench", "tiny", "--dry-run", "--seeds", "0", "--redo"]) == 0
     assert "6 of 6 to run" in capsys.readouterr().out
-    assert main(["bench", "tiny", "--seeds", "0"]) == 0
+    assert main(["bench", "tiny", "--seeds", "0"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tiny: cells left out, since kept under other settings: 6; ")
+    assert "robo-rl bench tiny --redo" in line
     assert not (here / "runs").exists()
 
 

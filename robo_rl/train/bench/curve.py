@@ -90,9 +90,3 @@ def reached(points: Sequence[Point], rate: float, window: int) -> Point | None:
     """The first point at which the pooled success rate is at least ``rate``."""
     pairs = zip(points, pooled(points, window), strict=True)
     return next((point for point, now in pairs if now >= rate), None)
-
-
-def fall(points: Sequence[Point], window: int) -> float:
-    """How far the pooled success rate ends below its best; NaN where there is none."""
-    rates = [rate for rate in pooled(points, window) if not math.isnan(rate)]
-    return max(rates) - rates[-1] if rates else math.nan

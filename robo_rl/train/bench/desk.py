@@ -12,13 +12,15 @@ from typing import Any
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell, Plan, load_plan
 from robo_rl.train.bench.results import Results
-from robo_rl.train.bench.sitting import Budget, Sitting
+from robo_rl.train.bench.sitting import Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
 from robo_rl.train.bench.summary import current, summarise
 from robo_rl.train.bench.tables import Table, tables
 from robo_rl.train.bench.work import works
+from robo_rl.train.provenance import versions
 
 
 class State(StrEnum):
@@ -58,25 +60,45 @@ class Desk:
 
     def __init__(self, name: str, overrides: Sequence[str], folders: Folders) -> None:
         self.plan: Plan = load_plan(name, overrides)
-        self.cells: dict[Key, Cell] = self.plan.cells()
         self.results = Results(folders.results, self.plan.name)
         self.out = folders.out / self.plan.name
         self.part: Suite = self.plan.suite
         self.kept: dict[Key, Kept] = self.results.read()
+        self.cells: dict[Key, Cell] = self.plan.cells(self._seeds())
         self.estimate = Estimate(self.kept.values())
+        self._all_seeds = True
 
     def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
-        """Look at a part of the suite only; see ``only``."""
-        self.part = only(self.plan.suite, tasks, methods, seeds)
+        """Look at a part of the suite only, or at further seeds; see ``only``."""
+        self.part, self._all_seeds = only(self.plan.suite, tasks, methods, seeds), not seeds
+        known = {key.seed for key in self.cells}
+        self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
+
+    def keys(self) -> list[Key]:
+        """Cells of the suite, or of the part chosen; unless seeds are, also kept ones of others."""
+        own = keys(self.part)
+        seeds = self._seeds() if self._all_seeds else self.part.seeds
+        further = keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
+        return own + [key for key in further if key in self.kept and key in self.cells]
+
+    def _seeds(self) -> list[int]:
+        """The suite's, and behind them the others of which something is kept."""
+        suite = self.plan.suite
+        found = {k.seed for k in self.kept if k.task in suite.tasks and k.method in suite.methods}
+        return [*suite.seeds, *sorted(found - set(suite.seeds))]
 
     def states(self) -> dict[Key, State]:
         """How far each cell is."""
-        return {key: self._state(key) for key in keys(self.part)}
+        return {key: self._state(key) for key in self.keys()}
 
     def to_run(self, *, redo: bool) -> list[Key]:
         """Cells that are not kept; with ``redo`` also those kept under other settings."""
         wanted = {State.BEGUN, State.TO_RUN} | ({State.STALE} if redo else set())
         return [key for key, state in self.states().items() if state in wanted]
+
+    def stale(self) -> list[Key]:
+        """Cells that are kept under other settings."""
+        return [key for key, state in self.states().items() if state is State.STALE]
 
     def run(self, jobs: int, *, redo: bool) -> Sitting:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.
@@ -90,10 +112,11 @@ class Desk:
         """
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
-        budget = Budget(jobs, max(1, (os.cpu_count() or 1) // jobs))
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        pace = Pace(jobs=jobs, threads=threads, version=versions().get("robo-rl", ""))
         with Board() as board:
             stage = self.plan.suite.report.stage
-            sitting = Sitting(self.results, stage, budget, self.estimate, board)
+            sitting = Sitting(self.results, stage, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
                 sitting.run(works(self.cells, chosen, self.plan.suite.shared, self.out))
@@ -102,11 +125,11 @@ class Desk:
 
     def good(self) -> dict[Key, Kept]:
         """What is kept and of the settings of now."""
-        return current({key: self.cells[key] for key in keys(self.part)}, self.kept)
+        return current({key: self.cells[key] for key in self.keys()}, self.kept)
 
     def summary(self) -> dict[str, Any]:
         """The numbers; see ``summarise``."""
-        cells = {key: self.cells[key] for key in keys(self.part)}
+        cells = {key: self.cells[key] for key in self.keys()}
         return summarise(self.plan.name, self.part, cells, self.kept)
 
     def tables(self, summary: dict[str, Any]) -> list[Table]:

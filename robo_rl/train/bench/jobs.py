@@ -29,7 +29,8 @@ class Job:
         experiment: Resolved.
         out: Folder of the run; beside it lie ``NAME.yaml``, ``NAME.log`` and ``NAME.lock``.
         threads: That it may use.
-        prepare: Called when nobody else is at the run, before it is started.
+        prepare: Called when nobody else is at the run, before it is started; what it raises stops
+            that.
 
     Raises:
         BusyError: Another process is at it.
@@ -42,11 +43,15 @@ class Job:
         make_directory(out)
         self.log = out / f"{experiment.name}.log"
         self._lock = _locked(out / f"{experiment.name}.lock")
-        prepare()
-        config = out / f"{experiment.name}.yaml"
-        write_file(config, to_yaml(experiment).encode())
-        words = ["-m", "robo_rl.train.bench.leash", "run", str(config), "--out", str(out)]
-        self._process = self._started([sys.executable, *words], threads)
+        try:
+            prepare()
+            config = out / f"{experiment.name}.yaml"
+            write_file(config, to_yaml(experiment).encode())
+            words = ["-m", "robo_rl.train.bench.leash", "run", str(config), "--out", str(out)]
+            self._process = self._started([sys.executable, *words], threads)
+        except BaseException:
+            self._lock.close()
+            raise
 
     def _started(self, words: list[str], threads: int) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
 from robo_rl.train.bench.curve import Point, thinned
+from robo_rl.train.bench.paces import Pace, paces
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.logger import read_metrics
@@ -41,7 +42,8 @@ class Kept(ConfigModel):
 
     ``config`` is the whole resolved experiment; ``curve`` the rows of the training curve (see
     ``curve.Point``), null where there is no number; ``jobs`` and ``threads`` how many cells ran
-    at once, and threads in each.
+    at once, and threads in each, in the sitting that ended it; ``sittings`` all that there were,
+    unknown where it is empty.
     """
 
     suite: str
@@ -52,6 +54,7 @@ class Kept(ConfigModel):
     ended: str
     jobs: int
     threads: int
+    sittings: tuple[Pace, ...] = ()
     versions: dict[str, str]
     machine: dict[str, Any]
     stages: dict[str, KeptStage]
@@ -68,6 +71,12 @@ class Kept(ConfigModel):
         """Of the stages that this cell ran itself."""
         return sum(stage.seconds for stage in self.stages.values() if not stage.shared)
 
+    @property
+    def paces(self) -> tuple[Pace, ...]:
+        """Of all sittings that are known."""
+        last = Pace(jobs=self.jobs, threads=self.threads, version=self.versions.get("robo-rl", ""))
+        return self.sittings or (last,)
+
     def points(self) -> list[Point]:
         """The curve."""
         return [Point(*row[:4], math.nan if row[4] is None else row[4]) for row in self.curve]
@@ -75,11 +84,14 @@ class Kept(ConfigModel):
     def is_of(self, cell: Cell) -> bool:
         """Whether it was made under the settings of a cell.
 
-        Options that came after it and that the suite does not set are as they were then.
+        Options that came after it and that the suite does not set are as they were then; stages
+        come in the same order.
         """
         if self.digest == cell.digest:
             return True
-        return _agree(self.config, cell.settings, cell.written)
+        now = cell.settings
+        same_order = list(self.config.get("stages", ())) == list(now.get("stages", ()))
+        return same_order and _agree(self.config, now, cell.written)
 
 
 def _agree(kept: Any, now: Any, written: Any) -> bool:
@@ -94,7 +106,7 @@ def _agree(kept: Any, now: Any, written: Any) -> bool:
 
 
 def record(
-    suite: str, cell: Cell, run: Path, stage: str, shared: Sequence[str], jobs: int, threads: int
+    suite: str, cell: Cell, run: Path, stage: str, shared: Sequence[str], last: Pace
 ) -> Kept:
     """What a finished run has to show.
 
@@ -104,8 +116,7 @@ def record(
         run: The run's directory.
         stage: Whose training curve to keep, where there is such a stage.
         shared: Labels of the stages that were taken up.
-        jobs: Cells that ran at once.
-        threads: Of each.
+        last: The sitting that ended it.
 
     Raises:
         DataError: Something in the run's directory is missing or damaged.
@@ -121,8 +132,9 @@ def record(
         **cell.key._asdict(),
         digest=cell.digest,
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        jobs=jobs,
-        threads=threads,
+        jobs=last.jobs,
+        threads=last.threads,
+        sittings=paces(run),
         versions=provenance["versions"],
         machine=provenance["machine"],
         stages={label: _stage(place, label in shared) for label, place in places.items()},

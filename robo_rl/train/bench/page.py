@@ -33,8 +33,10 @@ time to a rate** are taken from the training curve, under exploration noise: the
 among the latest episodes, pooled over as many updates as the suite's `window` of episodes takes.
 Time is that of collecting and updating; evaluating and saving are left out, and so are the shared
 stages unless the suite's `clock` names them. `>` marks a lower bound: too many runs ended before
-they got there. **Fallen** are runs whose curve ends more than 5 points below its best. The
-**sequential test** says whether more seeds are needed (`robo_rl/sequential.py`).
+they got there. **Fallen** are runs that end truly more than 5 points (the suite's `fall`) below an
+earlier stretch of theirs: the bounds are such that one that did not fall counts with at most 1 %.
+The **sequential test** says whether more seeds are needed (`robo_rl/sequential.py`); `--seeds` then
+names them. Numbers of **all tasks** are of the seeds that every task has.
 """
 
 
@@ -60,17 +62,20 @@ def write_page(path: Path, desks: Sequence[Desk]) -> None:
 
 def page(name: str, desks: Sequence[Desk]) -> dict[str, str]:
     """The page's files: path relative to its folder → text."""
-    kept = [desk for desk in desks if desk.kept]
-    files = {name: "\n".join([_HEAD, *(_section(desk) for desk in kept)])}
-    drawn = [figure for desk in kept for figure in _figures(desk)]
-    return files | {f"{FIGURES}/{name}": text for name, text in drawn}
+    sections, drawn = list[str](), dict[str, str]()
+    for desk in desks:
+        if desk.kept:
+            figures = {f"{FIGURES}/{figure}": text for figure, text in _figures(desk)}
+            sections.append(_section(desk, list(figures)))
+            drawn |= figures
+    return {name: "\n".join([_HEAD, *sections])} | drawn
 
 
-def _section(desk: Desk) -> str:
+def _section(desk: Desk, figures: Sequence[str]) -> str:
     summary, suite = desk.summary(), desk.plan.suite
     lines = [f"## {desk.plan.name}", suite.about, f"    robo-rl bench {desk.plan.name}"]
     lines += [_markdown(table) for table in desk.tables(summary)]
-    lines += [f"![{name}]({FIGURES}/{name})" for name, _ in _figures(desk)]
+    lines += [f"![{Path(name).name}]({name})" for name in figures]
     lines += [suite.notes] if suite.notes else []
     lines += [f"{line[0].upper()}{line[1:]}." for line in remarks(summary)]
     return "\n\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from robo_rl.compose import available, merge, overlay, read, tree_of
 from robo_rl.config import ConfigModel, ConfigTree, validate
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
+from robo_rl.train.bench.labels import misnamed
 from robo_rl.train.bench.suite import Key, Suite, keys
 from robo_rl.train.stage import Experiment, stage_digest
 from robo_rl.yaml_tree import Node
@@ -18,6 +19,8 @@ FOLDER = "suite"
 WAIVER = "a benchmark keeps what comes out and builds nothing on it"
 
 _OVERLAYS = ("experiment", "tasks", "methods", "cells")
+_HARMLESS = ("seeds", "jobs", "about", "notes")
+"""Settings of a suite that leave its cells, and what is kept of them, as they are."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,20 @@ class Plan:
     Args:
         name: Of the suite, and of its folders of runs and results.
         suite: Labels, seeds, and what is reported.
+        section: The same as it was written, with places.
         base: The experiment that all cells start from.
         overlays: ``tasks``, ``methods`` and ``cells``, label → node.
         last: Overrides of the command line, over all.
+        changed: What of the suite's cells the command line changed, by its keys.
     """
 
     name: str
     suite: Suite
+    section: ConfigTree
     base: Node
     overlays: dict[str, dict[str, Node]]
     last: Node
+    changed: tuple[str, ...]
 
     def cell(self, key: Key) -> Cell:
         """Compose and check one cell.
@@ -77,22 +84,33 @@ class Plan:
         named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
         return Cell(key, named, digest, tree.values)
 
-    def cells(self) -> dict[Key, Cell]:
+    def cells(self, seeds: Sequence[int] | None = None) -> dict[Key, Cell]:
         """All of them.
+
+        Args:
+            seeds: In place of the suite's.
 
         Raises:
             ConfigError: All that does not fit in any of them, with its places.
         """
         found: dict[Key, Cell] = {}
         problems: dict[str, None] = {}
-        for key in keys(self.suite):
+        for key in keys(self.suite, seeds):
             try:
                 found[key] = self.cell(key)
             except ConfigError as error:
                 problems.update(dict.fromkeys(str(error).splitlines()))
+        if not problems:
+            problems.update(dict.fromkeys(self._misnamed(found)))
         if problems:
             raise ConfigError("\n".join(problems))
         return found
+
+    def _misnamed(self, cells: Mapping[Key, Cell]) -> Iterator[str]:
+        stages = {key: list(cell.experiment.stages) for key, cell in cells.items()}
+        for place, problem in misnamed(self.suite, stages):
+            path = (FOLDER, *place)
+            yield f"{self.section.origin(path)} {'.'.join(path)}: {problem}"
 
     def _node(self, key: Key) -> Node:
         own = self.overlays["cells"].get(key.task, _nothing()).value
@@ -131,15 +149,17 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
         raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
     section = whole.pop(FOLDER)
     overlays = {key: _labelled(section, key) for key in _OVERLAYS[1:]}
-    suite = _suite(section)
+    own = _own(section)
     base = merge(Node(whole, tree.origin), _expanded(section.value.get("experiment", _nothing())))
     rest = {key: node for key, node in last.value.items() if key != FOLDER}
     return Plan(
-        name.rpartition("/")[2].removesuffix(".yaml"),
-        suite,
-        base,
-        overlays,
-        Node(rest, last.origin),
+        name=name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml"),
+        suite=validate(own, _Root).suite,
+        section=own,
+        base=base,
+        overlays=overlays,
+        last=Node(rest, last.origin),
+        changed=tuple(_changed(last)),
     )
 
 
@@ -149,7 +169,7 @@ def names() -> list[str]:
     return sorted(n.removeprefix(prefix) for n in available() if n.startswith(prefix))
 
 
-def _suite(section: Node) -> Suite:
+def _own(section: Node) -> ConfigTree:
     """The suite's own settings; of overrides only the labels, since they are checked in cells."""
     values = dict(section.value)
     for key in ("tasks", "methods"):
@@ -159,8 +179,17 @@ def _suite(section: Node) -> Suite:
         blank = {task: _blanked(node) for task, node in values["cells"].value.items()}
         values["cells"] = Node(blank, values["cells"].origin)
     values.pop("experiment", None)
-    tree = tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
-    return validate(ConfigTree(tree.values, tree.origins), _Root).suite
+    return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
+
+
+def _changed(last: Node) -> Iterator[str]:
+    """Keys of the command line's overrides that change cells, or what is kept of them."""
+    for key, node in cast("dict[str, Node]", last.value).items():
+        if key != FOLDER:
+            yield key
+        elif isinstance(node.value, dict):
+            own = cast("dict[str, Node]", node.value)
+            yield from (f"{FOLDER}.{each}" for each in own if each not in _HARMLESS)
 
 
 def _blanked(node: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -37,6 +38,15 @@ class Results:
         files = sorted((self.root / self.suite).glob("*/*/*.json"))
         return {kept.key: kept for kept in map(self._read, files)}
 
+    def find(self, key: Key) -> Kept | None:
+        """What is kept of one cell by now.
+
+        Raises:
+            DataError: Its file is damaged.
+        """
+        path = self.path(key)
+        return self._read(path) if path.is_file() else None
+
     def write(self, kept: Kept) -> Path:
         """Keep a cell, whole or not at all.
 
@@ -59,7 +69,7 @@ class Results:
         Raises:
             CheckpointError: Nothing can be written there.
         """
-        probe = self.root / self.suite / ".probe"
+        probe = self.root / self.suite / f".probe-{secrets.token_hex(4)}"  # of this process alone
         try:
             make_directory(probe.parent)
             write_file(probe, b"")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def measured(kept: Kept, stage: str, name: str) -> float | None:
+def measured(kept: Kept, stage: str | None, name: str) -> float | None:
     """A number of one of a cell's stages; None if it has none of that name."""
     found = kept.stages[stage].numbers.get(name) if stage in kept.stages else None
     value = found.get("value") if isinstance(found, dict) else found
@@ -26,14 +26,20 @@ def score(kept: Kept, report: Reported) -> float | None:
     after = measured(kept, report.stage, report.measure)
     if report.measure == "success" or after is None:
         return after
-    before = measured(kept, report.stage, f"{report.measure}_before")
-    return 100.0 * (after - before) / abs(before) if before else None
+    reference = before(kept, report)
+    return 100.0 * (after - reference) / abs(reference) if reference else None
+
+
+def before(kept: Kept, report: Reported) -> float | None:
+    """What the policy was worth that the stage that counts began with."""
+    return measured(kept, report.stage, f"{report.measure}_before")
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    """None where one is not known, so that means of several things are over the same cells."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(found) else None
 
 
 class Scores:
@@ -53,9 +59,9 @@ class Scores:
                 self.by_task[each.task][each.seed] = value
 
     @property
-    def values(self) -> list[float]:
-        """All of them."""
-        return [value for seeds in self.by_task.values() for value in seeds.values()]
+    def tasks(self) -> int:
+        """How many tasks there are scores of."""
+        return sum(bool(seeds) for seeds in self.by_task.values())
 
     @property
     def seeds(self) -> list[int]:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from robo_rl.durable import staged_directory
+from robo_rl.train.bench.paces import note, paces
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.pipeline import stage_folder
@@ -71,7 +72,7 @@ def shares(cells: Iterable[Cell], labels: Sequence[str]) -> dict[Key, Share]:
 
 
 def take_up(share: Share, root: Path, run: Path) -> None:
-    """Put the share's stages into a run that does not have them.
+    """Put the share's stages into a run that does not have them, and note how they were made.
 
     Args:
         share: Which is done.
@@ -79,8 +80,10 @@ def take_up(share: Share, root: Path, run: Path) -> None:
         run: Directory of the run.
 
     Raises:
+        DataError: The list of its sittings, or of the run's, is damaged.
         OSError: They cannot be copied; what is there is whole.
     """
+    note(run, paces(root / share.name))
     for index, label in enumerate(share.labels):
         folder = stage_folder(index, label)
         if (run / folder / REPORT).exists():

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from robo_rl.errors import CheckpointError, RoboRlError
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.jobs import BusyError, Job, stop
 from robo_rl.train.bench.kept import Kept, record
+from robo_rl.train.bench.paces import Pace
+from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key
-from robo_rl.train.bench.work import Work
+from robo_rl.train.bench.work import FinishedError, Work
 from robo_rl.train.logger import duration
 
 _GLANCE_S = 0.2
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much may run at once.
-
-    Args:
-        jobs: Runs.
-        threads: Of each.
-    """
-
-    jobs: int
-    threads: int
 
 
 class Sitting:
@@ -38,16 +26,17 @@ class Sitting:
     Args:
         results: Where finished cells are kept.
         stage: Whose training curve is kept.
-        budget: How much at once.
+        pace: How many runs at once, threads of each, and who makes them.
         estimate: How long cells take; learns.
         board: What the user sees.
     """
 
     def __init__(
-        self, results: Results, stage: str, budget: Budget, estimate: Estimate, board: Board
+        self, results: Results, stage: str, pace: Pace, estimate: Estimate, board: Board
     ) -> None:
-        self._results, self._stage, self._budget = results, stage, budget
+        self._results, self._stage, self._pace = results, stage, pace
         self._estimate, self._board = estimate, board
+        self._elsewhere: set[str] = set()
         self._queue: list[Work] = []
         self._running: list[tuple[Work, Job]] = []
         self.finished: list[Key] = []
@@ -76,10 +65,11 @@ class Sitting:
     def _begin(self) -> None:
         """Start what can be started; give up what waits for something that is not coming."""
         for work in list(self._queue):
-            if len(self._running) >= self._budget.jobs:
+            if len(self._running) >= self._pace.jobs:
                 return
-            if work.is_ready:
+            if work.is_done:
                 self._queue.remove(work)
+            elif work.is_ready:
                 self._start(work)
             elif not any(work.waits_for(other) for other in self._coming()):
                 self._queue.remove(work)
@@ -89,25 +79,43 @@ class Sitting:
         return [*self._queue, *(work for work, _ in self._running)]
 
     def _start(self, work: Work) -> None:
+        """Begin it; what another process is making for several cells stays in the queue."""
         try:
-            job = work.begin(self._budget.threads)
+            job = work.begin(self._pace, self._is_kept)
         except BusyError:
+            if work.makes is not None:
+                self._wait(work)
+                return
             self._fail(work, "another process is at it")
+        except FinishedError:
+            self._board.say(f"{work.label}: kept by another process meanwhile")
+        except RoboRlError as error:
+            self._fail(work, str(error))
         else:
             self._running.append((work, job))
             self._board.say(f"{work.label}: begun, log in {job.log}")
+        self._queue.remove(work)
+
+    def _wait(self, work: Work) -> None:
+        if work.label not in self._elsewhere:
+            self._elsewhere.add(work.label)
+            self._board.say(f"{work.label}: another process is making it, waiting")
+
+    def _is_kept(self, cell: Cell) -> bool:
+        kept = self._results.find(cell.key)
+        return kept is not None and kept.is_of(cell)
 
     def _look(self) -> None:
         """Take in what has ended."""
         for work, job in list(self._running):
             if (status := job.status) is None:
                 continue
-            self._running.remove((work, job))
-            job.close()
             if status:
                 self._fail(work, job.last_line() or f"ended with status {status}")
             elif work.cell is not None:
                 self._keep(work)
+            self._running.remove((work, job))
+            job.close()  # not before it is kept, lest another process begin it
 
     def _keep(self, work: Work) -> None:
         try:
@@ -123,9 +131,8 @@ class Sitting:
     def _record(self, work: Work) -> Kept:
         assert work.cell is not None
         shared = work.takes.labels if work.takes else ()
-        jobs, threads = self._budget.jobs, self._budget.threads
         suite = self._results.suite
-        return record(suite, work.cell, work.run, self._stage, shared, jobs, threads)
+        return record(suite, work.cell, work.run, self._stage, shared, self._pace)
 
     def _fail(self, work: Work, problem: str) -> None:
         self.failed[work.label] = problem
@@ -135,8 +142,8 @@ class Sitting:
         running = [(work.label, job.last_line()) for work, job in self._running]
         keys = [work.cell.key for work in self._coming() if work.cell is not None]
         parts = [f"{len(self.finished)} done", f"{len(keys)} to come"]
-        seconds = self._estimate.total(keys, self._budget.jobs)
-        gone = sum(work.seconds for work, _ in self._running) / self._budget.jobs
+        seconds = self._estimate.total(keys, self._pace.jobs)
+        gone = sum(work.seconds for work, _ in self._running) / self._pace.jobs
         if seconds is not None and seconds > gone:
             parts.append(f"{duration(seconds - gone)} left")
         parts += [f"{len(self.failed)} failed"] if self.failed else []

@@ -25,7 +25,7 @@ Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
 
 RESERVED = frozenset(
-    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines", "versions"}
+    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines", "versions", "made"}
 )
 """What a summary calls its other parts, beside the methods."""
 
@@ -62,16 +62,16 @@ class Reported(ConfigModel):
     """What is reported.
 
     ``stage`` makes the policy that counts, and its training curve; ``student`` the one-step policy
-    beside it. The curve is pooled over at least ``window`` episodes; ``thresholds`` are success
-    rates on it. Its seconds are those of collecting and updating; those of the stages named in
-    ``clock`` are added in front, whether they were shared or not. ``reference`` is the method that
-    others are compared with. A run whose curve ends more than ``fall`` below its best counts as
-    fallen.
+    beside it, if any. The curve is pooled over at least ``window`` episodes; ``thresholds`` are
+    success rates on it. Its seconds are those of collecting and updating; those of the stages named
+    in ``clock`` are added in front, whether they were shared or not. ``reference`` is the method
+    that others are compared with. A run whose last window of episodes is truly more than ``fall``
+    below an earlier stretch counts as fallen (see ``falls``).
     """
 
     measure: Literal["success", "return"] = "success"
     stage: str = "online"
-    student: str = "distill"
+    student: str | None = "distill"
     reference: str = "default"
     thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)
     window: int = Field(default=200, ge=1)
@@ -131,31 +131,40 @@ def only(
     methods: Sequence[str] = (),
     seeds: Sequence[int] = (),
 ) -> Suite:
-    """A part of a suite; an empty choice is all of them.
+    """A part of a suite; an empty choice is all of them. Seeds may be further ones than its own.
 
     Raises:
-        ConfigError: The suite has no such task, method or seed.
+        ConfigError: The suite has no such task or method, or no run could have such a seed.
     """
-    known = {"task": suite.tasks, "method": suite.methods, "seed": suite.seeds}
-    for kind, chosen in (("task", tasks), ("method", methods), ("seed", seeds)):
+    for kind, chosen, known in (("task", tasks, suite.tasks), ("method", methods, suite.methods)):
         for name in chosen:
-            if name not in known[kind]:
-                hint = did_you_mean(str(name), map(str, known[kind]))
+            if name not in known:
+                hint = did_you_mean(name, known)
                 raise ConfigError(f"the suite has no {kind} '{name}'", hint=hint)
+    for seed in seeds:
+        if seed < 0:
+            raise ConfigError("no seed", where="--seeds", expected="0 or more", found=seed)
+    further = sorted(set(seeds) - set(suite.seeds))
+    own = (seed for seed in suite.seeds if not seeds or seed in seeds)
     return suite.model_copy(
         update={
             "tasks": {task: {} for task in suite.tasks if not tasks or task in tasks},
             "methods": {method: {} for method in suite.methods if not methods or method in methods},
-            "seeds": tuple(seed for seed in suite.seeds if not seeds or seed in seeds),
+            "seeds": (*own, *further),
         }
     )
 
 
-def keys(suite: Suite) -> list[Key]:
-    """All cells, seeds outermost, so that a matrix that is cut short is balanced."""
+def keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[Key]:
+    """All cells, seeds outermost, so that a matrix that is cut short is balanced.
+
+    Args:
+        suite: Its tasks and methods.
+        seeds: In place of its own.
+    """
     return [
         Key(task, method, seed)
-        for seed in suite.seeds
+        for seed in (suite.seeds if seeds is None else seeds)
         for task in suite.tasks
         for method in suite.methods
     ]

@@ -7,7 +7,7 @@ seed has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from robo_rl.stats import (
     probability_of_improvement,
     stratified_bootstrap,
 )
-from robo_rl.train.bench.curve import fall
+from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
-from robo_rl.train.bench.scores import Scores, common_seeds, mean, measured
+from robo_rl.train.bench.scores import Scores, before, common_seeds, mean, measured
 from robo_rl.train.bench.suite import Key, Reported, Suite
 from robo_rl.train.bench.times import ratio, times
 
@@ -37,11 +38,13 @@ def summarise(
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
         median, and ``ratios`` with the pairs behind it; ``sequential`` verdicts; ``missing`` and
-        ``stale`` (kept under other settings, left out) cells; ``machines``, ``versions``.
+        ``stale`` (kept under other settings, left out) cells; ``machines``, ``versions``, and
+        ``made``: which cells were made under which of these.
     """
     good = current(cells, kept)
     stale = [key for key in cells if key in kept and key not in good]
     ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
+    made = {"machines": _made(good, _machine), "commits": _made(good, _commit)}
     return {
         **_methods(suite, good),
         **{label: each["median"] for label, each in ratios.items()},
@@ -51,8 +54,9 @@ def summarise(
         "sequential": _sequential(suite, good),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
-        "machines": sorted({_machine(each) for each in good.values()}),
-        "versions": sorted({_versions(each) for each in good.values()}),
+        "machines": list(made["machines"]),
+        "versions": sorted({text for each in good.values() if (text := _versions(each))}),
+        "made": made,
     }
 
 
@@ -78,7 +82,8 @@ def _task(suite: Suite, kept: Mapping[Key, Kept], task: str) -> Numbers:
         own = _of(kept, task=task, method=method)
         if own:
             scores = Scores([task], own, suite.report)
-            found[method] = _over_tasks(suite.report, scores, own) | times(suite.report, own)
+            chosen = _of_seeds(own, scores.seeds)
+            found[method] = _over_tasks(suite.report, scores, own) | times(suite.report, chosen)
     return found
 
 
@@ -91,6 +96,10 @@ def _of(kept: Mapping[Key, Kept], **labels: str) -> list[Kept]:
     ]
 
 
+def _of_seeds(kept: Iterable[Kept], seeds: Collection[int]) -> list[Kept]:
+    return [each for each in kept if each.seed in seeds]
+
+
 def _scores(suite: Suite, kept: Mapping[Key, Kept]) -> dict[str, Scores]:
     return {
         method: Scores(suite.tasks, _of(kept, method=method), suite.report)
@@ -99,13 +108,18 @@ def _scores(suite: Suite, kept: Mapping[Key, Kept]) -> dict[str, Scores]:
 
 
 def _over_tasks(report: Reported, scores: Scores, kept: Sequence[Kept]) -> Numbers:
-    """Mean with its interval and interquartile mean, on the seeds that every task has."""
+    """Mean with its interval and interquartile mean, and what stands beside them.
+
+    All are of the same cells, those of the seeds that every task has; without any they are None.
+    ``tasks`` says how many tasks have a score, ``cells`` of how many cells the numbers are.
+    """
     table, name = scores.table(), "success" if report.measure == "success" else "growth"
-    found: Numbers = {name: mean(scores.values), "low": None, "high": None}
+    found: Numbers = {name: None, "low": None, "high": None}
     if len(table):
         found = _interval(lambda x: float(x.mean()), table, name, "low", "high")
         found |= _interval(iqm, table, "iqm", "iqm_low", "iqm_high")
-    return found | {"seeds": len(table), "cells": len(kept)} | _beside(report, kept)
+    counts = {"seeds": len(table), "cells": table.size, "tasks": scores.tasks, "kept": len(kept)}
+    return found | counts | _beside(report, _of_seeds(kept, scores.seeds))
 
 
 def _interval(
@@ -130,11 +144,11 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
     """Means of what stands beside the score; minutes as if no stage had been shared."""
     stage, student, measure = report.stage, report.student, report.measure
 
-    def average(which: str, name: str) -> float | None:
+    def average(which: str | None, name: str) -> float | None:
         return mean(measured(each, which, name) for each in kept)
 
     return {
-        "before": average(stage, f"{measure}_before"),
+        "before": mean(before(each, report) for each in kept),
         "after": average(stage, measure),
         "one_step": average(student, measure),
         "teacher": average(student, f"teacher_{measure}"),
@@ -143,11 +157,14 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
 
 
 def _falls(report: Reported, kept: Iterable[Kept]) -> Numbers:
-    """How many of the curves that there are end far below their best."""
-    depths = [fall(each.points(), report.window) for each in kept]
-    known = [depth for depth in depths if not math.isnan(depth)]
-    fallen = sum(depth > report.fall for depth in known)
-    return {"fallen": fallen, "curves": len(known), "deepest_fall": max(known, default=None)}
+    """How many of the curves that there are have fallen, and how far; see ``falls``."""
+    curves = [each.points() for each in kept] if report.measure == "success" else []
+    pairs = [(points, depth(points, report.window)) for points in curves]
+    known = [(points, deep) for points, deep in pairs if not math.isnan(deep)]
+    fallen = sum(has_fallen(points, report.window, report.fall) for points, _ in known)
+    depths = [deep for _, deep in known]
+    deepest = {"deepest_fall": max(depths, default=None), "mean_fall": mean(depths)}
+    return {"fallen": fallen, "curves": len(known), **deepest}
 
 
 def _sequential(suite: Suite, kept: Mapping[Key, Kept]) -> list[Numbers]:
@@ -175,16 +192,30 @@ def _sequential(suite: Suite, kept: Mapping[Key, Kept]) -> list[Numbers]:
     ]
 
 
-def _machine(kept: Kept) -> str:
+def _made(kept: Mapping[Key, Kept], how: Callable[[Kept, Pace], str]) -> dict[str, list[str]]:
+    """Cells by how they were made; one that took several sittings may be there several times."""
+    found: dict[str, list[str]] = {}
+    for key, each in kept.items():
+        for name in dict.fromkeys(how(each, pace) for pace in each.paces):
+            found.setdefault(name, []).append(str(key))
+    return dict(sorted(found.items()))
+
+
+def _machine(kept: Kept, pace: Pace) -> str:
     """What seconds depend on."""
     machine = kept.machine
     return (
-        f"{machine.get('cores')} cores, {machine.get('processor')}, {machine.get('system')};"
-        f" {kept.jobs} at once, {kept.threads} threads each"
+        f"{machine.get('cores')} cores, {machine.get('processor')}, {machine.get('system')},"
+        f" {pace.jobs} at once, {pace.threads} threads each"
     )
 
 
+def _commit(_: Kept, pace: Pace) -> str:
+    """Which code made the numbers."""
+    return f"robo-rl {pace.version or 'of unknown version'}"
+
+
 def _versions(kept: Kept) -> str:
-    """What numbers depend on."""
-    names = ("robo-rl", "python", "torch", "mujoco")
+    """What numbers depend on besides that."""
+    names = ("python", "torch", "mujoco")
     return ", ".join(f"{name} {kept.versions[name]}" for name in names if name in kept.versions)

@@ -66,13 +66,20 @@ def _score(each: Numbers, report: Reported) -> tuple[str, ...]:
 
 
 def _times(summary: Numbers, report: Reported) -> Table:
-    """Medians of env steps and of seconds to each rate."""
+    """Medians of env steps and of seconds to each rate, beside what they began with."""
     rates = [f"{100 * rate:g}" for rate in report.thresholds]
-    header = ("task", "method", *(f"steps to {r} %" for r in rates), *(f"to {r} %" for r in rates))
+    header = (
+        "task",
+        "method",
+        "before",
+        *(f"steps to {r} %" for r in rates),
+        *(f"to {r} %" for r in rates),
+    )
     rows = [
         (
             task,
             method,
+            value(each["before"], report),
             *(when(each["env_steps"][rate], number) for rate in rates),
             *(when(each["seconds"][rate], duration) for rate in rates),
         )
@@ -85,26 +92,36 @@ def _times(summary: Numbers, report: Reported) -> Table:
 def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:
     scores = ("success" if report.measure == "success" else "growth", "95 % interval")
     better = f"better than {report.reference}"
-    header = ("method", "seeds", *scores, "IQM", "95 % interval", "one step", better, "fallen")
+    header = (
+        "method",
+        "tasks",
+        "seeds",
+        *scores,
+        "IQM",
+        "95 % interval",
+        "one step",
+        better,
+        "fallen",
+    )
     rows = [
         (
             method,
+            f"{each['tasks']} of {len(summary['tasks'])}",
             str(each["seeds"]),
             *_score(each, report)[-2:],
             *_score(_iqm(each, report), report)[-2:],
             value(each["one_step"], report),
             _improvement(each),
-            _fallen(each, report),
+            _fallen(each),
         )
         for method in methods
-        if (each := summary[method])["cells"]
+        if (each := summary[method])["kept"]
     ]
     return Table("All tasks", header, rows)
 
 
-def _fallen(each: Numbers, report: Reported) -> str:
-    known = each["curves"] and report.measure == "success"
-    return f"{each['fallen']} of {each['curves']}" if known else NOTHING
+def _fallen(each: Numbers) -> str:
+    return f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING
 
 
 def _iqm(each: Numbers, report: Reported) -> Numbers:
@@ -129,11 +146,12 @@ def _ratios(summary: Numbers, report: Reported) -> Table:
             f"{which.of.replace('_', ' ')} to {percent(which.success)}",
             when({**each, "reached": 1, "of": 1}, lambda x: f"{x:.2f}×"),
             str(len(each["pairs"])),
+            " ÷ ".join(value(each["before"][side], report) for side in ("slow", "fast")),
         )
         for name, each in summary["ratios"].items()
         for which in [report.ratios[name]]
     ]
-    return Table("Ratios", ("ratio", "of", "in", "median", "pairs"), rows)
+    return Table("Ratios", ("ratio", "of", "in", "median", "pairs", "before"), rows)
 
 
 def _verdicts(summary: Numbers, report: Reported) -> Table:
@@ -159,19 +177,34 @@ def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
 
 
 def remarks(summary: Numbers) -> Iterator[str]:
-    """What must be known besides: cells that are missing or left out, machines that differ."""
+    """What must be known besides: cells that are missing or left out, runs not made alike."""
     if summary["missing"]:
         yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
     if summary["stale"]:
         names = "; ".join(summary["stale"])
         yield f"left out, since kept under other settings (--redo runs them again): {names}"
-    machines, versions = ("; ".join(summary[name]) for name in ("machines", "versions"))
-    if len(summary["machines"]) > 1:
-        yield f"seconds are not comparable, since runs were not made alike: {machines}"
+    machines, commits = (summary["made"][name] for name in ("machines", "commits"))
+    if len(machines) > 1:
+        groups = _groups(machines, "on")
+        yield f"seconds are not comparable, since runs were not made alike: {groups}"
     elif machines:
-        yield f"run on {machines}"
-    if versions:
-        yield f"with {versions}"
+        yield f"run on {next(iter(machines))}"
+    if len(commits) > 1:
+        yield f"cells were made by different commits: {_groups(commits, 'by')}"
+    elif commits:
+        yield f"made by {next(iter(commits))}"
+    if summary["versions"]:
+        yield f"with {'; '.join(summary['versions'])}"
+
+
+def _groups(cells: Mapping[str, list[str]], word: str) -> str:
+    """How many cells there are of each kind, and which, but for the most usual one."""
+    most = max(cells, key=lambda name: len(cells[name]))
+    parts = [
+        f"{len(found)} {word} {name}" + ("" if name == most else f" ({', '.join(found)})")
+        for name, found in cells.items()
+    ]
+    return "; ".join(parts)
 
 
 def value(score: float | None, report: Reported) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from robo_rl.train.bench.curve import reached
 from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.scores import before, mean
 from robo_rl.train.bench.suite import Key, Ratio, Reported
 
 AXES = ("env_steps", "seconds")
@@ -79,9 +80,11 @@ def ratio(report: Reported, which: Ratio, kept: Mapping[Key, Kept]) -> dict[str,
     fast one that never did counts as a ratio of 0.
 
     Returns:
-        ``median``, ``at_least``, and the ``pairs`` with their own ``at_least``.
+        ``median``, ``at_least``, the ``pairs`` with their own ``at_least``, and ``before``: what
+        the slow and the fast one's policies were worth at the start, means over the pairs.
     """
     pairs: list[dict[str, Any]] = []
+    starts: list[tuple[float | None, float | None]] = []
     for key, slow in kept.items():
         fast = kept.get(key._replace(method=which.fast))
         if key.method != which.slow or fast is None:
@@ -89,9 +92,11 @@ def ratio(report: Reported, which: Ratio, kept: Mapping[Key, Kept]) -> dict[str,
         times = [time_to(each, which.success, which.of, report) for each in (slow, fast)]
         if times[0] is not None and times[1] is not None:
             pairs.append({"task": key.task, "seed": key.seed, **_pair(times[0], times[1])})
+            starts.append((before(slow, report), before(fast, report)))
     values = [Time(pair["ratio"], pair["at_least"]) for pair in pairs]
     found = middle(values)
-    return {"median": found["median"], "at_least": found["at_least"], "pairs": pairs}
+    begun = {"slow": mean(s for s, _ in starts), "fast": mean(f for _, f in starts)}
+    return {k: found[k] for k in ("median", "at_least")} | {"pairs": pairs, "before": begun}
 
 
 def _pair(slow: Time, fast: Time) -> dict[str, Any]:

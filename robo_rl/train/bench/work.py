@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from robo_rl.train.bench.jobs import Job
+from robo_rl.train.bench.paces import Pace, note
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.shared import Share, shares, take_up
 from robo_rl.train.bench.suite import Key
@@ -27,6 +28,7 @@ class Work:
         store: Folder of the shared runs.
         takes: What it takes up, if anything.
         cell: Whose run it is; None of what cells share.
+        makes: What cells share, if it is that.
     """
 
     label: str
@@ -35,6 +37,7 @@ class Work:
     store: Path
     takes: Share | None = None
     cell: Cell | None = None
+    makes: Share | None = None
     begun: float = field(default=0.0, init=False)
 
     @property
@@ -48,6 +51,11 @@ class Work:
         return self.takes is None or self.takes.is_done(self.store)
 
     @property
+    def is_done(self) -> bool:
+        """Whether what it makes for others is there, whoever made it."""
+        return self.makes is not None and self.makes.is_done(self.store)
+
+    @property
     def seconds(self) -> float:
         """Since it was begun in this sitting."""
         return time.monotonic() - self.begun
@@ -56,19 +64,33 @@ class Work:
         """Whether the other one makes what this one takes up."""
         return self.takes is not None and other.run == self.store / self.takes.name
 
-    def begin(self, threads: int) -> Job:
+    def begin(self, pace: Pace, is_kept: Callable[[Cell], bool]) -> Job:
         """Start it, or go on with it.
+
+        Args:
+            pace: Of this sitting; noted in the run's folder.
+            is_kept: Whether a cell is finished by now; asked when nobody else can be at it.
 
         Raises:
             BusyError: Another process is at it.
+            FinishedError: Another process has finished the cell.
+            DataError: Something in the run's folder is damaged.
             OSError: Something cannot be written.
         """
-        self.begun = time.monotonic()
-        return Job(self.experiment, self.out, threads, self._prepare)
 
-    def _prepare(self) -> None:
-        if self.takes is not None:
-            take_up(self.takes, self.store, self.run)
+        def prepare() -> None:
+            if self.cell is not None and is_kept(self.cell):
+                raise FinishedError
+            if self.takes is not None:
+                take_up(self.takes, self.store, self.run)
+            note(self.run, [pace])
+
+        self.begun = time.monotonic()
+        return Job(self.experiment, self.out, pace.threads, prepare)
+
+
+class FinishedError(Exception):
+    """Another process has finished a cell."""
 
 
 def works(
@@ -90,7 +112,7 @@ def works(
             if not each.is_done(store):
                 task, seed, _ = each.name.rsplit(".", 2)
                 label = f"{task} {' and '.join(each.labels)} {seed}"
-                work = Work(label, each.experiment, store, store, each.parent)
+                work = Work(label, each.experiment, store, store, each.parent, makes=each)
                 found.setdefault(each.name, work)
         place = out / key.task / key.method
         found[str(key)] = Work(str(key), cells[key].experiment, place, store, share, cells[key])

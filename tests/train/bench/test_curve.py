@@ -1,4 +1,4 @@
-"""Learning curves: thinning loses no episode; pooled rates, thresholds and falls by hand."""
+"""Learning curves: thinning loses no episode; pooled rates and thresholds by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from robo_rl.train.bench.curve import Point, fall, pooled, pooled_returns, reached, thinned
+from robo_rl.train.bench.curve import Point, pooled, pooled_returns, reached, thinned
 
 
 def line(step: int, episodes: float, success: float | None, **more: float) -> dict[str, float]:
@@ -70,9 +70,3 @@ def test_a_threshold_is_reached_at_the_first_point_on_or_above_it():
     assert reached(points, 0.9, 10) == points[3]
     assert reached(points, 0.91, 10) is None
     assert reached([], 0.1, 10) is None
-
-
-def test_a_fall_is_from_the_best_to_the_end():
-    assert fall(curve((10, 2), (10, 9), (10, 7), (10, 8)), 10) == pytest.approx(0.1)
-    assert fall(curve((10, 2), (10, 9)), 10) == 0.0
-    assert math.isnan(fall(curve((3, 2)), 10))

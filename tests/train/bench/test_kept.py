@@ -30,6 +30,19 @@ def test_an_option_that_came_later_does_not_make_old_results_stale(cell: Cell):
     assert not kept("near", "default", 0, config=then).is_of(cell)
 
 
+def test_stages_in_another_order_do(cell: Cell):
+    config = cell.settings
+    labels = ["collect", "bc", "distill", "online"]
+    config["stages"] = {label: config["stages"][label] for label in labels}
+    assert not kept("near", "default", 0, config=config).is_of(cell)
+    assert kept("near", "default", 0, config=cell.settings).is_of(cell)
+
+
+def test_what_was_kept_before_sittings_were_is_of_one_sitting():
+    (pace,) = kept("near", "default", 0).paces
+    assert (pace.jobs, pace.threads, pace.version) == (1, 2, "0.1.0")
+
+
 def test_other_values_and_options_that_are_gone_do(cell: Cell):
     other, gone = cell.settings, cell.settings
     other["stages"]["online"]["algo"]["clip"] = 0.123

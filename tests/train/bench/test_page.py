@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +17,7 @@ from robo_rl.train.bench.desk import Desk, Folders
 from robo_rl.train.bench.page import page, write_page
 from robo_rl.train.bench.plan import names
 from robo_rl.train.bench.plot import figure, mean_curve
-from robo_rl.train.bench.suite import Reported, keys
+from robo_rl.train.bench.suite import Key, Reported, keys
 
 ROOT = Path(__file__).parents[3]
 TEN = Reported(window=10)
@@ -80,6 +81,27 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk,
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert len(figures) == 4
     assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_every_figure_is_drawn_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    drawn: list[str] = []
+
+    def draw(title: str, *rest: Any) -> str:
+        drawn.append(title)
+        return figure(title, *rest)
+
+    monkeypatch.setattr("robo_rl.train.bench.page.figure", draw)
+    assert len(page("p.md", [desk])) - 1 == len(drawn) == 4
+
+
+def test_further_seeds_that_are_kept_are_shown(desk: Desk):
+    key = Key("near", "sde", 7)
+    digest = desk.plan.cell(key).digest
+    desk.results.write(kept(*key, 0.5, digest=digest, suite="tiny"))
+    again = Desk("tiny", [], Folders(desk.out.parent, desk.results.root))
+    text = page("p.md", [again])["p.md"]
+    assert "| near | sde | 2 | 50.0 % | 70.0 % | " in text
+    assert "Missing, 6: " in text
 
 
 def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: Desk):

@@ -12,7 +12,9 @@ from small_suites import SUITE, write_suite
 
 from robo_rl.errors import ConfigError, DeviceError, PluginError
 from robo_rl.train.bench.plan import Plan, load_plan, names
-from robo_rl.train.bench.suite import Key, keys, only
+from robo_rl.train.bench.suite import Key, Reported, Suite, keys, only
+
+ROOT = Path(__file__).parents[3]
 
 
 def refused(folder: Path, **changes: Any) -> str:
@@ -86,6 +88,8 @@ def test_a_file_outside_of_configs_says_suite_itself(here: Path):
     plan = load_plan("mine.yaml")
     assert (plan.name, plan.suite.seeds) == ("mine", (5,))
     assert plan.cell(Key("near", "default", 5)).experiment.stages["online"].cfg.updates == 8
+    (here / "mine.yaml").rename(here / "short.yml")
+    assert load_plan("short.yml").name == "short"
     (here / "none.yaml").write_text("base: [demo]\n")
     with pytest.raises(ConfigError, match=r"none\.yaml:1: is no suite; expected a key 'suite'"):
         load_plan("none.yaml")
@@ -114,6 +118,14 @@ def test_suites_are_found_by_name():
         ({"report": {"ratios": {"x": {"slow": "sdee"}}}}, "no method 'sdee'; did you mean 'sde'"),
         ({"methods": {"default": {}, "tasks": {}}}, "'tasks' is the name of another part"),
         ({"report": {"thresholds": [80]}}, r"suite\.report\.thresholds\.0"),
+        (
+            {"report": {"stage": "onlin"}},
+            r"bad\.yaml:\d+ suite\.report\.stage: no stage 'onlin' in near default 0; did you mean"
+            r" 'online'",
+        ),
+        ({"report": {"student": "distil"}}, r"suite\.report\.student: .* did you mean 'distill'"),
+        ({"report": {"clock": ["bc", "colect"]}}, r"report\.clock: .* did you mean 'collect'"),
+        ({"shared": ["collect", "cb"]}, r"suite\.shared: no stage 'cb'; did you mean 'bc'"),
     ],
 )
 def test_mistakes_in_a_suite_are_named(here: Path, changes: dict[str, Any], says: str):
@@ -131,6 +143,41 @@ def test_all_mistakes_in_overrides_are_said_at_once_each_with_its_line(here: Pat
     assert len(said.splitlines()) == 2
 
 
+def test_only_defaults_may_name_stages_that_there_are_not(here: Path):
+    stages = {**SUITE["experiment"]["stages"], "collect": None}
+    del stages["distill"]
+    experiment = {**SUITE["experiment"], "stages": stages}
+    write_suite(here, experiment=experiment)
+    assert load_plan("tiny").cells()
+    write_suite(here, experiment=experiment, report={"student": None})
+    assert load_plan("tiny").cells()
+    said = refused(here, experiment=experiment, report={"student": "pupil"})
+    assert "suite.report.student: no stage 'pupil'; known: bc, collect, online" in said
+
+
+def test_the_stage_that_counts_must_be_in_every_cell(here: Path):
+    other = {"stages": {"again": {"name": "online"}}}
+    said = refused(here, methods={"default": {}, "other": other}, report={"stage": "again"})
+    assert "no stage 'again' in near default 0" in said
+    write_suite(here, methods={"default": {}, "other": other}, report={"clock": ["again"]})
+    assert load_plan("tiny").cells()
+
+
+@pytest.mark.parametrize(
+    ("override", "changed"),
+    [
+        ("suite.seeds=[3]", ()),
+        ("suite.jobs=2", ()),
+        ("stages.online.updates=2", ("stages",)),
+        ("suite.methods.sde.stages.online.updates=2", ("suite.methods",)),
+        ("suite.report.stage=bc", ("suite.report",)),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_plan_says_what_the_command_line_changed_of_its_cells(override: str, changed: Any):
+    assert load_plan("tiny", [override]).changed == changed
+
+
 def part(plan: Plan, **chosen: Any) -> list[str]:
     return [str(key) for key in keys(only(plan.suite, **chosen))]
 
@@ -143,10 +190,12 @@ def test_a_part_of_a_suite():
         "far sde 1",
     ]
     assert len(part(plan)) == 12
+    further = part(plan, tasks=["far"], methods=["sde"], seeds=[7, 1, 3])
+    assert further == ["far sde 1", "far sde 3", "far sde 7"]
     for chosen, says in [
         ({"tasks": ["fa"]}, "no task 'fa'; did you mean 'far'"),
         ({"methods": ["ppo"]}, "no method 'ppo'"),
-        ({"seeds": [2]}, "no seed '2'"),
+        ({"seeds": [-2]}, "--seeds: no seed; expected 0 or more, found -2"),
     ]:
         with pytest.raises(ConfigError, match=says):
             part(plan, **chosen)
@@ -163,7 +212,7 @@ def test_a_digest_is_of_all_that_a_cells_result_depends_on():
 
 
 def test_the_suite_in_the_readme_of_benchmarks_composes(here: Path):
-    page = (Path(__file__).parents[3] / "benchmarks" / "README.md").read_text()
+    page = (ROOT / "benchmarks" / "README.md").read_text()
     (block,) = re.findall(r"^```yml\n(.*?)^```$", page, re.M | re.S)
     (here / "shown.yaml").write_text(block)
     plan = load_plan("shown.yaml")
@@ -178,3 +227,13 @@ def test_our_own_suites_compose(name: str):
         assert load_plan(name).cells()
     except (DeviceError, PluginError) as error:
         pytest.skip(str(error))
+
+
+def test_the_docs_list_every_field_of_a_suite_and_every_method():
+    text = (ROOT / "benchmarks" / "README.md").read_text()
+    fields = [name for name in Suite.model_fields if name != "report"]
+    fields += [f"report.{name}" for name in Reported.model_fields]
+    assert [name for name in fields if f"`{name}`" not in text] == []
+    listed = (ROOT / "docs" / "policies.md").read_text()
+    methods = [path.stem for path in (ROOT / "configs" / "method").glob("*.yaml")]
+    assert [name for name in methods if f"| `{name}` |" not in listed] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,19 @@ def test_a_place_that_cannot_be_written_is_found_out_before(tmp_path: Path):
     for write in (results.demand_writable, lambda: results.write(kept("a", "b", 0))):
         with pytest.raises(CheckpointError, match=r"file.*cannot be written.*another --results"):
             write()
+
+
+def test_several_may_find_out_at_once(tmp_path: Path):
+    results = Results(tmp_path, "made_up")
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(results.demand_writable) for _ in range(100)]:
+            each.result()
+    assert not list((tmp_path / "made_up").iterdir())
+
+
+def test_one_cell_is_found_by_itself(tmp_path: Path):
+    results = Results(tmp_path, "made_up")
+    cell = kept("near", "sde", 0)
+    assert results.find(cell.key) is None
+    results.write(cell)
+    assert results.find(cell.key) == cell

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from small_suites import SUITE, write_suite
 
+from robo_rl.errors import DataError
+from robo_rl.train.bench.paces import FILE, Pace, note, paces
 from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.shared import Share, shares, take_up
 from robo_rl.train.bench.suite import Key
@@ -116,6 +118,21 @@ def test_what_a_run_has_is_left_alone(found: dict[Key, Share], here: Path):
     kept = Report.read(here / "run" / "00-collect")
     assert kept is not None
     assert kept.seconds == 3.0
+
+
+def test_a_run_is_of_the_sittings_of_what_it_took_up_too(found: dict[Key, Share], here: Path):
+    share = found[Key("near", "sde", 0)]
+    made(share, here)
+    slow, fast = (Pace(jobs=jobs, threads=1, version="0.1.0") for jobs in (4, 1))
+    note(here / share.name, [slow])
+    for _ in range(2):  # the run went on after a kill
+        take_up(share, here, here / "run")
+        note(here / "run", [fast])
+    assert paces(here / "run") == (slow, fast)
+    assert paces(here / "nowhere") == ()
+    (here / "run" / FILE).write_text("[{]")
+    with pytest.raises(DataError, match=r"sittings\.json: cannot be read"):
+        paces(here / "run")
 
 
 def _folder(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -117,6 +118,13 @@ def test_every_cell_is_kept_and_summed_up(undisturbed: Bench):
     assert numbers["missing"] == []
 
 
+def test_how_it_was_run_is_kept_with_every_cell(undisturbed: Bench):
+    (line,) = {json.dumps(cell["sittings"]) for cell in undisturbed.kept().values()}
+    (pace,) = json.loads(line)
+    assert (pace["jobs"], pace["threads"]) == (1, os.cpu_count() or 1)
+    assert pace["version"].startswith("0.")
+
+
 def test_methods_start_from_the_same_clone_which_was_made_once(undisturbed: Bench):
     runs = undisturbed.folder / "runs" / "bench" / "tiny"
     policies = [path.read_bytes() for path in runs.glob("*/*/*/01-bc/policy/tensors.safetensors")]
@@ -183,3 +191,51 @@ def test_two_at_one_suite_do_not_meet_in_a_cell(undisturbed: Bench, tmp_path: Pa
     if statuses == [0, 1]:
         assert sum("another process is at it" in output for output in outputs) == 1
     assert list(bench.kept()) == ["near/sde/0.json"]
+
+
+def test_every_sitting_at_a_cell_is_kept_with_it(undisturbed: Bench, tmp_path: Path):
+    folder = tmp_path / "twice"
+    shutil.copytree(undisturbed.folder, folder)
+    shutil.rmtree(folder / "benchmarks")
+    status, output = Bench(folder).run("--method", "sde", "--jobs", "2")
+    assert status == 0, output
+    found = Bench(folder).kept()["near/sde/0.json"]
+    assert [pace["jobs"] for pace in found["sittings"]] == [1, 2]
+    assert "seconds are not comparable" in output
+
+
+def test_what_another_process_makes_for_all_is_waited_for(undisturbed: Bench, tmp_path: Path):
+    folder = tmp_path / "waits"
+    shutil.copytree(undisturbed.folder, folder)
+    shutil.rmtree(folder / "benchmarks")
+    (report,) = folder.glob("runs/bench/tiny/shared/*/01-bc/report.json")
+    hidden = report.rename(report.with_name("hidden"))
+    run = report.parents[1]
+    with run.with_name(f"{run.name}.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = Bench(folder).start("--method", "sde")
+        assert process.stdout
+        until = iter(process.stdout.readline, "")
+        assert any("another process is making it, waiting" in line for line in until)
+        hidden.rename(report)  # the other one is done
+        output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    assert "near collect and bc 0: begun" not in output
+    assert list(Bench(folder).kept()) == ["near/sde/0.json"]
+
+
+def test_a_cell_that_another_process_has_finished_is_not_begun(undisturbed: Bench, tmp_path: Path):
+    folder = tmp_path / "meanwhile"
+    shutil.copytree(undisturbed.folder, folder)
+    kept = folder / "benchmarks" / "results" / "tiny"
+    other = (kept / "near" / "sde" / "0.json").rename(tmp_path / "finished")
+    (kept / "near" / "default" / "0.json").unlink()
+    process = Bench(folder).start("--jobs", "1")
+    assert process.stdout
+    assert any("near default 0: begun" in line for line in iter(process.stdout.readline, ""))
+    (kept / "near" / "sde").mkdir(exist_ok=True)
+    shutil.copy(other, kept / "near" / "sde" / "0.json")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    assert "near sde 0: begun" not in output
+    assert "near sde 0: kept by another process meanwhile" in output

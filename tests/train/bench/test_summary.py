@@ -10,10 +10,11 @@ import pytest
 from small_suites import kept
 
 from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key, Suite, keys
 from robo_rl.train.bench.summary import summarise
-from robo_rl.train.bench.tables import tables
+from robo_rl.train.bench.tables import remarks, tables
 from robo_rl.train.stage import Experiment
 
 SUITE = Suite.model_validate(
@@ -46,8 +47,8 @@ def matrix() -> dict[Key, Kept]:
     found: dict[Key, Kept] = {}
     for (task, method), row in SCORES.items():
         for seed, success in enumerate(row):
-            good = 9 if method == "default" else 1
-            curve = [(100, 1.0, 10, good), (200, 2.0, 10, 8)]
+            ends = (90, 20) if method == "default" else (10, 80)
+            curve = [(100 * i, float(i), 100, good) for i, good in enumerate(ends, 1)]
             cell = kept(task, method, seed, success, curve=curve, one_step=success - 0.01)
             found[cell.key] = cell
     return found
@@ -110,7 +111,9 @@ def test_times_ratios_falls_and_verdicts(summary: dict[str, Any]):
     assert summary["speedup"] == 2.0
     assert len(summary["ratios"]["speedup"]["pairs"]) == 6
     assert (summary["default"]["fallen"], summary["other"]["fallen"]) == (6, 0)
-    assert summary["default"]["deepest_fall"] == pytest.approx(0.1)
+    assert summary["default"]["deepest_fall"] == pytest.approx(0.7, abs=0.02)
+    assert summary["default"]["mean_fall"] == pytest.approx(0.7, abs=0.02)
+    assert summary["other"]["deepest_fall"] == 0.0
     (verdict,) = summary["sequential"]
     # Of 2 seeds and 2 tasks all four pairs fall one way, as in 2 of 16 relabellings: 0.125, where
     # two of three groups may spend 0.2 · 2/3; of one seed it is 2 of 4.
@@ -137,6 +140,74 @@ def test_what_is_missing_is_named_and_what_is_stale_left_out():
     assert summary["default"]["seeds"] == 2  # of the three, those that both tasks have
     assert summary["default"]["success"] == pytest.approx((0.95 + 0.85 + 1.0 + 0.9) / 4)
     assert summary["sequential"][0]["seeds"] == 1
+
+
+def ragged() -> dict[Key, Kept]:
+    """Runs of two tasks whose scores and all that stands beside them tell which cells they are."""
+    found: dict[Key, Kept] = {}
+    for key in keys(SUITE):
+        worth = 0.1 * key.seed + (0.05 if key.task == "far" else 0.0)
+        numbers = {"success": {"value": 0.5 + worth}, "success_before": {"value": worth}}
+        found[key] = kept(*key, 0.6 + worth, numbers=numbers, one_step=0.7 + worth)
+    return found
+
+
+def test_all_numbers_of_a_row_are_of_the_same_cells():
+    found = ragged()
+    del found[Key("far", "other", 2)]
+    row = summarise("made_up", SUITE, cells_of(SUITE), found)["other"]
+    worth = (0.0 + 0.1 + 0.05 + 0.15) / 4  # of seeds 0 and 1, which both tasks have
+    shown = {"success": 0.5, "after": 0.5, "before": 0.0, "one_step": 0.7, "teacher": 0.6}
+    assert {name: row[name] for name in shown} == pytest.approx(
+        {name: base + worth for name, base in shown.items()}
+    )
+    assert (row["seeds"], row["cells"], row["tasks"], row["kept"]) == (2, 4, 2, 5)
+
+
+def test_where_a_task_has_none_there_are_no_numbers_of_all_tasks():
+    found = {key: each for key, each in ragged().items() if key[:2] != ("far", "other")}
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    row = summary["other"]
+    names = ("success", "low", "high", "after", "before", "one_step", "teacher", "minutes")
+    assert {row[name] for name in names} == {None}
+    assert (row["tasks"], row["seeds"], row["cells"], row["curves"]) == (1, 0, 0, 0)
+    assert summary["tasks"]["near"]["other"]["one_step"] == pytest.approx(0.8)
+    shown = {table.title: table for table in tables(summary, SUITE.report, list(SUITE.methods))}
+    assert shown["All tasks"].rows[1][:5] == ("other", "1 of 2", "0", "–", "–")
+
+
+def test_a_mean_that_not_all_cells_of_the_row_have_is_none():
+    found = ragged()
+    key = Key("near", "default", 1)
+    stages = {name: each for name, each in found[key].stages.items() if name != "distill"}
+    found[key] = found[key].model_copy(update={"stages": stages})
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    assert summary["default"]["one_step"] is summary["tasks"]["near"]["default"]["one_step"] is None
+    assert summary["default"]["success"] is not None
+    none = SUITE.model_copy(update={"report": SUITE.report.model_copy(update={"student": None})})
+    assert summarise("made_up", none, cells_of(none), found)["other"]["one_step"] is None
+
+
+def test_runs_that_were_not_made_alike_are_named():
+    found = matrix()
+    cells = cells_of(SUITE)
+    assert [line for line in remarks(summarise("made_up", SUITE, cells, found))] == [
+        "run on 2 cores, x86_64, Linux, 1 at once, 2 threads each",
+        "made by robo-rl 0.1.0",
+    ]
+    key = Key("far", "other", 1)
+    paces = [Pace(jobs=1, threads=2, version="0.1.0"), Pace(jobs=2, threads=1, version="0.1.0+gab")]
+    found[key] = found[key].model_copy(update={"sittings": tuple(paces)})
+    summary = summarise("made_up", SUITE, cells, found)
+    seconds, commits = remarks(summary)
+    assert seconds.startswith("seconds are not comparable")
+    assert seconds.endswith("1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far other 1)")
+    assert commits == (
+        "cells were made by different commits: 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab"
+        " (far other 1)"
+    )
+    assert summary["made"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
+    assert len(summary["machines"]) == 2
 
 
 class _Experiment(Experiment):
@@ -183,9 +254,9 @@ def test_tables_say_what_the_numbers_say(summary: dict[str, Any]):
     assert rows["near", "default"][:3] == ("3", "50.0 %", "90.0 %")
     times = {row[:2]: row[2:] for row in
              shown["Env steps and time to a success rate in training"].rows}  # fmt: skip
-    assert times["far", "other"] == ("200", "2.0 s")
+    assert times["far", "other"] == ("50.0 %", "200", "2.0 s")
     assert shown["Ratios"].rows == [
-        ("speedup", "other ÷ default", "seconds to 80.0 %", "2.00×", "6")
+        ("speedup", "other ÷ default", "seconds to 80.0 %", "2.00×", "6", "50.0 % ÷ 50.0 %")
     ]
     assert shown["All tasks"].rows[0][-1] == "6 of 6"
     assert all(len(row) == len(table.header) for table in shown.values() for row in table.rows)

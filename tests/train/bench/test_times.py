@@ -79,6 +79,7 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
     assert (found["median"], found["at_least"]) == (3.0, False)
     assert [pair["ratio"] for pair in found["pairs"]] == [3.0, 8.0, 2.0]
+    assert found["before"] == {"slow": 0.5, "fast": 0.5}  # as small_suites has it
     steps = ratio(REPORT, Ratio(fast="fast", slow="slow", of="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
