@@ -105,9 +105,10 @@ def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]
     found = [outlook(desk, jobs, redo=redo) for desk in desks]
     for each in found:
         shown = table(each.rows, ("task", "method", "seed", "state", "takes about"))
-        typer.echo(f"{shown}\n{each.line()}")
+        title = f"\n{each.suite}\n\n" if len(desks) > 1 else ""
+        typer.echo(f"{title}{shown}\n{each.line()}")
     if len(desks) > 1:
-        typer.echo(total(found))
+        typer.echo(f"\n{total(found)}")
     elif found and len(found[0].cells) == 1:
         cell = desks[0].cells[found[0].cells[0].key]
         typer.echo(f"\n{to_yaml(cell.experiment)}", nl=False)
