@@ -1,4 +1,4 @@
-"""A run's learning curve: thinned, pooled over episodes, and when it reaches a success rate."""
+"""A run's learning curves: thinned, pooled over episodes, and when they reach a success rate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Point(NamedTuple):
         env_steps: So far.
         seconds: Of collecting and updating so far; saving and evaluating are left out.
         episodes: How many ended.
-        successes: How many of these succeeded, under exploration.
+        successes: How many of these succeeded.
         returns: Their mean return.
     """
 
@@ -38,6 +38,17 @@ def thinned(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> l
         rows = metrics[start : start + size]
         seconds += sum(row.get("collect_s", 0.0) + row.get("update_s", 0.0) for row in rows)
         points.append(_point(rows, seconds))
+    return points
+
+
+def looks(metrics: Sequence[Mapping[str, float]]) -> list[Point]:
+    """The curve of evaluations on the way (``train.probe``), a point each; time stands still."""
+    seconds, points = 0.0, list[Point]()
+    for row in metrics:
+        seconds += row.get("collect_s", 0.0) + row.get("update_s", 0.0)
+        if episodes := int(row.get("clean_episodes", 0)):
+            good, steps = round(row["clean_success"] * episodes), int(row.get("env_steps", 0))
+            points.append(Point(steps, seconds, episodes, good, row["clean_return"]))
     return points
 
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
-from robo_rl.train.bench.curve import Point, thinned
+from robo_rl.train.bench.curve import Point, looks, thinned
 from robo_rl.train.bench.paces import Pace, paces
 from robo_rl.train.bench.plan import Cell
-from robo_rl.train.bench.suite import Key
+from robo_rl.train.bench.suite import Curve, Key
 from robo_rl.train.logger import read_metrics
 from robo_rl.train.pipeline import RUN, stage_folder
 from robo_rl.train.stage import Report
@@ -41,7 +41,8 @@ class Kept(ConfigModel):
     """A finished cell.
 
     ``config`` is the whole resolved experiment; ``curve`` the rows of the training curve (see
-    ``curve.Point``), null where there is no number; ``jobs`` and ``threads`` how many cells ran
+    ``curve.Point``), null where there is no number; ``clean`` those of evaluations on the way,
+    without exploration, where there were any; ``jobs`` and ``threads`` how many cells ran
     at once, and threads in each, in the sitting that ended it; ``sittings`` all that there were,
     unknown where it is empty.
     """
@@ -59,6 +60,7 @@ class Kept(ConfigModel):
     machine: dict[str, Any]
     stages: dict[str, KeptStage]
     curve: tuple[Row, ...]
+    clean: tuple[Row, ...] = ()
     config: dict[str, Any]
 
     @property
@@ -77,9 +79,10 @@ class Kept(ConfigModel):
         last = Pace(jobs=self.jobs, threads=self.threads, version=self.versions.get("robo-rl", ""))
         return self.sittings or (last,)
 
-    def points(self) -> list[Point]:
-        """The curve."""
-        return [Point(*row[:4], math.nan if row[4] is None else row[4]) for row in self.curve]
+    def points(self, which: Curve = "training") -> list[Point]:
+        """A curve."""
+        rows = self.clean if which == "clean" else self.curve
+        return [Point(*row[:4], math.nan if row[4] is None else row[4]) for row in rows]
 
     def is_of(self, cell: Cell) -> bool:
         """Whether it was made under the settings of a cell.
@@ -126,7 +129,8 @@ def record(
         for index, label in enumerate(cell.experiment.stages)
     }
     provenance = read_json(run / RUN)
-    metrics = places[stage] / "metrics.jsonl" if stage in places else run / "metrics.jsonl"
+    metrics = places.get(stage, run) / "metrics.jsonl"
+    lines = read_metrics(metrics) if metrics.is_file() else []
     return Kept(
         suite=suite,
         **cell.key._asdict(),
@@ -138,7 +142,8 @@ def record(
         versions=provenance["versions"],
         machine=provenance["machine"],
         stages={label: _stage(place, label in shared) for label, place in places.items()},
-        curve=_rows(metrics),
+        curve=_rows(thinned(lines)),
+        clean=_rows(looks(lines)),
         config=cell.settings,
     )
 
@@ -156,8 +161,7 @@ def _stage(place: Path, shared: bool) -> KeptStage:
     )
 
 
-def _rows(metrics: Path) -> tuple[Row, ...]:
-    points = thinned(read_metrics(metrics)) if metrics.is_file() else []
+def _rows(points: Sequence[Point]) -> tuple[Row, ...]:
     rounded = [
         (p, round(p.seconds, 3), None if math.isnan(p.returns) else p.returns) for p in points
     ]

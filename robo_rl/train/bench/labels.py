@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from robo_rl.naming import did_you_mean
+from robo_rl.registry import Component
 from robo_rl.train.bench.suite import Key, Reported, Suite
 
 Place = tuple[str, ...]
 """Keys within the suite's section."""
 
+Stages = Mapping[str, Component]
+"""Label → stage, of a cell."""
 
-def misnamed(suite: Suite, stages: Mapping[Key, Collection[str]]) -> Iterator[tuple[Place, str]]:
+
+def misnamed(suite: Suite, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
     """Labels of a suite that are no stages: where they stand, and what is wrong.
 
     ``report.stage`` must be a stage of every cell, the others of at least one; the defaults of
-    ``report.student`` and ``shared`` may be absent.
+    ``report.student`` and ``shared`` may be absent. A ``clean`` curve needs a stage that probes.
 
     Args:
         suite: With the labels.
@@ -24,18 +28,29 @@ def misnamed(suite: Suite, stages: Mapping[Key, Collection[str]]) -> Iterator[tu
     if not stages:
         return
     yield from _missing(suite.report.stage, stages)
+    yield from _not_looked_at(suite.report, stages)
     known = {label for each in stages.values() for label in each}
     for place, label in _others(suite):
         if label not in known:
             yield place, f"no stage '{label}'; {did_you_mean(label, known)}"
 
 
-def _missing(label: str, stages: Mapping[Key, Collection[str]]) -> Iterator[tuple[Place, str]]:
+def _missing(label: str, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
     """The first cell that lacks the stage that counts."""
     for key, own in stages.items():
         if label not in own:
             problem = f"no stage '{label}' in {key}; {did_you_mean(label, own)}"
             yield ("report", "stage"), problem
+            return
+
+
+def _not_looked_at(report: Reported, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
+    """The first cell that has no clean curve to show, where one is asked for."""
+    for key, own in stages.items() if report.curve == "clean" else ():
+        probe = getattr(getattr(own.get(report.stage), "cfg", None), "probe", None)
+        if not getattr(probe, "every", 0):
+            problem = f"'clean', but {key} sets no stages.{report.stage}.probe.every"
+            yield ("report", "curve"), problem
             return
 
 

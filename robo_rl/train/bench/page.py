@@ -29,8 +29,9 @@ goes on where it was stopped; `robo-rl bench all` does so for all suites.
 training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.
 **Intervals** are 95 % stratified bootstraps over seeds, **IQM** the interquartile mean, *better
 than* the probability that a run beats one of the other method's (Agarwal et al. 2021). **Steps and
-time to a rate** are taken from the training curve, under exploration noise: the share of successes
-among the latest episodes, pooled over as many updates as the suite's `window` of episodes takes.
+time to a rate** are taken from the training curve, under exploration noise, or where it says so
+from evaluations on the way, without it: the share of successes among the latest episodes, pooled
+over as many updates as the suite's `window` of episodes takes.
 Time is that of collecting and updating; evaluating and saving are left out, and so are the shared
 stages unless the suite's `clock` names them. `>` marks a lower bound: too many runs ended before
 they got there. **Fallen** are runs that end truly more than 5 points (the suite's `fall`) below an
@@ -106,14 +107,16 @@ def _figure(
     shown = {name: seeds for name, seeds in found.items() if seeds}
     for axis in AXES if shown else ():
         report = desk.plan.suite.report
-        drawn = figure(f"{title}: {report.measure} in training", shown, axis, report)
+        when = "in training" if report.curve == "training" else "without exploration"
+        drawn = figure(f"{title}: {report.measure} {when}", shown, axis, report)
         yield f"{desk.plan.name}-{title}-{axis}.svg", drawn
 
 
 def _curves(desk: Desk, task: str, method: str) -> list[list[Point]]:
     """Of every seed that has one."""
     cells = [kept for key, kept in desk.good().items() if key[:2] == (task, method)]
-    return [kept.points() for kept in cells if kept.curve]
+    curves = (kept.points(desk.plan.suite.report.curve) for kept in cells)
+    return [points for points in curves if points]
 
 
 def _markdown(table: Table) -> str:

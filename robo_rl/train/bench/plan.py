@@ -107,7 +107,7 @@ class Plan:
         return found
 
     def _misnamed(self, cells: Mapping[Key, Cell]) -> Iterator[str]:
-        stages = {key: list(cell.experiment.stages) for key, cell in cells.items()}
+        stages = {key: cell.experiment.stages for key, cell in cells.items()}
         for place, problem in misnamed(self.suite, stages):
             path = (FOLDER, *place)
             yield f"{self.section.origin(path)} {'.'.join(path)}: {problem}"

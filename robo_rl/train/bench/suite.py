@@ -24,6 +24,9 @@ from robo_rl.naming import did_you_mean
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
 
+Curve = Literal["training", "clean"]
+"""Of training episodes, or of evaluations on the way."""
+
 RESERVED = frozenset(
     {"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines", "versions", "made"}
 )
@@ -61,16 +64,19 @@ class Sequential(ConfigModel):
 class Reported(ConfigModel):
     """What is reported.
 
-    ``stage`` makes the policy that counts, and its training curve; ``student`` the one-step policy
-    beside it, if any. The curve is pooled over at least ``window`` episodes; ``thresholds`` are
-    success rates on it. Its seconds are those of collecting and updating; those of the stages named
-    in ``clock`` are added in front, whether they were shared or not. ``reference`` is the method
-    that others are compared with. A run whose last window of episodes is truly more than ``fall``
-    below an earlier stretch counts as fallen (see ``falls``).
+    ``stage`` makes the policy that counts, and its curve: ``training`` is of the episodes that it
+    learns from, ``clean`` of evaluations on the way without exploration, which the stage must be
+    told to make (its ``probe``). ``student`` is the one-step policy beside it, if any. The curve is
+    pooled over at least ``window`` episodes; ``thresholds`` are success rates on it. Its seconds
+    are those of collecting and updating; those of the stages named in ``clock`` are added in front,
+    whether they were shared or not. ``reference`` is the method that others are compared with. A
+    run whose last window of episodes is truly more than ``fall`` below an earlier stretch counts as
+    fallen (see ``falls``).
     """
 
     measure: Literal["success", "return"] = "success"
     stage: str = "online"
+    curve: Curve = "training"
     student: str | None = "distill"
     reference: str = "default"
     thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)

@@ -158,7 +158,7 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
 
 def _falls(report: Reported, kept: Iterable[Kept]) -> Numbers:
     """How many of the curves that there are have fallen, and how far; see ``falls``."""
-    curves = [each.points() for each in kept] if report.measure == "success" else []
+    curves = [each.points(report.curve) for each in kept] if report.measure == "success" else []
     pairs = [(points, depth(points, report.window)) for points in curves]
     known = [(points, deep) for points, deep in pairs if not math.isnan(deep)]
     fallen = sum(has_fallen(points, report.window, report.fall) for points, _ in known)

@@ -86,7 +86,8 @@ def _times(summary: Numbers, report: Reported) -> Table:
         for task, method, each in _pairs(summary)
         if report.measure == "success" and any(each["env_steps"][rate]["of"] for rate in rates)
     ]
-    return Table("Env steps and time to a success rate in training, medians", header, rows)
+    curve = "in training" if report.curve == "training" else "without exploration"
+    return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
 
 
 def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:

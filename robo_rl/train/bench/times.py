@@ -32,7 +32,7 @@ class Time(NamedTuple):
 
 def time_to(kept: Kept, rate: float, axis: str, report: Reported) -> Time | None:
     """When a run's pooled success rate reached ``rate``; None where there is no curve."""
-    points = kept.points()
+    points = kept.points(report.curve)
     if not points:
         return None
     point = reached(points, rate, report.window)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from robo_rl.train.bench.curve import Point, pooled, pooled_returns, reached, thinned
+from robo_rl.train.bench.curve import Point, looks, pooled, pooled_returns, reached, thinned
 
 
 def line(step: int, episodes: float, success: float | None, **more: float) -> dict[str, float]:
@@ -39,6 +39,13 @@ def test_thinning_keeps_every_episode_and_second(updates):
     assert points[-1].seconds == pytest.approx(1.5 * updates)
     found = sum(p.episodes for p in points), sum(p.successes for p in points)
     assert found == (sum(n for n, _ in counts), sum(good for _, good in counts))
+
+
+def test_looks_on_the_way_are_points_at_the_time_of_training_so_far():
+    seen = {"clean_episodes": 20.0, "clean_success": 0.35, "clean_return": -4.0}
+    rows = [line(1, 9, 1.0), line(2, 9, 1.0, **seen), line(3, 9, 1.0), line(4, 9, 1.0, **seen)]
+    assert looks(rows) == [Point(200, 3.0, 20, 7, -4.0), Point(400, 6.0, 20, 7, -4.0)]
+    assert looks(rows[:1]) == []
 
 
 def test_returns_are_weighted_by_their_episodes():

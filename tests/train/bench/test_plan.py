@@ -155,6 +155,17 @@ def test_only_defaults_may_name_stages_that_there_are_not(here: Path):
     assert "suite.report.student: no stage 'pupil'; known: bc, collect, online" in said
 
 
+def test_a_clean_curve_needs_a_stage_that_looks_on_the_way(here: Path):
+    said = refused(here, report={"curve": "clean"})
+    assert "report.curve: 'clean', but near default 0 sets no stages.online.probe.every" in said
+    stages = {**SUITE["experiment"]["stages"]}
+    stages["online"] = {**stages["online"], "probe": {"every": 1}}
+    write_suite(
+        here, experiment={**SUITE["experiment"], "stages": stages}, report={"curve": "clean"}
+    )
+    assert load_plan("tiny").cells()
+
+
 def test_the_stage_that_counts_must_be_in_every_cell(here: Path):
     other = {"stages": {"again": {"name": "online"}}}
     said = refused(here, methods={"default": {}, "other": other}, report={"stage": "again"})

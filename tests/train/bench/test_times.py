@@ -32,6 +32,13 @@ def test_a_run_is_there_at_its_first_point_on_the_rate():
     assert time_to(kept("near", "a", 0), 0.8, "seconds", REPORT) is None
 
 
+def test_the_curve_is_the_one_that_the_report_names():
+    clean = REPORT.model_copy(update={"curve": "clean"})
+    found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 8, None),)})
+    assert time_to(found, 0.8, "env_steps", clean) == Time(50.0, False)
+    assert time_to(run("a", 0, 2, 8, 9, 7), 0.8, "env_steps", clean) is None
+
+
 def test_stages_in_front_are_counted_where_the_report_says_so():
     report = REPORT.model_copy(update={"clock": ("bc", "none")})
     found = run("a", 0, 8)
