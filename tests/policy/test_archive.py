@@ -30,26 +30,6 @@ def test_a_rebuilt_policy_describes_itself_alike(sampler):
     assert again.state_dict().keys() == tensors.keys()
 
 
-def test_it_explores_as_it_did_when_it_was_kept():
-    std = {"start": 0.3, "end": 0.1}
-    policy = FlowPolicy(
-        FlowPolicy.Config.model_validate({"sampler": {"name": "flow_noise", "std_max": std}}),
-        OBS,
-        ACT,
-        Normalizer.identity(OBS, ACT),
-    )
-    policy.set_progress(0.5)
-    again = rebuild(json.loads(json.dumps(describe(policy))), dict(policy.state_dict()))
-    assert again.progress == 0.5
-    obs = {name: value.float() for name, value in make_obs(4).items()}
-    first, second = (
-        each.sample(obs, torch.Generator().manual_seed(0)).act for each in (policy, again)
-    )
-    assert torch.equal(first, second)
-    policy.set_progress(0.0)
-    assert not torch.equal(first, policy.sample(obs, torch.Generator().manual_seed(0)).act)
-
-
 def test_the_normaliser_comes_along():
     sizes = {"obs.pos": 3, "obs.goal": 2, "act": 2}
     affines = {

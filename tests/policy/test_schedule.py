@@ -60,7 +60,7 @@ def test_a_schedule_that_leaves_what_its_field_allows_is_refused(sampler, proble
         component("policies").make({"name": "flow", "sampler": sampler})
 
 
-def test_a_policys_sampler_follows_training_and_starts_again_when_rebuilt():
+def test_a_policys_sampler_follows_training_and_is_rebuilt_where_it_stood():
     sampler = {"name": "flow_noise", "std_min": 0.1, "std_max": LEARN_DECAY.model_dump()}
     policy = make_policy("flow_noise", 4, sampler=sampler).float()
     obs = {name: value.float() for name, value in make_obs(8).items()}
@@ -75,6 +75,8 @@ def test_a_policys_sampler_follows_training_and_starts_again_when_rebuilt():
     policy.set_progress(1.0)
     assert std() == pytest.approx((0.1 * 0.198) ** 0.5)
     again = rebuild(json.loads(json.dumps(describe(policy))), dict(policy.state_dict()))
-    policy.set_progress(0.0)
     chains = [each.sample(obs, torch.Generator().manual_seed(1)).x for each in (policy, again)]
     assert torch.equal(*chains)
+    policy.set_progress(0.0)
+    earlier = policy.sample(obs, torch.Generator().manual_seed(1)).x
+    assert not torch.equal(earlier, chains[0])
