@@ -19,7 +19,7 @@ from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
 from robo_rl.stats import wilson
 from robo_rl.task import Demonstrable
-from robo_rl.train.recorder import Episodes, Recorder, record_waves
+from robo_rl.train.recorder import Episodes, Recorder, record_waves, store_of
 from robo_rl.train.stage import Context, Gate, Report
 
 
@@ -55,20 +55,13 @@ class Collect:
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
             brings = _brings_expert(env)
-            store = self._store(context, env)
+            store = store_of(context, env, collect=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, brings, context.seed, wave),
             )
         return self._report(store)
-
-    def _store(self, context: Context, env: VecEnv) -> ZarrStore:
-        path = context.directory / "data.zarr"
-        if path.exists():
-            return ZarrStore.open(path)
-        meta = {"world": context.experiment.world(), "collect": self.cfg.model_dump()}
-        return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
     def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
         """The first episode of every env, but for worlds that are lost at their first step."""

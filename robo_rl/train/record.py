@@ -25,7 +25,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, make_generator
 from robo_rl.stats import stratified_bootstrap, wilson
 from robo_rl.train.policies import load_policy
-from robo_rl.train.recorder import Episodes, RecordedEnv, record_waves
+from robo_rl.train.recorder import Episodes, RecordedEnv, record_waves, store_of
 from robo_rl.train.stage import Context, Report
 
 
@@ -61,20 +61,13 @@ class Record:
         policy = load_policy(context.artifact("policy"))
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            store = self._store(context, env)
+            store = store_of(context, env, record=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, policy, context.seed, wave),
             )
         return _report(store, judged_by_success=context.experiment.eval.measure == "success")
-
-    def _store(self, context: Context, env: VecEnv) -> ZarrStore:
-        path = context.directory / "data.zarr"
-        if path.exists():
-            return ZarrStore.open(path)
-        meta = {"world": context.experiment.world(), "record": self.cfg.model_dump()}
-        return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
     @torch.no_grad()
     def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:

@@ -16,9 +16,25 @@ from torch import Tensor
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import Step, VecEnv
 from robo_rl.train.logger import Progress
+from robo_rl.train.stage import Context
 
 Episodes = list[dict[str, Any]]
 """What ``ZarrStore.extend`` takes; ``meta`` says of each its wave and env."""
+
+
+def store_of(context: Context, env: VecEnv, **made_by: Any) -> ZarrStore:
+    """The stage's dataset, begun or gone on with.
+
+    Args:
+        context: Of the stage.
+        env: Whose observations and actions it holds.
+        made_by: Kept in its description, beside the world.
+    """
+    path = context.directory / "data.zarr"
+    if path.exists():
+        return ZarrStore.open(path)
+    meta = {"world": context.experiment.world(), **made_by}
+    return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
 
 def record_waves(store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes]) -> None:

@@ -6,10 +6,8 @@ Called as ``FILE TASK…`` it plays the original classes, as ``--quick FILE TASK
 
 from __future__ import annotations
 
-import pickle
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,4 +53,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     quick = sys.argv[1] == "--quick"
     file, *tasks = sys.argv[1 + quick :]
-    Path(file).write_bytes(pickle.dumps({task: course(task, quick) for task in tasks}))
+    rows = {f"{task}/{i}": row for task in tasks for i, row in enumerate(course(task, quick))}
+    np.savez(file, **rows)
