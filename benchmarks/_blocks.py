@@ -2,17 +2,19 @@
 
 A world that is not there: random observations and rewards, no end of an episode. The actor's
 learning rate is so small that no weight changes, so that one set of chains serves every repeat; the
-work is the same. An update is one epoch of the critic and one of the actor, without a KL stop.
+work is the same. An update is as many epochs of the critic as of the actor, without a KL stop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
+from torch import nn
 
 from robo_rl.algo.ppo import Ppo
+from robo_rl.algo.precision import Precision
 from robo_rl.algo.ratio import RatioMode
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
@@ -26,7 +28,7 @@ BLOCK = 8  # decisions of an env in a rollout
 
 
 class Setting(NamedTuple):
-    """A policy, how much of its chains is scored, and the size of a block."""
+    """A policy, how much of its chains is scored, the size of a block, and how networks compute."""
 
     ratio: str
     policy: str
@@ -36,6 +38,8 @@ class Setting(NamedTuple):
     finetune_steps: int = 0
     chunk: int = 8
     num_envs: int = 512
+    precision: str = "fp32"
+    compiled: bool = False
 
     @property
     def decisions(self) -> int:
@@ -50,16 +54,17 @@ class Prepared(NamedTuple):
     rollout: Rollout
 
 
-def prepared(setting: Setting, minibatch: int) -> Prepared:
-    """An update of a setting, by minibatches of so many decisions."""
+def prepared(setting: Setting, minibatch: int, epochs: int = 1) -> Prepared:
+    """An update of a setting, by minibatches of so many decisions, in epochs of either network."""
     policy = make_policy(setting)
     generator = torch.Generator().manual_seed(0)
     rollout = make_rollout(policy, setting, generator)
     units = setting.scored_steps if setting.ratio == "per_step" else 1
     cfg = Ppo.Config(
         ratio=RatioMode(setting.ratio),
-        epochs=1,
-        critic_epochs=1,
+        epochs=epochs,
+        critic_epochs=epochs,
+        precision=Precision(setting.precision),
         warmup_updates=0,
         minibatch=minibatch * units,
         target_kl=1e6,
@@ -84,6 +89,8 @@ def make_policy(setting: Setting) -> DenoisingPolicy:
     policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
     if setting.finetune_steps:
         policy.anchor()
+    if setting.compiled:
+        cast(nn.Module, policy.net).compile()
     return policy
 
 

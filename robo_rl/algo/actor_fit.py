@@ -13,6 +13,7 @@ from robo_rl.algo.block import explore_alike
 from robo_rl.algo.descent import Descent, DescentConfig, batches, minibatches
 from robo_rl.algo.ema import Ema, Ewma
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate
 from robo_rl.algo.ratio_norm import RatioNorm
 from robo_rl.algo.surrogate import Surrogate
@@ -94,11 +95,13 @@ class ActorFit:
         Raises:
             PluginError: The ratio is not 1 before the first step.
         """
-        objective = Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
+        with autocast(self.cfg.precision, self.policy):
+            objective = self._objective(rollout, adv)
         stats, share = list[Surrogate](), objective.likelihood.share
         steps = 0
         for pick in self._passes(objective.size):
-            stats.append(objective.loss(pick, self._prox()))
+            with autocast(self.cfg.precision, self.policy):
+                stats.append(objective.loss(pick, self._prox()))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
             if share * stats[-1].kl > 2.0 * self.cfg.target_kl:
@@ -145,6 +148,9 @@ class ActorFit:
         if self._base is None and self.cfg.anchor.needs_base:
             self._base = self.policy.base()
         return self._base
+
+    def _objective(self, rollout: Rollout, adv: Tensor) -> Objective:
+        return Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
 
     def _passes(self, size: int) -> Iterator[Tensor]:
         """The minibatches of all epochs."""

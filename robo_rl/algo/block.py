@@ -79,6 +79,14 @@ def unit_log_prob(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
     return unit_sums(kernel.log_prob(data.x[rows, k + 1]), data, units)
 
 
+@torch.no_grad()
+def log_prob_of_all(policy: DenoisingPolicy, data: ActorData, units: Units) -> Tensor:
+    """``unit_log_prob`` of all units of a block under a policy: (U, J)."""
+    size = max(1, ROWS_AT_ONCE // units.k.shape[1])
+    parts = slices(units, size)
+    return torch.cat([unit_log_prob(unit_kernel(policy, data, u), data, u) for u in parts])
+
+
 def unit_sums(elements: Tensor, data: ActorData, units: Units) -> Tensor:
     """Sums of elements (R·J, H, A) over the actions that were executed: (R, J)."""
     terms = units.k.shape[1]

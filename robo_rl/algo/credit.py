@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent, DescentConfig, minibatches
+from robo_rl.algo.precision import PrecisionConfig, autocast
 from robo_rl.algo.returns import ReturnScale, gae, group_advantages
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
@@ -65,7 +66,7 @@ class Creditor(Protocol):
         ...
 
 
-class ValueCreditConfig(DescentConfig):
+class ValueCreditConfig(PrecisionConfig, DescentConfig):
     """The critic, how it learns, and λ of its advantages.
 
     ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
@@ -151,7 +152,8 @@ class ValueCredit:
         rows = self.cfg.critic_minibatch or self.cfg.minibatch
         for _ in range(self.cfg.critic_epochs):
             for pick in minibatches(len(returns), rows, self.generator):
-                value = self.critic({name: o[pick] for name, o in obs.items()})
+                with autocast(self.cfg.precision, self.critic):
+                    value = self.critic({name: o[pick] for name, o in obs.items()})
                 self.descent.step(0.5 * (value - returns[pick]).square().mean())
         explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))
         return {"value_loss": 0.5 * float(residual.square().mean()), "explained": explained}

@@ -10,7 +10,13 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from robo_rl.algo.block import ActorData, KernelTable, unit_kernel, unit_log_prob
+from robo_rl.algo.block import (
+    ActorData,
+    KernelTable,
+    log_prob_of_all,
+    unit_kernel,
+    unit_log_prob,
+)
 from robo_rl.algo.ratio import Units
 from robo_rl.algo.ratio_norm import RatioNorm, guarded
 from robo_rl.policy.base import DenoisingPolicy
@@ -58,20 +64,31 @@ class ChainLikelihood:
         units: All of its units.
         share: See ``Likelihood``.
         norm: Of what the trust region holds.
+        anew: Score what was acted under ``policy`` once more, because networks compute here in
+            other numbers than where it was drawn.
     """
 
     def __init__(
-        self, policy: DenoisingPolicy, data: ActorData, units: Units, share: int, norm: RatioNorm
+        self,
+        policy: DenoisingPolicy,
+        data: ActorData,
+        units: Units,
+        *,
+        share: int,
+        norm: RatioNorm,
+        anew: bool = False,
     ) -> None:
         self.data, self.units, self.share = data, units, share
         self._old = KernelTable(policy, data, units) if norm is RatioNorm.GUARD else None
+        drawn = data.log_prob[units.row[:, None], units.k]
+        self._acted = log_prob_of_all(policy, data, units) if anew else drawn
 
     def score(self, policy: DenoisingPolicy, pick: Tensor) -> Scored:
         """See ``Likelihood``."""
         units = self.units.at(pick)
         kernel = unit_kernel(policy, self.data, units)
         log_prob = unit_log_prob(kernel, self.data, units)
-        acted = self.data.log_prob[units.row[:, None], units.k]
+        acted = self._acted[pick]
         log_ratio = log_prob.sum(-1) - acted.sum(-1)
         if self._old is None:
             return Scored(log_ratio, log_ratio, kernel)

@@ -23,6 +23,7 @@ from robo_rl.algo.ema import weightless
 from robo_rl.algo.forward import Decisions, optimality
 from robo_rl.algo.lag import Lag, follow
 from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
+from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
@@ -132,7 +133,8 @@ class Nft:
         stats: list[Losses] = []
         limit = 2.0 * self.cfg.target_shift or math.inf
         for pick in self._passes(len(data.act)):
-            stats.append(self.objective.loss(data.at(pick), self.base))
+            with autocast(self.cfg.precision, self.learner):
+                stats.append(self.objective.loss(data.at(pick), self.base))
             if math.sqrt(stats[-1].moved) > limit:
                 break
             self.descent.step(stats[-1].total)

@@ -13,17 +13,17 @@ from robo_rl.algo.anchor import Anchor, AnchorConfig
 from robo_rl.algo.block import ActorData, unit_sums
 from robo_rl.algo.cfm import CfmLikelihood, matching
 from robo_rl.algo.likelihood import ChainLikelihood, Likelihood, Scored
+from robo_rl.algo.precision import Precision, PrecisionConfig
 from robo_rl.algo.ratio import RatioMode, make_units, units_per_decision
 from robo_rl.algo.ratio_norm import RatioNorm
 from robo_rl.algo.surrogate import Rule, Surrogate, surrogate
 from robo_rl.algo.trust import Epsilon, Trust, clip_ramp
-from robo_rl.config import ConfigModel
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class ObjectiveConfig(ConfigModel):
+class ObjectiveConfig(PrecisionConfig):
     """What is compared, what holds it, and what is added.
 
     ``ratio`` says what a sample unit is. ``clip`` is ε of its ratio in joint units (sums of
@@ -117,7 +117,9 @@ class Objective:
         k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
         units = make_units(cfg.ratio, rows, self._steps, k_star)
         share = units_per_decision(cfg.ratio, self._steps)
-        return ChainLikelihood(policy, self.data, units, share, cfg.ratio_norm)
+        anew = cfg.precision is not Precision.FP32
+        norm = cfg.ratio_norm
+        return ChainLikelihood(policy, self.data, units, share=share, norm=norm, anew=anew)
 
     def _with_extras(self, found: Surrogate, scored: Scored, pick: Tensor) -> Surrogate:
         """Entropy and anchors, where the settings have them."""

@@ -285,5 +285,5 @@ class DenoisingPolicy(nn.Module):
         t = sampler.times.to(x)[k]
         noise = None
         if sampler.learns_noise and head is not None:
-            noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x)
-        return Prediction(self.interpret(net(x, t, embedding), x, t), noise)
+            noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x).to(x)
+        return Prediction(self.interpret(net(x, t, embedding).to(x), x, t), noise)

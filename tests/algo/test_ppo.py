@@ -79,6 +79,7 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
         ("gaussian", {}, {"trust": "spo", "entropy": 1e-3, "proximal_ema": 0.5}),
         ("gaussian", {}, {"credit": "returns"}),
+        ("flow_noise", {}, {"precision": "bf16"}),
     ],
 )
 def test_a_bandit_is_learnt_with_every_option(sampler, fields, options, generator):

@@ -1,0 +1,87 @@
+"""Wall time of a PPO update with networks in bfloat16, and with compiled ones.
+
+Every side learns from the same block of a made-up world (``_blocks``): 64 envs of 8 decisions, the
+same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, its second
+scoring of the block included; ``compiled`` has the policy's network under ``torch.compile``, which
+needs a C++ compiler, and is measured once it has compiled. Rows are settings, whose minibatches are
+of so many decisions.
+
+The sides take turns. ``ms`` is the median over the repeats, ``ratio`` the median of float32's time
+over each side's own of the same repeat: above 1 it is faster.
+
+    python benchmarks/update_precision.py [--json FILE] [--repeats 9]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from _blocks import Setting, prepared
+
+EPOCHS = 4
+BASE = "fp32"
+FLOW = Setting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
+DDPM = Setting("per_step", "diffusion", "ddpm", 20, 10, finetune_steps=10, num_envs=64)
+ROWS = {"joint, 128": (FLOW, 128), "joint, 512": (FLOW, 512), "per_step, 128": (DDPM, 128)}
+SIDES: Mapping[str, Mapping[str, object]] = {
+    BASE: {},
+    "bf16": {"precision": "bf16"},
+    "compiled": {"compiled": True},
+}
+
+
+def main() -> None:
+    args = _arguments()
+    torch.set_num_threads(args.threads)
+    results = {name: measured(*row, args.repeats) for name, row in ROWS.items()}
+    print(f"{args.threads} threads, median of {args.repeats}")
+    print(f"{'':16}" + "".join(f"{side + ' ms':>14}{'ratio':>8}" for side in SIDES))
+    for name, row in results.items():
+        cells = (f"{row[s]['ms']:14.1f}{row[s]['ratio']:8.2f}" for s in SIDES)
+        print(f"{name:16}" + "".join(cells))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def measured(setting: Setting, minibatch: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Every side's figures."""
+    sides = {
+        side: prepared(setting._replace(**change), minibatch, EPOCHS).run
+        for side, change in SIDES.items()
+    }
+    times: dict[str, list[float]] = {side: [] for side in SIDES}
+    for repeat in range(repeats + 1):
+        for side in list(SIDES)[:: -1 if repeat % 2 else 1]:
+            spent = timed(sides[side])
+            if repeat:  # 0 warms up, and compiles
+                times[side].append(spent)
+    return {side: _summary(own, times[BASE]) for side, own in times.items()}
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def _summary(own: Sequence[float], base: Sequence[float]) -> dict[str, float]:
+    ratios = [other / each for each, other in zip(own, base, strict=True)]
+    return {"ms": statistics.median(own), "ratio": statistics.median(ratios)}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
