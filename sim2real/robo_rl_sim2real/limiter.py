@@ -1,0 +1,98 @@
+"""Commands that a robot can follow: position, velocity, acceleration and jerk within their limits.
+
+Shapes: … any (nothing on a robot), n joints, C candidates.
+
+Every command leaves a braking manoeuvre open that ends at rest within all limits
+(``braking.brake``). It is played to its end before the command is given, and where no other command
+passes, the next tick of the one that passed before is what is commanded. So limits hold whatever is
+asked for, and by construction rather than by tuning (a shield with a backup manoeuvre: Bastani
+2021, arXiv 1905.10691).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robo_rl_sim2real.braking import Array, Limits, Motion, brake, braking_acc
+
+_GRID = np.linspace(-1.0, 1.0, 9)
+"""Changes of acceleration that are tried, as shares of the largest."""
+
+
+class Limiter:
+    """Follows targets as closely as the limits allow.
+
+    A target that moves within the limits is met exactly; one that jumps is approached such that the
+    joint would come to rest where the target would.
+
+    Args:
+        limits: Of the joints.
+        pos: (…, n) where they are, at rest. What is outside of the position limits may move
+            inwards only.
+    """
+
+    def __init__(self, limits: Limits, pos: Array) -> None:
+        self.limits = limits
+        self.restart(pos)
+
+    def restart(self, pos: Array) -> None:
+        """Begin anew, at rest at pos (…, n)."""
+        pos = np.asarray(pos, np.float64)
+        self.motion = Motion(pos, np.zeros_like(pos), np.zeros_like(pos))
+        self._wanted = self.motion
+
+    def step(self, target: Array) -> Array:
+        """The command of the next tick, (…, n), for a finite target (…, n)."""
+        reference = self._reference(np.asarray(target, np.float64))
+        backup = braking_acc(self.motion.vel, self.motion.acc, self.limits)
+        candidates = np.stack([self._exact(reference.pos), backup, *self._spread(backup)])
+        return self._take(candidates, reference)
+
+    def brake(self) -> Array:
+        """The command of the next tick of coming to rest, (…, n)."""
+        self.motion = self.motion.after(
+            braking_acc(self.motion.vel, self.motion.acc, self.limits), self.limits.dt_s
+        )
+        self._wanted = Motion(self.motion.pos, np.zeros_like(self.motion.vel), self.motion.acc * 0)
+        return self.motion.pos
+
+    def _take(self, candidates: Array, reference: Motion) -> Array:
+        """Of accelerations (C, …, n) the safe one that brings rest nearest to the reference's."""
+        low, high = self._room()
+        ways = brake(self.motion.after(candidates, self.limits.dt_s), self.limits, low, high)
+        wanted = brake(reference, self.limits, low, high).stop
+        ways.safe[1] = True  # the rest of the manoeuvre that passed a tick ago
+        gap = np.where(ways.safe, np.abs(ways.stop - wanted), np.inf)
+        best = gap.argmin(axis=0)[None]
+        acc = np.take_along_axis(candidates, best, axis=0)[0]
+        self.motion, self._wanted = self.motion.after(acc, self.limits.dt_s), reference
+        return self.motion.pos
+
+    def _reference(self, target: Array) -> Motion:
+        """The target's motion; one that no joint could make counts as standing there."""
+        limits, before = self.limits, self._wanted
+        target = np.clip(target, limits.low, limits.high)
+        vel = (target - before.pos) / limits.dt_s
+        acc = (vel - before.vel) / limits.dt_s
+        real = (np.abs(vel) <= limits.velocity) & (np.abs(acc) <= limits.acceleration)
+        return Motion(target, np.where(real, vel, 0.0), np.where(real, acc, 0.0))
+
+    def _exact(self, target: Array) -> Array:
+        """The acceleration that meets the target in this tick, or as much of it as is allowed."""
+        dt_s = self.limits.dt_s
+        return self._allowed(((target - self.motion.pos) / dt_s - self.motion.vel) / dt_s)
+
+    def _spread(self, backup: Array) -> Array:
+        """Accelerations over all that is allowed in this tick, (C, …, n)."""
+        share = _GRID.reshape(-1, *[1] * backup.ndim)
+        return self._allowed(self.motion.acc + share * self.limits.step)
+
+    def _allowed(self, acc: Array) -> Array:
+        limits, now = self.limits, self.motion.acc
+        acc = np.clip(acc, now - limits.step, now + limits.step)
+        return np.clip(acc, -limits.acceleration, limits.acceleration)
+
+    def _room(self) -> tuple[Array, Array]:
+        """The position limits, widened to where a joint is already."""
+        pos = self.motion.pos
+        return np.minimum(self.limits.low, pos), np.maximum(self.limits.high, pos)

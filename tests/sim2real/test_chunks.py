@@ -1,0 +1,163 @@
+"""Chunks on a clock that does not wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from robo_rl.env.base import Step
+from robo_rl.env.chunk import ChunkEnv
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_sim2real.chunks import Chunk, ChunkScheduler
+
+H, E = 8, 4
+
+
+def ramp(observed: int, arrived: int | None = None, offset: float = 0.0) -> Chunk:
+    """A chunk whose action at tick t is t + offset."""
+    act = np.arange(observed, observed + H, dtype=float)[:, None] + offset
+    return Chunk(act, observed, observed if arrived is None else arrived, observed / 50.0)
+
+
+def make(**fields: Any) -> ChunkScheduler:
+    return ChunkScheduler(ChunkScheduler.Config.model_validate(fields), E)
+
+
+def played(scheduler: ChunkScheduler, ticks: range) -> list[float | None]:
+    due = [scheduler.due(tick) for tick in ticks]
+    return [None if each is None else float(each.act[0]) for each in due]
+
+
+@pytest.mark.parametrize("merge", ["newest", "ensemble", "soft"])
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_each_tick_gets_the_action_that_was_meant_for_it(merge, delay):
+    """Whatever the delay and the rule, where all chunks agree on what a tick wants."""
+    scheduler, seen = make(merge=merge), []
+    pending: list[Chunk] = []
+    for tick in range(40):
+        if scheduler.wants(tick) and not pending:
+            pending.append(ramp(tick, tick + delay))
+        if pending and pending[0].arrived == tick:
+            scheduler.add(pending.pop())
+        seen += played(scheduler, range(tick, tick + 1))
+    assert seen[:delay] == [None] * delay
+    np.testing.assert_allclose(np.array(seen[delay:], float), range(delay, 40))
+
+
+def test_a_late_chunk_finds_the_old_one_played_to_its_end_and_then_nothing():
+    scheduler = make()
+    scheduler.add(ramp(0))
+    assert played(scheduler, range(10)) == [*range(8), None, None]
+    scheduler.add(ramp(4, arrived=10))
+    assert played(scheduler, range(10, 13)) == [10.0, 11.0, None]
+
+
+def test_a_new_chunk_is_wanted_every_e_ticks_or_so_many_earlier():
+    for ahead, expected in ((0, [0, 4, 8]), (2, [0, 2, 4, 6, 8, 10])):
+        scheduler, asked = make(ahead=ahead), []
+        for tick in range(12):
+            if scheduler.wants(tick):
+                asked.append(tick)
+                scheduler.add(ramp(tick))
+        assert asked == expected
+
+
+def test_what_is_not_newer_is_left_out():
+    scheduler = make()
+    scheduler.add(ramp(4))
+    scheduler.add(ramp(2, offset=100.0))
+    scheduler.add(ramp(4, offset=100.0))
+    assert played(scheduler, range(4, 6)) == [4.0, 5.0]
+
+
+def test_the_newest_takes_over_at_once():
+    scheduler = make()
+    scheduler.add(ramp(0))
+    scheduler.add(ramp(3, arrived=5, offset=10.0))
+    assert played(scheduler, range(5, 7)) == [15.0, 16.0]
+
+
+def test_an_ensemble_is_the_mean_by_falling_weights_the_oldest_first():
+    scheduler = make(merge="ensemble", decay=np.log(2.0))
+    for observed, offset in ((0, 0.0), (2, 7.0), (4, 14.0)):
+        scheduler.add(ramp(observed, offset=offset))
+    # weights 4, 2, 1 of 7 at tick 5; at tick 9 the first is over: 2, 1 of 3
+    assert played(scheduler, range(5, 6)) == [pytest.approx(5 + (2 * 7 + 14) / 7)]
+    assert played(scheduler, range(9, 10)) == [pytest.approx(9 + (2 * 7 + 14) / 3)]
+
+
+def test_soft_goes_over_from_the_old_chunk_to_the_new_one_without_a_jump():
+    scheduler = make(merge="soft")
+    scheduler.add(ramp(0))
+    scheduler.add(ramp(4, arrived=5, offset=1.0))
+    seen = np.array(played(scheduler, range(5, 12)), float) - np.arange(5, 12)
+    left = np.array([3, 2, 1]) / 4  # of the ticks 5, 6, 7 on which both speak
+    old = left * (np.exp(left) - 1) / (np.e - 1)
+    np.testing.assert_allclose(seen, [*(1 - old), 1, 1, 1, 1])
+
+
+def test_what_is_done_is_as_old_as_the_oldest_chunk_in_it():
+    for merge, basis in (("newest", 4), ("ensemble", 0), ("soft", 0)):
+        scheduler = make(merge=merge)
+        scheduler.add(ramp(0))
+        scheduler.add(ramp(4))
+        due = scheduler.due(5)
+        assert due is not None
+        assert due.basis_s == basis / 50.0
+
+
+def test_after_clear_there_is_nothing():
+    scheduler = make()
+    scheduler.add(ramp(0))
+    scheduler.clear()
+    assert scheduler.due(1) is None
+    assert scheduler.wants(1)
+
+
+class Taken:
+    """An env that remembers what it was told to do, and never ends."""
+
+    def __init__(self) -> None:
+        self.num_envs, self.device = 1, torch.device("cpu")
+        self.obs_spec = ObsSpec(items={"count": TensorSpec(shape=(1,))})
+        self.act_spec = ActSpec(shape=(2,), rate_hz=50)
+        self.dt_s, self.max_episode_steps = 0.02, 99
+        self.acts: list[np.ndarray] = []
+
+    def reset(self, seed: int | None = None) -> dict[str, torch.Tensor]:
+        del seed
+        return {"count": torch.full((1, 1), float(len(self.acts)))}
+
+    def step(self, act: torch.Tensor) -> Step:
+        self.acts.append(act[0].numpy())
+        obs, no, yes = self.reset(), torch.zeros(1, dtype=torch.bool), torch.ones(1).bool()
+        return Step(obs, obs, torch.zeros(1), no, no, yes, {})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("merge", ["newest", "soft"])
+def test_without_delay_it_plays_what_training_executes(merge):
+    """The real-time twin of ``ChunkEnv``: the same actions in the same order."""
+    chunks = np.random.default_rng(0).normal(size=(5, H, 2))
+    world = Taken()
+    env = ChunkEnv(world, obs_horizon=1, exec_horizon=E, gamma=0.9)
+    env.reset(0)
+    for chunk in chunks:
+        env.step(torch.from_numpy(chunk)[None])
+    scheduler, coming, seen = make(merge=merge), iter(chunks), []
+    for tick in range(len(chunks) * E):
+        if scheduler.wants(tick):
+            scheduler.add(Chunk(next(coming), tick, tick, tick / 50.0))
+        due = scheduler.due(tick)
+        assert due is not None
+        seen.append(due.act)
+    if merge == "newest":
+        np.testing.assert_array_equal(seen, world.acts)
+    else:  # the first chunk's own ticks have nothing to merge with
+        np.testing.assert_array_equal(seen[:E], world.acts[:E])
+        assert not np.array_equal(seen, world.acts)

@@ -1,0 +1,107 @@
+"""The checks in front of a robot: what trips, in which order, what latches, what is sent then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_limits import JOINTS, excess, limits
+
+from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
+
+HOME = np.zeros(JOINTS)
+
+
+def make(**fields: Any) -> Safety:
+    return Safety(Safety.Config(**fields), limits(), HOME)
+
+
+def asked(**fields: Any) -> Asked:
+    """A harmless request at time 1."""
+    usual = {"target": HOME + 0.0008, "measured": HOME, "observed_s": 1.0, "basis_s": 1.0}
+    return Asked(**{**usual, **fields})
+
+
+def at_1(safety: Safety, **fields: Any) -> Command:
+    return safety.step(asked(**fields), 1.0)
+
+
+TRIPS = [
+    (Reason.NOT_FINITE, {"target": np.full(JOINTS, np.nan)}),
+    (Reason.NOT_FINITE, {"target": HOME + np.array([0, 0, np.inf, 0, 0])}),
+    (Reason.ESTOP, {"estop": True}),
+    (Reason.STALE, {"observed_s": 0.93}),
+    (Reason.STALE, {"observed_s": float("nan")}),
+    (Reason.LATE, {"thinking_s": 0.3}),
+    (Reason.LATE, {"basis_s": -0.1}),
+    (Reason.TRACKING, {"measured": HOME + 0.6}),
+    (Reason.TRACKING, {"measured": np.full(JOINTS, np.nan)}),
+    (Reason.EMPTY, {"target": None}),
+]
+
+
+def test_what_is_harmless_passes_as_it_is():
+    command = at_1(make())
+    assert command.reason is None
+    assert (command.pos == HOME + 0.0008).all()
+    assert (command.clamped == 0.0).all()
+
+
+@pytest.mark.parametrize(("reason", "fields"), TRIPS)
+def test_each_check_trips_and_a_moving_robot_comes_to_rest(reason, fields):
+    safety, sent = make(), [HOME]
+    for _ in range(20):
+        sent.append(safety.step(asked(target=sent[-1] + 0.02, measured=sent[-1]), 1.0).pos)
+    first = at_1(safety, **{"measured": sent[-1], **fields})
+    assert first.reason is reason
+    sent.append(first.pos)
+    for _ in range(60):
+        sent.append(at_1(safety, measured=sent[-1], target=None).pos)
+    assert np.isfinite(sent).all()
+    assert excess(np.stack(sent), limits()) < 1e-6
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+@pytest.mark.parametrize(("reason", "fields"), TRIPS)
+def test_only_what_needs_a_person_latches(reason, fields):
+    safety = make()
+    at_1(safety, **fields)
+    again = at_1(safety, measured=safety.limiter.motion.pos)
+    assert again.reason == (reason if reason.latches else None)
+    safety.restart(HOME)
+    assert at_1(safety).reason is None
+
+
+def test_of_several_the_first_in_order_is_told():
+    for place, (first, fields) in enumerate(TRIPS):
+        for _, more in TRIPS[place + 1 :]:
+            if not ("basis_s" in fields and "target" in more):  # no target has no basis
+                assert at_1(make(), **{**more, **fields}).reason is first
+
+
+def test_an_observation_is_stale_after_three_periods_or_a_tenth_of_a_second():
+    safety = make()
+    assert safety.max_age_s == pytest.approx(0.06)
+    assert at_1(safety, observed_s=0.941).reason is None
+    slow = Safety(Safety.Config(), limits(dt_s=0.1), HOME)
+    assert slow.max_age_s == 0.1
+
+
+def test_where_the_robot_lags_far_behind_rest_is_where_it_is():
+    for lag, rest in ((0.05, "command"), (0.3, "robot")):
+        safety = make(tracking=1.0)
+        sent = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
+        measured = sent - lag
+        for _ in range(100):
+            command = at_1(safety, target=None, measured=measured)
+        expected = sent if rest == "command" else measured
+        np.testing.assert_allclose(command.pos, expected, atol=0.06)
+        assert (np.abs(command.pos - expected) < np.abs(command.pos - (sent + measured) / 2)).all()
+
+
+def test_margin_and_speed_make_the_limits_tighter():
+    within = make(margin=0.1, speed=0.5).limits
+    assert (within.low == limits().low + 0.1).all()
+    assert (within.high == limits().high - 0.1).all()
+    assert (within.jerk == 0.5 * limits().jerk).all()
