@@ -41,6 +41,11 @@ class Limiter:
         self.motion = Motion(pos, np.zeros_like(pos), np.zeros_like(pos))
         self._wanted = self.motion
 
+    @property
+    def target(self) -> Array:
+        """The last target, (…, n); where it came to rest, that."""
+        return self._wanted.pos
+
     def step(self, target: Array) -> Array:
         """The command of the next tick, (…, n), for a finite target (…, n)."""
         reference = self._reference(np.asarray(target, np.float64))

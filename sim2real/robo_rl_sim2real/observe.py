@@ -1,0 +1,121 @@
+"""From what a robot says to what a policy was trained on: names, order, history, types.
+
+Shapes: To frames of history, the latest last. An observation has one row: (1, To, …).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl.export.manifest import Contract
+from robo_rl.naming import did_you_mean
+from robo_rl.spec import TensorSpec
+from robo_rl_sim2real.readings import Inbox, Values, pick
+
+
+class Source(ConfigModel):
+    """Where an item of the observation comes from: a field of a topic, or two items' difference.
+
+    Args:
+        topic: Which topic; empty for a difference.
+        field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
+        minus: (a, b): the item is item a less item b.
+    """
+
+    topic: str = ""
+    field: str = "data"
+    minus: tuple[str, str] | None = None
+
+
+class Frame(NamedTuple):
+    """One moment.
+
+    Args:
+        items: Name → its array, as the contract's spec says.
+        stamp_s: When the oldest reading in it arrived.
+    """
+
+    items: dict[str, Values]
+    stamp_s: float
+
+
+class Observer:
+    """Makes observations of readings.
+
+    Args:
+        contract: What the policy was trained on.
+        sources: Item → where it comes from; all of the contract's, and others that these follow
+            from.
+
+    Raises:
+        ConfigError: An item has no source, or a difference is of no items.
+    """
+
+    def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
+        self.specs, self.sources = contract.obs.items, dict(sources)
+        self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
+        for name in self.specs:
+            self._check(name, "what the policy was trained on")
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics that are needed."""
+        return {source.topic for source in self.sources.values() if source.topic}
+
+    def look(self, inbox: Inbox) -> Frame | None:
+        """This moment; None where a topic was silent so far.
+
+        Raises:
+            SpecError: A reading does not fit.
+        """
+        if any(inbox.get(topic) is None for topic in self.topics):
+            return None
+        items, stamps = dict[str, Values](), list[float]()
+        for name, spec in self.specs.items():
+            value = self._value(name, spec, inbox, stamps)
+            if value.shape != spec.shape:
+                raise SpecError(f"obs '{name}'", expected=spec.shape, found=value.shape)
+            items[name] = value.astype(spec.dtype, copy=False)
+        return Frame(items, min(stamps))
+
+    def observation(self, frame: Frame) -> dict[str, Values]:
+        """Name → (1, To, …): the history with this frame as its latest; once a tick."""
+        self._frames.append(frame)
+        while len(self._frames) < (self._frames.maxlen or 1):
+            self._frames.append(frame)
+        return {name: np.stack([f.items[name] for f in self._frames])[None] for name in self.specs}
+
+    def forget(self) -> None:
+        """Begin a new history."""
+        self._frames.clear()
+
+    def _value(self, name: str, spec: TensorSpec, inbox: Inbox, stamps: list[float]) -> Values:
+        source = self.sources[name]
+        if source.minus is not None:
+            one, other = (self._value(item, spec, inbox, stamps) for item in source.minus)
+            if one.shape != other.shape:  # one number would pass for three
+                what = " less ".join(f"'{item}'" for item in source.minus)
+                raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
+            return one - other
+        reading = inbox.get(source.topic)
+        assert reading is not None
+        stamps.append(reading.stamp_s)
+        return pick(reading, source.field, spec.names, f"{source.topic} for obs '{name}'")
+
+    def _check(self, name: str, wanted_by: str) -> None:
+        source = self.sources.get(name)
+        if source is None:
+            raise ConfigError(
+                f"observe: no source of '{name}', {wanted_by}",
+                hint=did_you_mean(name, self.sources),
+            )
+        if source.minus is None and not source.topic:
+            raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
+        for item in source.minus or ():
+            self._check(item, f"of which '{name}' is a difference")

@@ -1,0 +1,67 @@
+"""In which state a deployed policy is, and what leads from one to another."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from robo_rl.errors import RoboRlError
+
+
+class State(str, Enum):
+    """unconfigured → inactive → ramping → running ⇄ holding; faulted until it is reset."""
+
+    UNCONFIGURED = "unconfigured"
+    INACTIVE = "inactive"
+    RAMPING = "ramping"
+    RUNNING = "running"
+    HOLDING = "holding"
+    FAULTED = "faulted"
+
+    @property
+    def moves(self) -> bool:
+        """Whether the policy has a say in what is commanded."""
+        return self in (State.RAMPING, State.RUNNING, State.HOLDING)
+
+
+class Event(str, Enum):
+    """What happens; the last four to a policy that is active."""
+
+    CONFIGURE = "configure"
+    CLEANUP = "cleanup"
+    ACTIVATE = "activate"
+    DEACTIVATE = "deactivate"
+    RESET = "reset"
+    RAMPED = "ramped"
+    HOLD = "hold"
+    RECOVER = "recover"
+    FAULT = "fault"
+
+
+class TransitionError(RoboRlError):
+    """An event that the present state has no answer to."""
+
+
+_NEXT: dict[tuple[State, Event], State] = {
+    (State.UNCONFIGURED, Event.CONFIGURE): State.INACTIVE,
+    (State.INACTIVE, Event.CLEANUP): State.UNCONFIGURED,
+    (State.INACTIVE, Event.ACTIVATE): State.RAMPING,
+    (State.RAMPING, Event.RAMPED): State.RUNNING,
+    (State.RAMPING, Event.HOLD): State.HOLDING,
+    (State.RUNNING, Event.HOLD): State.HOLDING,
+    (State.HOLDING, Event.RECOVER): State.RUNNING,
+    (State.FAULTED, Event.RESET): State.INACTIVE,
+    **{(state, Event.FAULT): State.FAULTED for state in State if state.moves},
+    **{(state, Event.DEACTIVATE): State.INACTIVE for state in State if state.moves},
+}
+
+
+def after(state: State, event: Event) -> State:
+    """The state that an event leads to.
+
+    Raises:
+        TransitionError: There is no such way.
+    """
+    if (state, event) not in _NEXT:
+        ways = ", ".join(known.value for at, known in _NEXT if at is state)
+        raise TransitionError(f"cannot {event.value} while {state.value}", hint=f"possible: {ways}")
+    return _NEXT[state, event]

@@ -1,0 +1,215 @@
+"""A policy on a made-up robot: what is sent when all is well, and when it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_limits import JOINTS, excess
+from small_robot import HORIZON, NAMES, TOPIC, Bench, wave
+
+from robo_rl_sim2real.readings import Inbox, Reading
+from robo_rl_sim2real.runtime import Output
+from robo_rl_sim2real.safety import Reason
+from robo_rl_sim2real.states import State, TransitionError
+
+
+def reasons(outputs: list[Output]) -> list[Reason | None]:
+    return [None if o.command is None else o.command.reason for o in outputs]
+
+
+def states(outputs: list[Output]) -> set[State]:
+    return {output.state for output in outputs}
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.06])
+@pytest.mark.parametrize("merge", ["newest", "soft", "ensemble"])
+def test_what_the_policy_wants_for_a_tick_is_what_is_sent_at_that_tick(delay_s, merge):
+    bench = Bench(delay_s=delay_s, merge=merge).begin()
+    bench.run(100)
+    wanted = np.concatenate([wave(tick)[:1] for tick in range(100)])
+    late = round(delay_s / 0.02)
+    sent = np.stack(bench.sent[1:])
+    np.testing.assert_allclose(sent[late + 30 :], wanted[late + 30 :], atol=1e-9)
+    assert bench.runtime.state is State.RUNNING
+
+
+def test_a_policy_slower_than_its_chunk_waits_at_rest_and_goes_on():
+    bench = Bench(delay_s=0.14, safety={"inference_s": 1.0}).begin()
+    outputs = bench.run(100)
+    assert {State.RUNNING, State.HOLDING} == states(outputs[10:])
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+def test_an_inference_beyond_its_deadline_is_a_reason_to_rest():
+    bench = Bench(delay_s=0.5, safety={"inference_s": 0.1}).begin()
+    assert Reason.LATE in reasons(bench.run(20))
+
+
+def test_it_ramps_from_where_the_robot_is():
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.1), ramp_s=1.0, lag=1.0)
+    bench.pos = np.full(JOINTS, -0.2)
+    bench.tell()
+    bench.sent = [bench.pos]
+    bench.begin()
+    assert states(bench.run(48)) == {State.RAMPING}
+    sent = np.stack(bench.sent)
+    np.testing.assert_allclose(sent[25], -0.05, atol=0.03)
+    assert (np.diff(sent, axis=0) >= -1e-9).all()
+    bench.run(60)
+    np.testing.assert_allclose(bench.sent[-1], 0.1, atol=1e-6)
+    assert bench.runtime.state is State.RUNNING
+
+
+def test_silence_is_rest_within_a_tenth_of_a_second_and_then_it_goes_on():
+    bench = Bench().begin()
+    bench.run(40)
+    silent = bench.run(30, silent=True)
+    first = reasons(silent).index(Reason.STALE)
+    assert first * 0.02 <= 0.1
+    assert silent[-1].state is State.HOLDING
+    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
+    again = bench.run(25)
+    assert again[-1].state is State.RUNNING
+    assert reasons(again).index(None) * 0.02 <= 0.5
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+@pytest.mark.parametrize("drop", [0.01, 0.1, 0.5])
+def test_messages_may_be_lost_late_and_out_of_order(drop):
+    rng, bench = np.random.default_rng(0), Bench(delay_s=0.03, merge="soft").begin()
+    held: list[Reading] = []
+    for _ in range(500):
+        if rng.random() > drop:
+            held.append(Reading({"position": bench.pos[::-1]}, NAMES[::-1], bench.now_s))
+        rng.shuffle(held)
+        while held and rng.random() < 0.8:
+            bench.inbox.put(TOPIC, held.pop())
+        bench.tick(silent=True)
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+    assert State.FAULTED not in states(bench.outputs)
+    assert sum(o.state is State.RUNNING for o in bench.outputs) > 250
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_action_that_is_not_finite_is_never_sent_and_is_a_fault(bad):
+    def act(tick: int) -> np.ndarray:
+        chunk = wave(tick)
+        chunk[2, 1] = bad if tick > 20 else 0.0
+        return chunk
+
+    bench = Bench(act).begin()
+    outputs = bench.run(200)
+    assert np.isfinite(bench.sent).all()
+    assert outputs[-1].state is State.FAULTED
+    assert Reason.NOT_FINITE in reasons(outputs)
+    assert outputs[-1].command is None  # it was told to stay for a second, and is left alone then
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(HORIZON, JOINTS - 1), (JOINTS,), (0, JOINTS), (2, 3, JOINTS)])
+def test_a_chunk_of_another_shape_moves_nothing(shape):
+    bench = Bench(lambda tick: np.zeros(shape)).begin()
+    outputs = bench.run(10)
+    assert set(reasons(outputs)) == {Reason.EMPTY}
+    assert (np.stack(bench.sent) == 0.0).all()
+
+
+def test_huge_actions_stay_within_the_limits():
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 1e12 * (-1) ** tick), lag=1.0).begin()
+    bench.run(100)
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+def test_an_emergency_stop_latches_until_it_is_released_and_reset():
+    bench = Bench().begin()
+    bench.run(40)
+    bench.runtime.estop = True
+    assert bench.tick().state is State.FAULTED
+    with pytest.raises(TransitionError, match="pressed"):
+        bench.runtime.reset()
+    bench.runtime.estop = False
+    assert set(states(bench.run(80))) == {State.FAULTED}
+    with pytest.raises(TransitionError, match="cannot activate while faulted"):
+        bench.runtime.activate(bench.inbox, bench.now_s)
+    bench.runtime.reset()
+    assert bench.tick().state is State.INACTIVE
+
+
+def test_a_robot_that_does_not_follow_is_a_fault():
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.9), lag=0.0).begin()
+    outputs = bench.run(200)
+    assert Reason.TRACKING in reasons(outputs)
+    assert outputs[-1].state is State.FAULTED
+
+
+def test_deactivated_it_comes_to_rest_and_then_says_nothing():
+    bench = Bench().begin()
+    bench.run(40)
+    bench.runtime.deactivate(bench.now_s)
+    outputs = bench.run(80)
+    assert states(outputs) == {State.INACTIVE}
+    assert outputs[0].command is not None
+    assert outputs[-1].command is None
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
+
+
+def test_relative_actions_are_changes_of_the_last_command():
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.001), relative=True).begin()
+    bench.run(60)
+    np.testing.assert_allclose(np.diff(bench.sent[-20:], axis=0), 0.001, atol=1e-6)
+
+
+def test_a_clock_that_leaps_is_a_rest_and_no_burst():
+    bench = Bench().begin()
+    bench.run(40)
+    bench.now_s += 3600.0
+    sent = len(bench.sent)
+    bench.run(30)
+    assert len(bench.sent) == sent + 30
+    assert bench.runtime.state is State.RUNNING
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"age_s": 1.0}, "not fresh"),
+        ({"pos": 0.7}, "not near its start"),
+        ({"nothing": True}, f"none on {TOPIC}"),
+    ],
+)
+def test_it_begins_only_with_fresh_readings_near_its_start(change: dict[str, Any], message: str):
+    bench = Bench()
+    bench.pos = np.full(JOINTS, change.get("pos", 0.0))
+    bench.tell()
+    bench.now_s += change.get("age_s", 0.0)
+    if "nothing" in change:
+        bench.inbox = Inbox()
+    with pytest.raises(TransitionError, match=message):
+        bench.begin()
+    assert bench.runtime.state is State.INACTIVE
+    assert bench.runtime.tick(bench.inbox, bench.now_s).command is None
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        Reading({"position": np.zeros(JOINTS)}, ("other", *NAMES[1:]), 0.0),
+        Reading({"position": np.full(JOINTS, np.nan)}, NAMES, 0.0),
+        Reading({"position": np.zeros(2)}, NAMES, 0.0),
+        Reading({"velocity": np.zeros(JOINTS)}, NAMES, 0.0),
+    ],
+)
+def test_a_reading_that_does_not_fit_is_told_and_is_as_good_as_none(reading):
+    bench = Bench().begin()
+    bench.run(20)
+    outputs = []
+    for _ in range(30):
+        bench.inbox.put(TOPIC, reading._replace(stamp_s=bench.now_s))
+        outputs.append(bench.tick(silent=True))
+    assert all(TOPIC in output.problem for output in outputs)
+    assert outputs[-1].state is State.HOLDING
+    assert bench.run(20)[-1].state is State.RUNNING

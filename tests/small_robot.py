@@ -1,0 +1,143 @@
+"""A made-up robot on a made-up clock: joints that follow, a policy that answers after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from small_limits import JOINTS, limits
+
+from robo_rl.export.manifest import Contract
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_sim2real.chunks import ChunkScheduler
+from robo_rl_sim2real.observe import Observer, Source
+from robo_rl_sim2real.planner import Answer, Question
+from robo_rl_sim2real.readings import Inbox, Reading
+from robo_rl_sim2real.runtime import Joints, Output, Parts, Runtime
+from robo_rl_sim2real.safety import Safety
+
+Array = NDArray[np.float64]
+NAMES = tuple(f"joint{i}" for i in range(JOINTS))
+HORIZON, EXEC = 8, 4
+TOPIC = "/joint_states"
+
+
+def contract(obs_horizon: int = 1) -> Contract:
+    """Joint positions in, joint targets out, at 50 Hz."""
+    return Contract(
+        policy="flow",
+        robot="made_up",
+        task="made_up",
+        obs=ObsSpec(items={"pos": TensorSpec(shape=(JOINTS,), unit="rad", names=NAMES)}),
+        obs_horizon=obs_horizon,
+        act=ActSpec(shape=(JOINTS,), unit="rad", names=NAMES, rate_hz=50.0),
+        horizon=HORIZON,
+        exec_horizon=EXEC,
+        num_steps=1,
+    )
+
+
+class SlowPolicy:
+    """A planner on the made-up clock: what it answers, and after how long.
+
+    Args:
+        act: Tick of the question → chunk.
+        delay_s: How long it thinks.
+    """
+
+    def __init__(self, act: Callable[[int], Array], delay_s: float) -> None:
+        self.act, self.delay_s, self.now_s = act, delay_s, 0.0
+        self.open: Question | None = None
+        self.since_s = 0.0
+
+    def ask(self, question: Question, now_s: float) -> None:
+        assert self.open is None
+        self.open, self.since_s = question, now_s
+
+    def answer(self) -> Answer | None:
+        if self.open is None or self.now_s < self.since_s + self.delay_s - 1e-9:
+            return None
+        question, self.open = self.open, None
+        return Answer(question, self.act(question.tick))
+
+    def thinking_s(self, now_s: float) -> float:
+        return 0.0 if self.open is None else max(now_s - self.since_s, 1e-9)
+
+    def close(self) -> None:
+        pass
+
+
+def wave(tick: int) -> Array:
+    """A chunk of a slow swing that all chunks agree upon."""
+    phase = 0.02 * np.arange(tick, tick + HORIZON)
+    return 0.15 * (1.0 - np.cos(phase))[:, None] * np.ones(JOINTS)
+
+
+class Bench:
+    """A runtime, its robot and the clock.
+
+    Args:
+        act: The policy's answers.
+        delay_s: How long it thinks.
+        lag: Share of the way to its command that the robot makes in a tick.
+        ramp_s: Of the runtime.
+        safety: Fields of its config.
+    """
+
+    def __init__(
+        self,
+        act: Callable[[int], Array] = wave,
+        *,
+        delay_s: float = 0.0,
+        lag: float = 0.5,
+        ramp_s: float = 0.0,
+        safety: dict[str, Any] | None = None,
+        merge: str = "newest",
+        relative: bool = False,
+    ) -> None:
+        self.limits, self.lag, self.now_s = limits(), lag, 100.0
+        self.policy, self.inbox = SlowPolicy(act, delay_s), Inbox()
+        sources = {"pos": Source(topic=TOPIC, field="position")}
+        chunks = ChunkScheduler.Config.model_validate({"merge": merge})
+        self.runtime = Runtime(
+            Runtime.Config(ramp_s=ramp_s),
+            Parts(
+                Observer(contract(), sources),
+                self.policy,
+                ChunkScheduler(chunks, EXEC),
+                Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
+            ),
+            Joints(TOPIC, NAMES, np.zeros(JOINTS), relative),
+        )
+        self.pos, self.sent, self.outputs = np.zeros(JOINTS), [np.zeros(JOINTS)], list[Output]()
+        self.tell()
+
+    def tell(self, **fields: Any) -> None:
+        """The robot says where it is; in another order than the policy's."""
+        reading = Reading({"position": self.pos[::-1], **fields}, NAMES[::-1], self.now_s)
+        self.inbox.put(TOPIC, reading)
+
+    def begin(self) -> Bench:
+        """Configured and active."""
+        self.runtime.configure()
+        self.runtime.activate(self.inbox, self.now_s)
+        return self
+
+    def tick(self, *, silent: bool = False) -> Output:
+        """One control period."""
+        if not silent:
+            self.tell()
+        self.policy.now_s = self.now_s
+        output = self.runtime.tick(self.inbox, self.now_s)
+        if output.command is not None:
+            self.sent.append(output.command.pos)
+            self.pos = self.pos + self.lag * (output.command.pos - self.pos)
+        self.outputs.append(output)
+        self.now_s += self.limits.dt_s
+        return output
+
+    def run(self, ticks: int, *, silent: bool = False) -> list[Output]:
+        """Several."""
+        return [self.tick(silent=silent) for _ in range(ticks)]
