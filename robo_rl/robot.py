@@ -29,6 +29,9 @@ class Joint(ConfigModel):
         high: Upper limit.
         max_velocity: Largest speed, per second. The simulator does not enforce it; tasks and the
             safety filter do.
+        max_acceleration: Largest acceleration of what is commanded, per second squared; the safety
+            filter enforces it.
+        max_jerk: Likewise of the jerk, per second cubed.
         max_torque: Largest torque or force of its actuator; joints that mimic it share it.
         home: Position at home.
         unit: ``"rad"`` or ``"m"``.
@@ -40,6 +43,8 @@ class Joint(ConfigModel):
     low: float
     high: float
     max_velocity: float = Field(gt=0)
+    max_acceleration: float = Field(default=5.0, gt=0)
+    max_jerk: float = Field(default=500.0, gt=0)
     max_torque: float = Field(gt=0)
     home: float
     unit: Literal["rad", "m"] = "rad"
