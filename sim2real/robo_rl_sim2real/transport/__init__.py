@@ -1,0 +1,1 @@
+"""How readings come in and commands go out: loopback, DDS, rclpy; one protocol, one contract."""

@@ -1,0 +1,83 @@
+"""What the node asks of a transport, whichever it is.
+
+Times are seconds of the machine's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.kinds import Kind
+
+Put = Callable[[Reading], None]
+Call = Callable[[], "Reply"]
+
+
+class Reply(NamedTuple):
+    """A service's answer: whether it was done, and what to say (std_srvs/srv/Trigger)."""
+
+    success: bool
+    message: str
+
+
+class Qos(NamedTuple):
+    """Quality of service.
+
+    Args:
+        reliable: Whether what was lost is sent again. A reliable reader hears nothing from a
+            writer that is not.
+        latched: Whether who comes later hears the last one.
+        depth: How many are kept.
+    """
+
+    reliable: bool = True
+    latched: bool = False
+    depth: int = 1
+
+
+SENSOR = Qos(reliable=False)
+"""For readings: only the newest counts, and both kinds of writers are heard."""
+
+COMMAND = Qos()
+"""For what must arrive."""
+
+LATCHED = Qos(latched=True)
+"""For descriptions."""
+
+
+class Publisher(Protocol):
+    """One topic's way out."""
+
+    def send(self, reading: Reading) -> None:
+        """Publish; its ``stamp_s`` is not sent, headers carry the wall clock."""
+        ...
+
+
+class Transport(Protocol):
+    """Topics and services. Callbacks run in the transport's own thread and must be short."""
+
+    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+        """Hand every message of a topic to ``put``, stamped with when it arrived."""
+        ...
+
+    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+        """Begin to publish on a topic."""
+        ...
+
+    def serve(self, name: str, call: Call) -> None:
+        """Answer a service of type Trigger.
+
+        Raises:
+            ConfigError: This transport has no services, with the reason.
+        """
+        ...
+
+    def problems(self) -> list[str]:
+        """What keeps messages from arriving: endpoints whose QoS do not match, bad messages."""
+        ...
+
+    def close(self) -> None:
+        """Leave."""
+        ...

@@ -1,0 +1,121 @@
+"""ROS 2 messages for Cyclone DDS: types out of rosbags' definitions, bytes by its numpy codec.
+
+Cyclone's own codec turns an image into a Python list element by element; rosbags' keeps arrays. So
+the types below only describe themselves to DDS by their IDL, and carry a message that rosbags
+writes and reads as ROS's CDR.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from cyclonedds.idl import IdlStruct, make_idl_struct, types
+from rosbags.interfaces import Nodetype
+from rosbags.typesys import Stores, get_typestore
+
+from robo_rl.errors import ConfigError
+from robo_rl.naming import did_you_mean
+from robo_rl_sim2real.transport.kinds import Dialect
+
+DISTROS = {
+    "humble": Stores.ROS2_HUMBLE,
+    "jazzy": Stores.ROS2_JAZZY,
+    "kilted": Stores.ROS2_KILTED,
+}
+"""ROS 2 distribution → its interfaces."""
+
+GID_BYTES = {"humble": 24, "jazzy": 16, "kilted": 16}
+"""ROS 2 distribution → length of an endpoint's identifier in its graph."""
+
+_BASE: dict[str, Any] = {
+    "bool": bool,
+    "byte": types.uint8,
+    "char": types.uint8,
+    "string": str,
+    **{
+        name: getattr(types, name)
+        for name in (
+            *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+            *("float32", "float64"),
+        )
+    },
+}
+
+
+class Codec:
+    """The interfaces of one distribution.
+
+    Args:
+        distro: Its name.
+
+    Raises:
+        ConfigError: It is not known.
+    """
+
+    def __init__(self, distro: str) -> None:
+        if distro not in DISTROS:
+            raise ConfigError(f"distro '{distro}'", hint=did_you_mean(distro, DISTROS))
+        self.distro = distro
+        self.store = get_typestore(DISTROS[distro])
+        self.dialect = Dialect(self.store.types.__getitem__, _floats, _octets)
+        self._idl = lru_cache(maxsize=None)(self._make_idl)
+
+    def type_hash(self, name: str) -> str:
+        """The interface's hash (REP 2016), ``RIHS01_…``."""
+        return self.store.hash_rihs01(name)
+
+    def wire_type(self, name: str) -> type[IdlStruct]:
+        """The type of an interface for topics, readers and writers; samples are ``wrap`` of it."""
+        return self._idl(name)
+
+    def wrap(self, name: str, message: Any) -> IdlStruct:
+        """A sample of a message."""
+        return _sample(self.wire_type(name), message)
+
+    def _make_idl(self, name: str) -> type[IdlStruct]:
+        package, _, kind = name.split("/")
+        fields = {field: self._field(node) for field, node in self.store.fielddefs[name][1]}
+        cls = make_idl_struct(f"{kind}_", f"{package}::msg::dds_::{kind}_", fields)
+        store = self.store
+
+        def serialize(self: Any, *args: Any, **kwargs: Any) -> bytes:
+            del args, kwargs
+            return bytes(store.serialize_cdr(self.message, name))
+
+        def deserialize(data: bytes, *args: Any, **kwargs: Any) -> IdlStruct:
+            del args, kwargs
+            return _sample(cls, store.deserialize_cdr(data, name))
+
+        cls.serialize, cls.deserialize = serialize, staticmethod(deserialize)
+        return cls
+
+    def _field(self, node: Any) -> Any:
+        """A field's IDL type: plain, another interface, or a sequence or array of either."""
+        kind, detail = node
+        if kind == Nodetype.NAME:
+            return self._idl(detail)
+        if kind == Nodetype.BASE:
+            base, bound = detail
+            return types.bounded_str[bound] if base == "string" and bound else _BASE[base]
+        inner, size = detail
+        element = self._field(inner)
+        if kind == Nodetype.ARRAY:
+            return types.array[element, size]
+        return types.sequence[element, size] if size else types.sequence[element]
+
+
+def _sample(cls: type[IdlStruct], message: Any) -> IdlStruct:
+    """A sample that carries a message, made without its fields."""
+    sample: Any = cls.__new__(cls)
+    sample.message = message
+    return sample
+
+
+def _floats(values: Any) -> np.ndarray:
+    return np.ascontiguousarray(values, np.float64)
+
+
+def _octets(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)

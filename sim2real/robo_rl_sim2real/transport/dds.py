@@ -1,0 +1,200 @@
+"""ROS 2 topics over Cyclone DDS, where ROS 2 is not installed: real nodes hear it and are heard.
+
+Names, types, type hashes and QoS are those of ROS 2 (``codec``, ``graph``), so ``ros2 topic``,
+``ros2 node`` and every node on the network take it for one of theirs. Nothing leaves this machine
+unless it is asked to.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from cyclonedds.core import (
+    DDSException,
+    InstanceState,
+    ReadCondition,
+    SampleState,
+    ViewState,
+    WaitSet,
+)
+from cyclonedds.domain import Domain, DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy
+from cyclonedds.qos import Qos as DdsQos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos
+from robo_rl_sim2real.transport.codec import Codec
+from robo_rl_sim2real.transport.graph import Graph
+from robo_rl_sim2real.transport.kinds import Kind, to_message, to_reading
+
+_ONLY_HERE = """<CycloneDDS><Domain Id="any">
+<General><Interfaces><NetworkInterface name="lo"/></Interfaces>
+<AllowMulticast>false</AllowMulticast></General>
+<Discovery><ParticipantIndex>auto</ParticipantIndex>
+<MaxAutoParticipantIndex>60</MaxAutoParticipantIndex>
+<Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+
+_domains: dict[int, Domain] = {}
+_WAIT_NS = 50_000_000
+
+
+class Dds:
+    """A ROS 2 node without ROS 2; see ``Transport``.
+
+    Args:
+        cfg: See Config.
+        node: Its name.
+    """
+
+    class Config(ConfigModel):
+        """Where it talks.
+
+        Args:
+            domain: ROS_DOMAIN_ID.
+            distro: Whose interfaces and graph messages it speaks.
+            network: Whether other machines may hear and be heard; then CYCLONEDDS_URI rules.
+            namespace: Of the node.
+        """
+
+        domain: int = Field(default=0, ge=0, le=232)
+        distro: str = "jazzy"
+        network: bool = False
+        namespace: str = "/"
+
+    def __init__(self, cfg: Config, node: str) -> None:
+        self.cfg, self.codec = cfg, Codec(cfg.distro)
+        if not cfg.network and cfg.domain not in _domains:
+            _domains[cfg.domain] = Domain(cfg.domain, _ONLY_HERE)
+        self._participant = DomainParticipant(
+            cfg.domain, qos=DdsQos(Policy.Userdata(b"enclave=/;"))
+        )
+        self._graph = Graph(self._participant, self.codec, node, cfg.namespace)
+        self._ears = dict[DataReader[Any], tuple[str, Kind, Put]]()
+        self._mouths: list[tuple[str, DataWriter[Any]]] = []
+        self._bad: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._waits, self._open = WaitSet(self._participant), True
+        self._thread = threading.Thread(target=self._listen, name=f"dds {node}", daemon=True)
+        self._thread.start()
+
+    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+        """See ``Transport``."""
+        named = self._topic(topic, kind)
+        reader = DataReader(self._participant, named, qos=self._qos(kind, qos))
+        every = SampleState.NotRead | ViewState.Any | InstanceState.Any
+        with self._lock:
+            self._ears[reader] = topic, kind, put
+            self._waits.attach(ReadCondition(reader, every))
+        self._graph.add_reader(reader)
+
+    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+        """See ``Transport``."""
+        writer = DataWriter(self._participant, self._topic(topic, kind), qos=self._qos(kind, qos))
+        self._mouths.append((topic, writer))
+        self._graph.add_writer(writer)
+        return _Out(writer, kind, self.codec)
+
+    def serve(self, name: str, call: Call) -> None:
+        """Not here: see the error.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(
+            f"service '{name}': the DDS transport has none",
+            hint="requests in Cyclone's framing can exhaust a Fast DDS server's memory"
+            " (ros2/rmw_cyclonedds issue 577); use topics, or the ros2 transport",
+        )
+
+    def problems(self) -> list[str]:
+        """See ``Transport``."""
+        with self._lock:
+            ends = [(topic, reader, "requested") for reader, (topic, *_) in self._ears.items()]
+            found = [f"{topic}: {what}" for topic, what in self._bad.items()]
+        both = [*ends, *((topic, writer, "offered") for topic, writer in self._mouths)]
+        for topic, end, side in both:
+            status = getattr(end, f"get_{side}_incompatible_qos_status")()
+            if status.total_count:
+                found.append(
+                    f"{topic}: {status.total_count} endpoints whose QoS do not match"
+                    f" (policy {status.last_policy_id})"
+                )
+        return found
+
+    def close(self) -> None:
+        """See ``Transport``."""
+        self._open = False
+        self._thread.join(timeout=2.0)
+        self._graph.leave()
+        self._ears, self._mouths = {}, []
+
+    def _topic(self, topic: str, kind: Kind) -> Topic[Any]:
+        return Topic(self._participant, f"rt{topic}", self.codec.wire_type(kind.value))
+
+    def _qos(self, kind: Kind, qos: Qos) -> DdsQos:
+        policies = [
+            Policy.Reliability.Reliable(duration(seconds=1))
+            if qos.reliable
+            else Policy.Reliability.BestEffort,
+            Policy.Durability.TransientLocal if qos.latched else Policy.Durability.Volatile,
+            Policy.History.KeepLast(qos.depth),
+            Policy.WriterDataLifecycle(autodispose=False),
+            Policy.Userdata(f"typehash={self.codec.type_hash(kind.value)};".encode()),
+        ]
+        if qos.latched:
+            keep = Policy.History.KeepLast(qos.depth)
+            policies.append(Policy.DurabilityService(duration(seconds=0), keep, -1, -1, -1))
+        return DdsQos(*policies)
+
+    def _listen(self) -> None:
+        """Until it is closed: what came, to whom it is for."""
+        while self._open:
+            with self._lock:
+                ears = list(self._ears.items())
+            if not ears:
+                time.sleep(0.005)
+                continue
+            self._waits.wait(_WAIT_NS)
+            for reader, (topic, kind, put) in ears:
+                self._take(reader, topic, kind, put)
+
+    def _take(self, reader: DataReader[Any], topic: str, kind: Kind, put: Put) -> None:
+        try:
+            samples = reader.take(N=16)
+        except DDSException as error:
+            self._bad[topic] = str(error)
+            return
+        except Exception as error:  # whatever a codec makes of bytes that are not its own
+            self._bad[topic] = f"cannot be read ({type(error).__name__}: {error})"
+            return
+        now_s = time.monotonic()
+        for sample in samples:
+            if hasattr(sample, "message"):
+                self._put(sample.message, topic, kind, put, now_s)
+
+    def _put(self, message: Any, topic: str, kind: Kind, put: Put, now_s: float) -> None:
+        try:
+            put(to_reading(kind, message, now_s))
+        except SpecError as error:
+            self._bad[topic] = str(error)
+
+
+class _Out:
+    """A publisher."""
+
+    def __init__(self, writer: DataWriter[Any], kind: Kind, codec: Codec) -> None:
+        self._writer, self._kind, self._codec = writer, kind, codec
+
+    def send(self, reading: Reading) -> None:
+        """See ``Publisher``."""
+        message = to_message(self._kind, reading, self._codec.dialect)
+        self._writer.write(self._codec.wrap(self._kind.value, message))

@@ -1,0 +1,206 @@
+"""Kinds of messages: ROS 2 interfaces on one side, readings on the other.
+
+One conversion serves every transport: the classes that a ``Dialect`` gives (rosbags', rclpy's) have
+the same fields. Quaternions are xyzw in ROS and wxyz here; images are (height, width, 3) RGB.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robo_rl.errors import SpecError
+from robo_rl_sim2real.readings import Reading, Values
+
+
+class Kind(str, Enum):
+    """ROS 2 interfaces that are understood, by their name."""
+
+    JOINT_STATES = "sensor_msgs/msg/JointState"
+    ARRAY = "std_msgs/msg/Float64MultiArray"
+    POSE = "geometry_msgs/msg/PoseStamped"
+    IMAGE = "sensor_msgs/msg/Image"
+    TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+    FLAG = "std_msgs/msg/Bool"
+    TEXT = "std_msgs/msg/String"
+
+
+class Dialect(NamedTuple):
+    """How one library writes messages.
+
+    Args:
+        message: Name of an interface → its class, made with its fields as keywords.
+        floats: Array → what a ``float64[]`` field takes.
+        octets: Bytes → what a ``uint8[]`` field takes.
+    """
+
+    message: Callable[[str], Callable[..., Any]]
+    floats: Callable[[Values], Any]
+    octets: Callable[[bytes], Any]
+
+
+def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
+    """A reading as a message."""
+    return _WRITE[kind](reading, dialect)
+
+
+def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
+    """A message as a reading that arrived at ``stamp_s``.
+
+    Raises:
+        SpecError: Its parts do not agree, or are of an encoding that is not known.
+    """
+    fields, names = _READ[kind](message)
+    return Reading(fields, names, stamp_s)
+
+
+def _header(dialect: Dialect) -> Any:
+    sec, nanosec = divmod(time.time_ns(), 1_000_000_000)
+    stamp = dialect.message("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
+    return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id="")
+
+
+def _write_joints(reading: Reading, dialect: Dialect) -> Any:
+    none = np.zeros(0)
+    fields = {f: reading.fields.get(f, none) for f in ("position", "velocity", "effort")}
+    return dialect.message(Kind.JOINT_STATES.value)(
+        header=_header(dialect),
+        name=list(reading.names),
+        **{name: dialect.floats(value) for name, value in fields.items()},
+    )
+
+
+def _read_joints(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    found = {f: _array(getattr(message, f)) for f in ("position", "velocity", "effort")}
+    return {name: value for name, value in found.items() if len(value)}, tuple(message.name)
+
+
+def _write_array(reading: Reading, dialect: Dialect) -> Any:
+    layout = dialect.message("std_msgs/msg/MultiArrayLayout")(dim=[], data_offset=0)
+    data = dialect.floats(reading.fields["data"])
+    return dialect.message(Kind.ARRAY.value)(layout=layout, data=data)
+
+
+def _read_array(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": _array(message.data)}, ()
+
+
+def _write_pose(reading: Reading, dialect: Dialect) -> Any:
+    (x, y, z), (qw, qx, qy, qz) = (
+        map(float, reading.fields[field]) for field in ("position", "orientation")
+    )
+    point = dialect.message("geometry_msgs/msg/Point")(x=x, y=y, z=z)
+    turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
+    pose = dialect.message("geometry_msgs/msg/Pose")(position=point, orientation=turn)
+    return dialect.message(Kind.POSE.value)(header=_header(dialect), pose=pose)
+
+
+def _read_pose(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    p, q = message.pose.position, message.pose.orientation
+    fields = {"position": np.array([p.x, p.y, p.z]), "orientation": np.array([q.w, q.x, q.y, q.z])}
+    return fields, ()
+
+
+def _write_image(reading: Reading, dialect: Dialect) -> Any:
+    image = reading.fields["image"]
+    height, width, _ = image.shape
+    return dialect.message(Kind.IMAGE.value)(
+        header=_header(dialect),
+        height=height,
+        width=width,
+        encoding="rgb8",
+        is_bigendian=0,
+        step=3 * width,
+        data=dialect.octets(image.astype(np.uint8, copy=False).tobytes()),
+    )
+
+
+_CHANNELS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0]}
+
+
+def _read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    channels = _CHANNELS.get(message.encoding)
+    if channels is None:
+        raise SpecError("image encoding", expected=sorted(_CHANNELS), found=message.encoding)
+    depth, data = len(message.encoding) - 1, np.asarray(message.data, np.uint8)
+    height, width, step = message.height, message.width, message.step
+    if step < depth * width or len(data) != step * height:
+        raise SpecError("image", expected=f"{step * height} bytes", found=len(data))
+    rows = data.reshape(height, step)[:, : depth * width].reshape(height, width, depth)
+    return {"image": rows[..., channels]}, ()
+
+
+def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
+    point = dialect.message("trajectory_msgs/msg/JointTrajectoryPoint")
+    span = dialect.message("builtin_interfaces/msg/Duration")
+    none = dialect.floats(np.zeros(0))
+    points = []
+    for positions, at_s in zip(reading.fields["positions"], reading.fields["times"], strict=True):
+        sec, nanosec = divmod(round(float(at_s) * 1e9), 1_000_000_000)
+        time_from_start = span(sec=sec, nanosec=nanosec)
+        points.append(
+            point(
+                positions=dialect.floats(positions),
+                velocities=none,
+                accelerations=none,
+                effort=none,
+                time_from_start=time_from_start,
+            )
+        )
+    return dialect.message(Kind.TRAJECTORY.value)(
+        header=_header(dialect), joint_names=list(reading.names), points=points
+    )
+
+
+def _read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    names = tuple(message.joint_names)
+    rows = [_array(point.positions) for point in message.points]
+    if any(len(row) != len(names) for row in rows):
+        raise SpecError("trajectory", expected=f"{len(names)} positions a point")
+    at = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
+    positions = np.array(rows).reshape(len(rows), len(names))
+    return {"positions": positions, "times": np.array(at)}, names
+
+
+def _write_flag(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.FLAG.value)(data=bool(reading.fields["data"]))
+
+
+def _read_flag(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(bool(message.data))}, ()
+
+
+def _write_text(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.TEXT.value)(data=str(reading.fields["data"]))
+
+
+def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(message.data)}, ()
+
+
+def _array(values: Sequence[float]) -> Values:
+    return np.asarray(values, np.float64)
+
+
+_WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
+    Kind.JOINT_STATES: _write_joints,
+    Kind.ARRAY: _write_array,
+    Kind.POSE: _write_pose,
+    Kind.IMAGE: _write_image,
+    Kind.TRAJECTORY: _write_trajectory,
+    Kind.FLAG: _write_flag,
+    Kind.TEXT: _write_text,
+}
+_READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
+    Kind.JOINT_STATES: _read_joints,
+    Kind.ARRAY: _read_array,
+    Kind.POSE: _read_pose,
+    Kind.IMAGE: _read_image,
+    Kind.TRAJECTORY: _read_trajectory,
+    Kind.FLAG: _read_flag,
+    Kind.TEXT: _read_text,
+}

@@ -1,0 +1,124 @@
+"""A transport within one process: for tests, and for robots simulated in the same one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos, Reply
+from robo_rl_sim2real.transport.kinds import Kind
+
+
+class _Ear(NamedTuple):
+    kind: Kind
+    put: Put
+    qos: Qos
+
+
+class _Mouth(NamedTuple):
+    kind: Kind
+    qos: Qos
+    said: deque[Reading]
+
+
+class Bus:
+    """What the transports of one process share; ROS 2's rules of who hears whom hold on it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.ears: defaultdict[str, list[_Ear]] = defaultdict(list)
+        self.mouths: defaultdict[str, list[_Mouth]] = defaultdict(list)
+        self.services: dict[str, Call] = {}
+
+    def call(self, name: str) -> Reply:
+        """Ask a service."""
+        return self.services[name]()
+
+
+class Loopback:
+    """A member of a bus; see ``Transport``.
+
+    Args:
+        bus: Shared with whom it talks to.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self._ears: list[tuple[str, _Ear]] = []
+        self._mouths: list[tuple[str, _Mouth]] = []
+        self._services: list[str] = []
+
+    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+        """See ``Transport``."""
+        ear = _Ear(kind, put, qos)
+        with self.bus.lock:
+            self.bus.ears[topic].append(ear)
+            self._ears.append((topic, ear))
+            for mouth in self.bus.mouths[topic]:
+                if mouth.qos.latched and qos.latched and not _deaf(mouth, ear):
+                    for reading in mouth.said:
+                        put(reading)
+
+    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+        """See ``Transport``."""
+        mouth = _Mouth(kind, qos, deque(maxlen=qos.depth))
+        with self.bus.lock:
+            self.bus.mouths[topic].append(mouth)
+            self._mouths.append((topic, mouth))
+        return _Out(self.bus, topic, mouth)
+
+    def serve(self, name: str, call: Call) -> None:
+        """See ``Transport``."""
+        self.bus.services[name] = call
+        self._services.append(name)
+
+    def problems(self) -> list[str]:
+        """See ``Transport``."""
+        with self.bus.lock:
+            ours = [(t, m, e) for t, e in self._ears for m in self.bus.mouths[t]]
+            ours += [(t, m, e) for t, m in self._mouths for e in self.bus.ears[t]]
+        return [f"{topic}: {why}" for topic, m, e in ours if (why := _deaf(m, e))]
+
+    def close(self) -> None:
+        """See ``Transport``."""
+        with self.bus.lock:
+            for topic, ear in self._ears:
+                self.bus.ears[topic].remove(ear)
+            for topic, mouth in self._mouths:
+                self.bus.mouths[topic] = [m for m in self.bus.mouths[topic] if m is not mouth]
+            for name in self._services:
+                self.bus.services.pop(name, None)
+        self._ears, self._mouths, self._services = [], [], []
+
+
+class _Out:
+    """A publisher."""
+
+    def __init__(self, bus: Bus, topic: str, mouth: _Mouth) -> None:
+        self._bus, self._topic, self._mouth = bus, topic, mouth
+
+    def send(self, reading: Reading) -> None:
+        """To all who hear it; nothing is shared with them."""
+        fields = {name: np.array(value) for name, value in reading.fields.items()}
+        sent = Reading(fields, reading.names, time.monotonic())
+        with self._bus.lock:
+            self._mouth.said.append(sent)
+            ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(self._mouth, ear)]
+        for ear in ears:
+            ear.put(sent)
+
+
+def _deaf(mouth: _Mouth, ear: _Ear) -> str:
+    """Why one does not hear the other, as ROS 2 has it; empty if it does."""
+    if mouth.kind is not ear.kind:
+        return f"type {ear.kind.value} here, {mouth.kind.value} there"
+    if ear.qos.reliable and not mouth.qos.reliable:
+        return "a reliable reader hears nothing from a best-effort writer"
+    if ear.qos.latched and not mouth.qos.latched:
+        return "a latched reader hears nothing from a volatile writer"
+    return ""

@@ -1,0 +1,60 @@
+"""Messages that do not add up are an error, and those of other cameras are understood."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robo_rl.errors import SpecError
+from robo_rl_sim2real.transport.kinds import Kind, to_reading
+
+RGB = np.random.default_rng(0).integers(0, 256, (4, 3, 3), np.uint8)
+
+
+def image(encoding: str, pixels: np.ndarray, pad: int = 0) -> SimpleNamespace:
+    rows = np.pad(pixels.reshape(len(pixels), -1), ((0, 0), (0, pad)))
+    height, step = rows.shape
+    return SimpleNamespace(
+        encoding=encoding, height=height, width=3, step=step, data=rows.flatten()
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pixels"),
+    [
+        ("rgb8", RGB),
+        ("bgr8", RGB[..., ::-1]),
+        ("rgba8", np.dstack([RGB, np.full((4, 3), 9, np.uint8)])),
+        ("bgra8", np.dstack([RGB[..., ::-1], np.full((4, 3), 9, np.uint8)])),
+    ],
+)
+@pytest.mark.parametrize("pad", [0, 5])
+def test_pixels_are_red_green_blue_whatever_the_camera_says(encoding, pixels, pad):
+    found = to_reading(Kind.IMAGE, image(encoding, pixels, pad), 1.0).fields["image"]
+    np.testing.assert_array_equal(found, RGB)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encoding": "16UC1"}, "image encoding"),
+        ({"height": 5}, "image; expected 45 bytes, found 36"),
+        ({"width": 4}, "image"),
+        ({"data": np.zeros(0, np.uint8)}, "image"),
+    ],
+)
+def test_an_image_that_does_not_add_up_is_an_error(change: dict[str, Any], message: str):
+    broken = SimpleNamespace(**{**vars(image("rgb8", RGB)), **change})
+    with pytest.raises(SpecError, match=message):
+        to_reading(Kind.IMAGE, broken, 1.0)
+
+
+def test_a_trajectory_that_does_not_add_up_is_an_error():
+    span = SimpleNamespace(sec=0, nanosec=0)
+    points = [SimpleNamespace(positions=[1.0], time_from_start=span)]
+    broken = SimpleNamespace(joint_names=["a", "b"], points=points)
+    with pytest.raises(SpecError, match="2 positions a point"):
+        to_reading(Kind.TRAJECTORY, broken, 1.0)

@@ -1,0 +1,131 @@
+"""What every transport must do: loopback, DDS and, where it imports, rclpy."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos
+from robo_rl_sim2real.transport.kinds import Kind
+
+NAMES = ("shoulder", "elbow")
+READINGS = {
+    Kind.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, NAMES, 0.0),
+    Kind.ARRAY: Reading({"data": np.array([1.5, -0.25, 1e-9])}, (), 0.0),
+    Kind.POSE: Reading(
+        {"position": np.array([1.0, 2.0, 3.0]), "orientation": np.array([0.5, -0.5, 0.5, 0.5])},
+        (),
+        0.0,
+    ),
+    Kind.IMAGE: Reading(
+        {"image": np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)}, (), 0.0
+    ),
+    Kind.TRAJECTORY: Reading(
+        {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
+        NAMES,
+        0.0,
+    ),
+    Kind.FLAG: Reading({"data": np.asarray(True)}, (), 0.0),
+    Kind.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
+}
+
+
+class Heard:
+    """What came, and waiting for it."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self.changed = threading.Condition()
+
+    def put(self, reading: Reading) -> None:
+        with self.changed:
+            self.readings.append(reading)
+            self.changed.notify_all()
+
+    def wait(self, number: int = 1, say: Callable[[], None] | None = None) -> list[Reading]:
+        """Until so many came, saying something again and again if that helps."""
+        until = time.monotonic() + 10.0
+        while len(self.readings) < number and time.monotonic() < until:
+            if say is not None:
+                say()
+            with self.changed:
+                self.changed.wait(0.05)
+        assert len(self.readings) >= number
+        return self.readings
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_is_heard_is_what_was_said_when_it_came(make_transport, kind):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    node.subscribe("/topic", kind, heard.put)
+    out = robot.advertise("/topic", kind)
+    began = time.monotonic()
+    found = heard.wait(say=lambda: out.send(READINGS[kind]))[-1]
+    assert began <= found.stamp_s <= time.monotonic()
+    assert found.names == READINGS[kind].names
+    assert found.fields.keys() == READINGS[kind].fields.keys()
+    for name, value in READINGS[kind].fields.items():
+        np.testing.assert_array_equal(found.fields[name], value)
+
+
+def test_reliable_ones_come_all_and_in_order(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    node.subscribe("/count", Kind.ARRAY, heard.put, Qos(depth=500))
+    out = robot.advertise("/count", Kind.ARRAY, Qos(depth=500))
+    heard.wait(say=lambda: out.send(Reading({"data": np.array([-1.0])}, (), 0.0)))
+    for i in range(200):
+        out.send(Reading({"data": np.array([float(i)])}, (), 0.0))
+    until = time.monotonic() + 10.0
+    while heard.readings[-1].fields["data"][0] < 199 and time.monotonic() < until:
+        time.sleep(0.01)
+    seen = [float(r.fields["data"][0]) for r in heard.readings]
+    assert seen[seen.index(0.0) :] == list(range(200))
+
+
+def test_who_comes_later_hears_what_is_latched_and_nothing_else(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+    for topic, qos in (("/latched", LATCHED), ("/volatile", COMMAND)):
+        robot.advertise(topic, Kind.TEXT, qos).send(READINGS[Kind.TEXT])
+    latched, volatile = Heard(), Heard()
+    node.subscribe("/volatile", Kind.TEXT, volatile.put, COMMAND)
+    node.subscribe("/latched", Kind.TEXT, latched.put, LATCHED)
+    assert str(latched.wait()[0].fields["data"]) == "lift the cube"
+    assert not volatile.readings
+
+
+def test_qos_that_do_not_match_are_told_and_nothing_comes(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    node.subscribe("/topic", Kind.ARRAY, heard.put, COMMAND)
+    out = robot.advertise("/topic", Kind.ARRAY, SENSOR)
+    until = time.monotonic() + 10.0
+    while not (robot.problems() and node.problems()) and time.monotonic() < until:
+        out.send(READINGS[Kind.ARRAY])
+        time.sleep(0.02)
+    assert all("/topic" in found[0] for found in (robot.problems(), node.problems()))
+    assert not heard.readings
+
+
+def test_a_sensor_reader_hears_both_kinds_of_writers(make_transport):
+    node, heard = make_transport("node"), Heard()
+    node.subscribe("/topic", Kind.ARRAY, heard.put, SENSOR)
+    for number, qos in enumerate((COMMAND, SENSOR), start=1):
+        robot = make_transport(f"robot{number}")
+        out = robot.advertise("/topic", Kind.ARRAY, qos)
+        heard.readings.clear()
+        heard.wait(say=lambda out=out: out.send(READINGS[Kind.ARRAY]))
+        robot.close()
+    assert node.problems() == []
+
+
+def test_what_is_sent_may_be_changed_afterwards(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    node.subscribe("/topic", Kind.ARRAY, heard.put)
+    out, data = robot.advertise("/topic", Kind.ARRAY), np.array([7.0])
+    heard.wait(say=lambda: out.send(Reading({"data": data}, (), 0.0)))
+    data[:] = 0.0
+    assert heard.readings[0].fields["data"][0] == 7.0
