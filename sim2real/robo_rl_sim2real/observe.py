@@ -16,6 +16,7 @@ from robo_rl.errors import ConfigError, SpecError
 from robo_rl.export.manifest import Contract
 from robo_rl.naming import did_you_mean
 from robo_rl.spec import TensorSpec
+from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Inbox, Values, pick
 
 
@@ -24,11 +25,13 @@ class Source(ConfigModel):
 
     Args:
         topic: Which topic; empty for a difference.
+        kind: Its messages' interface.
         field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
         minus: (a, b): the item is item a less item b.
     """
 
     topic: str = ""
+    kind: Kind = Kind.JOINT_STATES
     field: str = "data"
     minus: tuple[str, str] | None = None
 
@@ -62,11 +65,12 @@ class Observer:
         self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
         for name in self.specs:
             self._check(name, "what the policy was trained on")
+        self._check_kinds()
 
     @property
-    def topics(self) -> set[str]:
-        """Topics that are needed."""
-        return {source.topic for source in self.sources.values() if source.topic}
+    def topics(self) -> dict[str, Kind]:
+        """Topics that are needed, and their interfaces."""
+        return {source.topic: source.kind for source in self.sources.values() if source.topic}
 
     def look(self, inbox: Inbox) -> Frame | None:
         """This moment; None where a topic was silent so far.
@@ -107,6 +111,16 @@ class Observer:
         assert reading is not None
         stamps.append(reading.stamp_s)
         return pick(reading, source.field, spec.names, f"{source.topic} for obs '{name}'")
+
+    def _check_kinds(self) -> None:
+        kinds = self.topics
+        for name, source in self.sources.items():
+            if source.topic and source.kind is not kinds[source.topic]:
+                raise ConfigError(
+                    f"observe.{name}.kind: '{source.topic}' has another elsewhere",
+                    expected=kinds[source.topic].value,
+                    found=source.kind.value,
+                )
 
     def _check(self, name: str, wanted_by: str) -> None:
         source = self.sources.get(name)

@@ -85,7 +85,7 @@ class Runtime:
     def __init__(self, cfg: Config, parts: Parts, joints: Joints) -> None:
         self.cfg, self.parts, self.joints = cfg, parts, joints
         self.state, self.estop = State.UNCONFIGURED, False
-        self._begun_s = self._left_s = self._seen_s = -np.inf
+        self._begun_s = self._left_s = self.seen_s = -np.inf
         self._home = self._measured = joints.start
 
     def configure(self) -> None:
@@ -112,7 +112,7 @@ class Runtime:
         self.parts.observer.forget()
         self.parts.chunks.clear()
         self.parts.safety.restart(measured)
-        self._begun_s, self._home, self._seen_s = now_s, measured, frame.stamp_s
+        self._begun_s, self._home, self.seen_s = now_s, measured, frame.stamp_s
         self.state = going
 
     def deactivate(self, now_s: float) -> None:
@@ -124,6 +124,12 @@ class Runtime:
         if self.estop:
             raise TransitionError("cannot reset: the emergency stop is pressed")
         self.state = after(self.state, Event.RESET)
+
+    def fail(self, now_s: float) -> Output:
+        """Something broke: come to rest, at fault."""
+        if self.state.moves:
+            self.state, self._left_s = after(self.state, Event.FAULT), now_s
+        return Output(self._resting(now_s), self.state)
 
     def tick(self, inbox: Inbox, now_s: float) -> Output:
         """One control period."""
@@ -141,7 +147,7 @@ class Runtime:
             frame = self.parts.observer.look(inbox)
             self._measured = self._joints(inbox)
             if frame is not None:
-                self._seen_s = frame.stamp_s
+                self.seen_s = frame.stamp_s
                 self._ask(frame, tick, now_s)
             self._hear(tick)
         except RoboRlError as error:
@@ -167,7 +173,7 @@ class Runtime:
         return Asked(
             target=None if due is None else self._ramped(due.act, now_s),
             measured=self._measured,
-            observed_s=self._seen_s,
+            observed_s=self.seen_s,
             basis_s=now_s if due is None else due.basis_s,
             thinking_s=self.parts.planner.thinking_s(now_s),
             estop=self.estop,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.kinds import Kind
 
 Put = Callable[[Reading], None]
 Call = Callable[[], "Reply"]

@@ -17,7 +17,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
-from robo_rl_sim2real.transport.kinds import Dialect
+from robo_rl_sim2real.messages import Dialect
 
 DISTROS = {
     "humble": Stores.ROS2_HUMBLE,

@@ -30,11 +30,11 @@ from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, SpecError
+from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos
 from robo_rl_sim2real.transport.codec import Codec
 from robo_rl_sim2real.transport.graph import Graph
-from robo_rl_sim2real.transport.kinds import Kind, to_message, to_reading
 
 _ONLY_HERE = """<CycloneDDS><Domain Id="any">
 <General><Interfaces><NetworkInterface name="lo"/></Interfaces>

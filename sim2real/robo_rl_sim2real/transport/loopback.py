@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos, Reply
-from robo_rl_sim2real.transport.kinds import Kind
 
 
 class _Ear(NamedTuple):
@@ -27,9 +28,14 @@ class _Mouth(NamedTuple):
 
 
 class Bus:
-    """What the transports of one process share; ROS 2's rules of who hears whom hold on it."""
+    """What the transports of one process share; ROS 2's rules of who hears whom hold on it.
 
-    def __init__(self) -> None:
+    Args:
+        now_s: Monotonic clock that messages are stamped by.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.now_s = now_s
         self.lock = threading.RLock()
         self.ears: defaultdict[str, list[_Ear]] = defaultdict(list)
         self.mouths: defaultdict[str, list[_Mouth]] = defaultdict(list)
@@ -105,7 +111,7 @@ class _Out:
     def send(self, reading: Reading) -> None:
         """To all who hear it; nothing is shared with them."""
         fields = {name: np.array(value) for name, value in reading.fields.items()}
-        sent = Reading(fields, reading.names, time.monotonic())
+        sent = Reading(fields, reading.names, self._bus.now_s())
         with self._bus.lock:
             self._mouth.said.append(sent)
             ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(self._mouth, ear)]

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
 
 from robo_rl.errors import ConfigError
+from robo_rl_sim2real.messages import Kind, to_message
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.codec import GID_BYTES, Codec
-from robo_rl_sim2real.transport.kinds import Kind, to_message
 
 # As `ros2 topic info --verbose` prints them on Jazzy.
 HASHES = {

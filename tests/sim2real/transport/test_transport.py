@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos
-from robo_rl_sim2real.transport.kinds import Kind
 
 NAMES = ("shoulder", "elbow")
 READINGS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from robo_rl.errors import SpecError
-from robo_rl_sim2real.transport.kinds import Kind, to_reading
+from robo_rl_sim2real.messages import Kind, to_reading
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 3, 3), np.uint8)
 

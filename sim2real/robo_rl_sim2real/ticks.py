@@ -1,0 +1,69 @@
+"""Keeping time: absolute deadlines, and what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Clock(NamedTuple):
+    """A monotonic clock in seconds, and waiting on it."""
+
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Ticks:
+    """Control periods of ``dt_s`` on the grid on which they began.
+
+    What is late does not shift what follows: a period that was missed is counted and left out.
+
+    Args:
+        dt_s: Period.
+        clock: What time it is.
+    """
+
+    def __init__(self, dt_s: float, clock: Clock) -> None:
+        self.dt_s, self.clock = dt_s, clock
+        self.missed = 0
+
+    def __iter__(self) -> Iterator[float]:
+        """Wait for the next period, again and again; gives when it really began."""
+        began, number = self.clock.now_s(), 0
+        while True:
+            number += 1
+            wait = began + number * self.dt_s - self.clock.now_s()
+            if wait > 0:
+                self.clock.sleep(wait)
+            now_s = self.clock.now_s()
+            late = int((now_s - began) / self.dt_s + 1e-9) - number
+            if late > 0:
+                self.missed += late
+                number += late
+            yield now_s
+
+
+class Recent:
+    """The latest of some durations, in seconds.
+
+    Args:
+        size: How many are kept.
+    """
+
+    def __init__(self, size: int = 1000) -> None:
+        self._values: deque[float] = deque(maxlen=size)
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self._values.append(value)
+
+    def percentiles(self) -> tuple[float, float]:
+        """Median and 99th percentile; 0 where there is none."""
+        if not self._values:
+            return 0.0, 0.0
+        p50, p99 = np.percentile(np.array(self._values), [50, 99])
+        return float(p50), float(p99)

@@ -1,0 +1,182 @@
+"""A bundle on a robot over a transport: requests, states, commands, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_bundles import make_bundle
+from small_limits import excess
+
+from robo_rl.config import strict
+from robo_rl.errors import BundleError
+from robo_rl.registry import load
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.planner import Question
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.states import State
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+ROBOT = load("robots", "panda")
+HOME = ROBOT.home_ctrl
+NAMES = tuple(joint.name for joint in ROBOT.actuated)
+DT_S = 1.0 / ROBOT.rates.control_hz
+
+
+def settings(**fields: Any) -> Settings:
+    usual = {
+        "robot": {"name": "panda"},
+        "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
+        "runtime": {"ramp_s": 0.2},
+    }
+    return strict({**usual, **fields}, Settings)
+
+
+class World:
+    """The panda on a bus and a clock of its own; it is where it was last told to be."""
+
+    def __init__(self, path: Path, offset: float = 0.002, **fields: Any) -> None:
+        self.now_s = 50.0
+        self.bus = Bus(lambda: self.now_s)
+        robot = Loopback(self.bus)
+        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
+        self.estop = robot.advertise("/estop", Kind.FLAG)
+        self.control = robot.advertise("/policy/control", Kind.TEXT)
+        self.commands, self.states = list[Reading](), list[str]()
+        topic = ROBOT.topics.trajectory if "command" in fields else ROBOT.topics.command
+        kind = Kind.TRAJECTORY if "command" in fields else Kind.ARRAY
+        robot.subscribe(topic, kind, self.commands.append, COMMAND)
+        robot.subscribe(
+            "/policy/state", Kind.TEXT, lambda r: self.states.append(str(r.fields["data"])), LATCHED
+        )
+        dry_run = fields.pop("dry_run", False)
+        self.node = Node(
+            settings(**fields),
+            make_bundle(path / "bundle", ROBOT, offset),
+            Loopback(self.bus),
+            clock=Clock(lambda: self.now_s, lambda s: None),
+            dry_run=dry_run,
+        )
+        self.pos = HOME.copy()
+
+    def say(self, text: str) -> None:
+        self.control.send(Reading({"data": np.asarray(text)}, (), 0.0))
+
+    def press(self, pressed: bool) -> None:
+        self.estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
+
+    def run(self, ticks: int, *, silent: bool = False) -> State:
+        for _ in range(ticks):
+            if not silent:
+                self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
+            self.node.tick(self.now_s)
+            if self.commands and "data" in self.commands[-1].fields:
+                self.pos = self.commands[-1].fields["data"]
+            self.now_s += DT_S
+        return self.node.runtime.state
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_it_does_what_it_is_asked_and_says_where_it_stands(world: World):
+    assert world.run(5) is State.INACTIVE
+    assert world.commands == []
+    world.say("activate")
+    assert world.run(40) is State.RUNNING
+    moved = np.stack([command.fields["data"] for command in world.commands])
+    assert (np.diff(moved[5:], axis=0)[:, :7] > 0.0005).all()
+    world.say("deactivate")
+    world.run(40)
+    assert world.states == ["inactive", "ramping", "running", "inactive"]
+    assert len(world.commands) < 85
+    limits = world.node.runtime.parts.safety.limits
+    assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
+
+
+def test_a_request_that_cannot_be_granted_is_told(world: World):
+    for text, problem in (
+        ("reset", "cannot reset while inactive"),
+        ("dance", "no request 'dance'"),
+    ):
+        world.say(text)
+        world.run(1)
+        assert problem in world.node.health.problem
+    assert world.node.health.refused == 2
+
+
+def test_the_emergency_stop_latches(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    assert world.run(1) is State.FAULTED
+    world.press(False)
+    assert world.run(30) is State.FAULTED
+    world.say("reset")
+    assert world.run(1) is State.INACTIVE
+
+
+def test_silence_is_a_hold(world: World):
+    world.say("activate")
+    world.run(20)
+    assert world.run(10, silent=True) is State.HOLDING
+    assert world.run(10) is State.RUNNING
+
+
+def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
+    world.say("activate")
+    world.run(20)
+
+    def broken(question: Question, now_s: float) -> None:
+        raise RuntimeError("the graph fell over")
+
+    world.node.runtime.parts.planner.ask = broken
+    assert world.run(20) is State.FAULTED
+    assert "RuntimeError: the graph fell over" in world.node.health.problem
+    sent = np.stack([command.fields["data"] for command in world.commands])
+    assert excess(sent, world.node.runtime.parts.safety.limits) < 1e-6
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+def test_a_dry_run_sends_nothing(tmp_path: Path):
+    world = World(tmp_path, dry_run=True)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    assert world.commands == []
+    world.node.close()
+
+
+def test_a_trajectory_controller_gets_one_point_a_tick(tmp_path: Path):
+    world = World(tmp_path, 0.0, command={"kind": "trajectory"})
+    world.say("activate")
+    world.run(10)
+    found = world.commands[-1]
+    assert found.names == NAMES
+    np.testing.assert_allclose(found.fields["positions"], HOME[None], atol=1e-6)
+    np.testing.assert_allclose(found.fields["times"], [DT_S])
+    world.node.close()
+
+
+def test_health_counts(world: World):
+    world.say("activate")
+    world.run(30)
+    health = world.node.health
+    assert (health.ticks, health.missed, health.refused) == (30, 0, 0)
+    assert health.clamped < 30
+
+
+def test_a_bundle_for_another_robot_is_refused(tmp_path: Path):
+    bundle = make_bundle(tmp_path / "bundle", ROBOT, rate_hz=50.0)
+    with pytest.raises(BundleError, match="act rate_hz: expected 50, found 20"):
+        Node(settings(), bundle, Loopback(Bus()))

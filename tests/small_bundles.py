@@ -1,0 +1,85 @@
+"""Bundles whose policy is a line of arithmetic, for a robot of ours, made without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.robot import Robot
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+
+HORIZON, EXEC = 8, 4
+
+
+def contract(robot: Robot, **changes: Any) -> Contract:
+    """Positions of all commanded joints in, their targets out."""
+    joints = robot.actuated
+    fields: dict[str, Any] = {
+        "shape": (len(joints),),
+        "unit": ",".join(joint.unit for joint in joints),
+        "names": robot.actuator_names,
+        "low": tuple(joint.low for joint in joints),
+        "high": tuple(joint.high for joint in joints),
+        "rate_hz": robot.rates.control_hz,
+    }
+    names = tuple(joint.name for joint in joints)
+    obs = ObsSpec(items={"pos": TensorSpec(shape=(len(joints),), unit="rad", names=names)})
+    return Contract(
+        policy="line",
+        robot=robot.name,
+        task="made_up",
+        obs=obs,
+        obs_horizon=1,
+        act=ActSpec(**{**fields, **changes}),
+        horizon=HORIZON,
+        exec_horizon=EXEC,
+        num_steps=1,
+    )
+
+
+def graph(offset: np.ndarray) -> bytes:
+    """pos (B, 1, n) → act (B, H, n): where the robot is, and a little further every tick."""
+    size = len(offset)
+    growing = np.arange(1, HORIZON + 1, dtype=np.float32)[None, :, None] * offset[None, None]
+    nodes = [helper.make_node("Add", ["pos", "offset"], ["act"])]
+    row: list[Any] = ["B"]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "line",
+            [helper.make_tensor_value_info("pos", TensorProto.FLOAT, [*row, 1, size])],
+            [helper.make_tensor_value_info("act", TensorProto.FLOAT, [*row, HORIZON, size])],
+            [numpy_helper.from_array(growing.astype(np.float32), "offset")],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    model.ir_version = 10
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def make_bundle(path: Path, robot: Robot, offset: float = 0.002, **changes: Any) -> Bundle:
+    """A bundle on disk that drives every joint on by ``offset`` a tick."""
+    agreed = contract(robot, **changes)
+    manifest = Manifest(
+        contract=agreed,
+        normalizer="none",
+        dataset="none",
+        config={},
+        gates=(),
+        evaluation={},
+        numeric=NumericParity(max_abs=0.0, limit=1e-4, rows=1),
+        closed_loop=ClosedLoopParity(
+            success=1.0, episodes=1, policy_success=1.0, policy_episodes=1, low=0.0, high=1.0
+        ),
+        latency={"onnx": Latency(p50_us=1.0, p99_us=1.0, calls=1)},
+        versions={},
+    )
+    steps = np.full(agreed.act.shape, offset, np.float32)
+    return Bundle.write(path, manifest, {"policy.onnx": graph(steps)})
