@@ -87,6 +87,8 @@ class Node:
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
         topic, self._out_kind = wiring.command
+        self._order = wiring.order
+        self._names = tuple(self.runtime.joints.names[i] for i in wiring.order)
         self._out = transport.advertise(topic, self._out_kind, COMMAND)
         self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
         self._said: State | None = None
@@ -168,10 +170,11 @@ class Node:
 
     def _send(self, command: Command) -> None:
         if self._out_kind is Kind.ARRAY:
-            fields: dict[str, Values] = {"data": command.pos}
+            fields: dict[str, Values] = {"data": command.pos[self._order]}
         else:
-            fields = {"positions": command.pos[None], "times": np.array([self.ticks.dt_s])}
-        self._out.send(Reading(fields, self.runtime.joints.names, 0.0))
+            row = command.pos[self._order][None]
+            fields = {"positions": row, "times": np.array([self.ticks.dt_s])}
+        self._out.send(Reading(fields, self._names, 0.0))
 
     def _keep(self, output: Output, now_s: float) -> None:
         """Statistics, and the state where it changed."""

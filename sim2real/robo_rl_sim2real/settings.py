@@ -29,10 +29,12 @@ class Out(ConfigModel):
     Args:
         kind: A position controller's array, or a trajectory of one point.
         topic: Empty for the robot's.
+        joints: Order of the controller's joints in an array; empty for the policy's.
     """
 
     kind: Literal["array", "trajectory"] = "array"
     topic: str = ""
+    joints: tuple[str, ...] = ()
 
 
 class Settings(ConfigModel):
@@ -73,10 +75,12 @@ class Wiring(NamedTuple):
     Args:
         readings: Topic → interface, of all that is read.
         command: Topic of commands, and their interface.
+        order: Where each number of a command comes from among the policy's actions.
     """
 
     readings: dict[str, Kind]
     command: tuple[str, Kind]
+    order: list[int]
 
 
 def assemble(settings: Settings, contract: Contract, query: Query) -> tuple[Runtime, Wiring]:
@@ -105,7 +109,8 @@ def assemble(settings: Settings, contract: Contract, query: Query) -> tuple[Runt
         ),
         Joints(topic, found.names, _start(settings, found), contract.act.reference == "delta"),
     )
-    return runtime, Wiring({**observer.topics, topic: Kind.JOINT_STATES}, _out(settings, robot))
+    readings = {**observer.topics, topic: Kind.JOINT_STATES}
+    return runtime, Wiring(readings, _out(settings, robot), _order(settings, found.names))
 
 
 def _planner(settings: Settings, query: Query) -> Planner:
@@ -119,6 +124,13 @@ def _start(settings: Settings, found: Commanded) -> np.ndarray:
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
         raise ConfigError("start", expected=expected, found=len(settings.start))
     return np.array(settings.start)
+
+
+def _order(settings: Settings, names: tuple[str, ...]) -> list[int]:
+    wanted = settings.command.joints or names
+    if sorted(wanted) != sorted(names):
+        raise ConfigError("command.joints", expected=", ".join(names), found=", ".join(wanted))
+    return [names.index(name) for name in wanted]
 
 
 def _out(settings: Settings, robot: Robot) -> tuple[str, Kind]:

@@ -12,7 +12,7 @@ from small_bundles import make_bundle
 from small_limits import excess
 
 from robo_rl.config import strict
-from robo_rl.errors import BundleError
+from robo_rl.errors import BundleError, ConfigError
 from robo_rl.registry import load
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
@@ -50,8 +50,9 @@ class World:
         self.estop = robot.advertise("/estop", Kind.FLAG)
         self.control = robot.advertise("/policy/control", Kind.TEXT)
         self.commands, self.states = list[Reading](), list[str]()
-        topic = ROBOT.topics.trajectory if "command" in fields else ROBOT.topics.command
-        kind = Kind.TRAJECTORY if "command" in fields else Kind.ARRAY
+        points = fields.get("command", {}).get("kind") == "trajectory"
+        topic = ROBOT.topics.trajectory if points else ROBOT.topics.command
+        kind = Kind.TRAJECTORY if points else Kind.ARRAY
         robot.subscribe(topic, kind, self.commands.append, COMMAND)
         robot.subscribe(
             "/policy/state", Kind.TEXT, lambda r: self.states.append(str(r.fields["data"])), LATCHED
@@ -166,6 +167,17 @@ def test_a_trajectory_controller_gets_one_point_a_tick(tmp_path: Path):
     np.testing.assert_allclose(found.fields["positions"], HOME[None], atol=1e-6)
     np.testing.assert_allclose(found.fields["times"], [DT_S])
     world.node.close()
+
+
+def test_an_array_comes_in_the_order_of_the_controller(tmp_path: Path):
+    world = World(tmp_path, 0.0, command={"joints": NAMES[::-1]})
+    world.run(1)
+    world.say("activate")
+    world.run(1)
+    np.testing.assert_allclose(world.commands[0].fields["data"], HOME[::-1], atol=1e-6)
+    world.node.close()
+    with pytest.raises(ConfigError, match=r"command.joints; expected"):
+        World(tmp_path, 0.0, command={"joints": NAMES[:-1]})
 
 
 def test_health_counts(world: World):

@@ -1,0 +1,176 @@
+"""A simulated robot behind exactly the topics of the real one.
+
+Joint states and poses out, commands of a forward position controller or a trajectory in, the last
+of which stays: what is tried on it is what runs on the robot. Not a part of what is deployed.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Callable
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl_sim2real.lag import Lag
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading, Values
+from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.ticks import Clock, Ticks
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Transport
+
+
+class SimRobot:
+    """A world on a transport.
+
+    Requests on the topic ``control``: ``reset`` begins the next episode. What became of the last
+    one is said on ``episode`` as JSON: ``{"episode": 3, "over": true, "success": true}``.
+
+    Args:
+        cfg: See Config.
+        world: What is simulated.
+        transport: Its own; closed with it.
+        clock: Monotonic.
+    """
+
+    class Config(ConfigModel):
+        """How it behaves.
+
+        Args:
+            rate_hz: How often the world goes on and readings are sent.
+            out: Lag of readings.
+            into: Lag of commands.
+            noise: Std of measured positions, in the joint's unit or m.
+            poses: Topic → name of a frame or object whose pose is sent; by default
+                ``/<name>_pose`` for all that the task has.
+            seed: Of episodes, noise and lag.
+            control: Topic of requests.
+            episode: Topic of outcomes.
+        """
+
+        rate_hz: float = Field(default=100.0, gt=0.0)
+        out: Lag.Config = Lag.Config()
+        into: Lag.Config = Lag.Config()
+        noise: float = Field(default=0.0, ge=0.0)
+        poses: dict[str, str] = Field(default_factory=dict)
+        seed: int = Field(default=0, ge=0)
+        control: str = "/sim/control"
+        episode: str = "/sim/episode"
+
+    def __init__(
+        self, cfg: Config, world: SimWorld, transport: Transport, clock: Clock | None = None
+    ) -> None:
+        self.cfg, self.world, self.transport = cfg, world, transport
+        self.clock = clock or Clock()
+        self.rng = np.random.default_rng(cfg.seed)
+        self._out: Lag[tuple[Publisher, Reading]] = Lag(cfg.out, self.rng)
+        self._into: Lag[dict[str, float]] = Lag(cfg.into, self.rng)
+        self._heard: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.ticks, self.episode, self.problem = Ticks(world.dt_s, self.clock), 0, ""
+        self._running = True
+        self._connect()
+        self._reset()
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on in real time until ``stop``, or until that is so."""
+        for now_s in self.ticks:
+            self.tick(now_s)
+            if not self._running or until():
+                break
+
+    def stop(self) -> None:
+        """End ``run``; from any thread."""
+        self._running = False
+
+    def close(self) -> None:
+        """Leave."""
+        self.transport.close()
+        self.world.close()
+
+    def tick(self, now_s: float) -> None:
+        """One step of the world, and what it says."""
+        while not self._heard.empty():
+            self._heard.get()()
+        for positions in self._into.due(now_s):
+            self._obey(positions)
+        was_over = self.world.over
+        self.world.step()
+        self._measure(now_s)
+        for publisher, reading in self._out.due(now_s):
+            publisher.send(reading)
+        if self.world.over and not was_over:
+            self._tell()
+
+    def _connect(self) -> None:
+        robot, transport = self.world.robot, self.transport
+        self._joints = transport.advertise(robot.topics.joint_states, Kind.JOINT_STATES, SENSOR)
+        poses = self.cfg.poses or {f"/{name}_pose": name for name in self.world.poses()}
+        self._poses = {
+            name: transport.advertise(topic, Kind.POSE, SENSOR) for topic, name in poses.items()
+        }
+        self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
+        transport.subscribe(robot.topics.command, Kind.ARRAY, self._array, COMMAND)
+        transport.subscribe(robot.topics.trajectory, Kind.TRAJECTORY, self._trajectory, COMMAND)
+        transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
+
+    def _measure(self, now_s: float) -> None:
+        names = self.world.robot.joint_names
+        pos, vel = self.world.joint_positions(), self.world.joint_velocities()
+        fields: dict[str, Values] = {
+            "position": self._noisy(np.array([pos[name] for name in names])),
+            "velocity": np.array([vel[name] for name in names]),
+        }
+        self._out.put((self._joints, Reading(fields, names, now_s)), now_s)
+        for name, publisher in self._poses.items():
+            pose = self.world.pose(name)
+            pose["position"] = self._noisy(pose["position"])
+            self._out.put((publisher, Reading(pose, (), now_s)), now_s)
+
+    def _noisy(self, value: Values) -> Values:
+        return value + self.cfg.noise * self.rng.standard_normal(value.shape)
+
+    def _array(self, reading: Reading) -> None:
+        """A forward controller of the joints that the task moves, in its order."""
+        data, joints = reading.fields["data"], self.world.commanded
+        if len(data) != len(joints):
+            self.problem = f"a command of {len(data)} numbers for {len(joints)} joints was dropped"
+            return
+        self._take(dict(zip(joints, data, strict=True)))
+
+    def _trajectory(self, reading: Reading) -> None:
+        """A trajectory controller that goes to the last point at once."""
+        if len(reading.fields["positions"]):
+            self._take(dict(zip(reading.names, reading.fields["positions"][-1], strict=True)))
+
+    def _take(self, positions: dict[str, float]) -> None:
+        """A controller drops what is not finite."""
+        if np.isfinite(list(positions.values())).all():
+            self._heard.put(lambda: self._into.put(positions, self.clock.now_s()))
+        else:
+            self.problem = "a command that is not finite was dropped"
+
+    def _obey(self, positions: dict[str, float]) -> None:
+        known = self.world.commanded
+        self.world.command({name: v for name, v in positions.items() if name in known})
+
+    def _request(self, reading: Reading) -> None:
+        if str(reading.fields["data"]) == "reset":
+            self._heard.put(self._reset)
+        else:
+            self.problem = f"no request '{reading.fields['data']}': reset"
+
+    def _reset(self) -> None:
+        self.episode += 1
+        self.world.reset(self.cfg.seed * 1_000_003 + self.episode)
+        self._into = Lag(self.cfg.into, self.rng)  # what is under way was for the last one
+        self._tell()
+
+    def _tell(self) -> None:
+        outcome = {
+            "episode": self.episode,
+            "over": self.world.over,
+            "success": self.world.success,
+        }
+        self._episode.send(Reading({"data": np.asarray(json.dumps(outcome))}, (), 0.0))

@@ -1,0 +1,196 @@
+"""A simulated robot behind the topics of the real one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_bundles import make_bundle
+from small_limits import excess
+
+from robo_rl.config import strict
+from robo_rl.errors import ConfigError
+from robo_rl.registry import component
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.sim_robot import SimRobot
+from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.states import State
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+DT_S = 0.01
+
+
+class Lab:
+    """A simulated panda, what it says, and what it can be told; on a clock of its own."""
+
+    def __init__(self, task: str = "reach", **fields: Any) -> None:
+        self.now_s = 10.0
+        self.bus = Bus(lambda: self.now_s)
+        self.clock = Clock(lambda: self.now_s, lambda s: None)
+        world = SimWorld(component("tasks").make(task).build(), _backend(), DT_S)
+        self.robot = SimRobot(
+            strict(fields, SimRobot.Config), world, Loopback(self.bus), self.clock
+        )
+        topics, self.us = world.robot.topics, Loopback(self.bus)
+        self.joints, self.poses = list[Reading](), list[Reading]()
+        self.told: list[dict[str, Any]] = []
+        self.us.subscribe(topics.joint_states, Kind.JOINT_STATES, self.joints.append, SENSOR)
+        self.us.subscribe("/ee_pose", Kind.POSE, self.poses.append, SENSOR)
+        self.us.subscribe("/sim/episode", Kind.TEXT, self._hear, LATCHED)
+        self.array = self.us.advertise(topics.command, Kind.ARRAY, COMMAND)
+        self.points = self.us.advertise(topics.trajectory, Kind.TRAJECTORY, COMMAND)
+        self.control = self.us.advertise("/sim/control", Kind.TEXT, COMMAND)
+
+    def run(self, ticks: int) -> np.ndarray:
+        """Measured positions (T, joints)."""
+        before = len(self.joints)
+        for _ in range(ticks):
+            self.robot.tick(self.now_s)
+            self.now_s += DT_S
+        return np.stack([r.fields["position"] for r in self.joints[before:]])
+
+    def say(self, data: list[float]) -> None:
+        self.array.send(Reading({"data": np.array(data)}, (), 0.0))
+
+    def _hear(self, reading: Reading) -> None:
+        self.told.append(json.loads(str(reading.fields["data"])))
+
+
+def _backend() -> Any:
+    return component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    made = Lab()
+    yield made
+    made.robot.close()
+
+
+def test_it_stands_still_until_it_is_told_and_the_last_command_stays(lab: Lab):
+    still = lab.run(50)
+    assert np.abs(still - still[0]).max() < 0.01
+    target = list(still[-1][:7])
+    target[0] += 0.3
+    lab.say(target)
+    moved = lab.run(200)
+    assert moved[-1][0] == pytest.approx(target[0], abs=0.02)
+    assert np.ptp(moved[-50:], axis=0).max() < 0.01
+
+
+def test_a_trajectory_is_a_command_too(lab: Lab):
+    target = lab.run(5)[-1][:7] + 0.1
+    names = lab.robot.world.robot.joint_names[:7]
+    fields = {"positions": np.stack([target - 0.2, target]), "times": np.array([0.1, 0.2])}
+    lab.points.send(Reading(fields, names, 0.0))
+    np.testing.assert_allclose(lab.run(300)[-1][:7], target, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"), [([0.0] * 6, "6 numbers for 7"), ([np.nan] * 7, "not finite")]
+)
+def test_what_no_controller_would_take_is_dropped_and_told(lab: Lab, data, problem):
+    before = lab.run(20)[-1]
+    lab.say(data)
+    np.testing.assert_allclose(lab.run(50)[-1], before, atol=0.01)
+    assert problem in lab.robot.problem
+
+
+def test_joints_and_poses_are_those_of_the_world(lab: Lab):
+    lab.run(3)
+    said, world = lab.joints[-1], lab.robot.world
+    assert said.names == world.robot.joint_names
+    assert dict(zip(said.names, said.fields["position"], strict=True)) == world.joint_positions()
+    assert dict(zip(said.names, said.fields["velocity"], strict=True)) == world.joint_velocities()
+    np.testing.assert_array_equal(lab.poses[-1].fields["position"], world.pose("ee")["position"])
+    assert np.linalg.norm(lab.poses[-1].fields["orientation"]) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_episodes_end_are_told_and_begin_anew_when_asked(lab: Lab):
+    ticks = round(lab.robot.world.task.episode_s / DT_S)
+    lab.run(ticks)
+    assert [(t["episode"], t["over"]) for t in lab.told] == [(1, False), (1, True)]
+    before = lab.run(1)[-1]
+    lab.control.send(Reading({"data": np.asarray("reset")}, (), 0.0))
+    after = lab.run(1)[-1]
+    assert lab.told[-1] == {"episode": 2, "over": False, "success": False}
+    assert not np.array_equal(before, after)
+
+
+def test_one_seed_is_one_course():
+    courses = []
+    for seed in (1, 1, 2):
+        lab = Lab(seed=seed, noise=0.01, out={"jitter_s": 0.02, "loss": 0.2})
+        lab.run(40)
+        courses.append([r.fields["position"].tolist() for r in lab.joints])
+        lab.robot.close()
+    assert courses[0] == courses[1] != courses[2]
+
+
+def test_readings_and_commands_take_their_time():
+    lab = Lab(out={"latency_s": 0.05}, into={"latency_s": 0.1})
+    for _ in range(5):
+        lab.robot.tick(lab.now_s)
+        lab.now_s += DT_S
+    assert lab.joints == []
+    lab.run(20)
+    start = lab.joints[-1].fields["position"][0]
+    lab.say([start + 0.5, *lab.joints[-1].fields["position"][1:7]])
+    path = lab.run(30)[:, 0]
+    assert abs(path[:14] - start).max() < 1e-2
+    assert path[-1] > start + 0.05
+    lab.robot.close()
+
+
+def test_a_node_drives_it(tmp_path: Path):
+    """Four seconds of a policy that drives every joint on, through limits, in lock-step."""
+    lab = Lab("lift_cube")
+    robot = lab.robot.world.robot
+    observe = {"pos": {"topic": robot.topics.joint_states, "field": "position"}}
+    settings = {"robot": {"name": "panda"}, "observe": observe, "runtime": {"ramp_s": 0.2}}
+    bundle = make_bundle(tmp_path / "bundle", robot, -0.003)
+    node = Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
+    sent: list[np.ndarray] = []
+    lab.us.subscribe(
+        robot.topics.command, Kind.ARRAY, lambda r: sent.append(r.fields["data"]), COMMAND
+    )
+    for tick in range(400):
+        lab.robot.tick(lab.now_s)
+        if tick == 10:
+            node.request("activate")
+        if tick % 5 == 0:
+            node.tick(lab.now_s)
+        lab.now_s += DT_S
+    assert node.runtime.state is State.RUNNING
+    moved = lab.joints[-1].fields["position"] - lab.joints[0].fields["position"]
+    assert (moved[:7] < -0.05).all()
+    assert excess(np.stack(sent), node.runtime.parts.safety.limits) < 1e-6
+    node.close()
+    lab.robot.close()
+
+
+def test_a_rate_that_physics_does_not_have_is_refused():
+    with pytest.raises(ConfigError, match=r"multiple of 0\.005"):
+        SimWorld(component("tasks").make("reach").build(), _backend(), 0.007)
+
+
+def test_the_deployed_half_knows_nothing_of_simulation():
+    """A robot's computer has neither torch nor MuJoCo."""
+    import subprocess
+
+    code = (
+        "import sys; import robo_rl_sim2real.node, robo_rl_sim2real.transport.loopback;"
+        "print([m for m in ('torch', 'mujoco', 'gymnasium', 'zarr') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
