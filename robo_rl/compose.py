@@ -2,9 +2,9 @@
 
 A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
 and the file's own values over them. *Where* a file lands depends on its folder alone:
-``task/lift_cube.yaml`` lands under the key ``task``, a file in ``experiment/`` or ``method/`` (or
-outside every configs folder) at the root; ``{teacher: policy/flow}`` in a base list puts it under
-``teacher``.
+``task/lift_cube.yaml`` lands under the key ``task``, a file in ``experiment/``, ``method/`` or
+``deploy/`` (or outside every configs folder) at the root; ``{teacher: policy/flow}`` in a base list
+puts it under ``teacher``.
 Mappings merge, all else replaces; a mapping whose ``name`` differs from the one below replaces it
 too, since the fields below belong to another component. Overrides (``algo.lr=1e-4``,
 ``stages.bc.steps=100``, ``stages.0.steps=100``) are merged last, all at once.
@@ -26,7 +26,7 @@ KeyPath = tuple[str | int, ...]
 
 _MAX_BYTES = 1_000_000
 _ROOT_FOLDER = "experiment"
-_ROOT_FOLDERS = (_ROOT_FOLDER, "method")
+_ROOT_FOLDERS = (_ROOT_FOLDER, "method", "deploy")
 
 
 @dataclass(frozen=True)

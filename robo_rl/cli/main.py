@@ -1,6 +1,7 @@
 """The command line: verbs by name, each in a module of its own, imported only when it is used.
 
 A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group).
+The deployed half's verbs are found by entry points, as all of it is.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ VERBS = {
     "export": "Run an experiment up to its verified export bundle.",
     "eval": "Evaluate a stage's checkpoint or an export bundle.",
     "bench": "Run a suite of tasks × methods × seeds, and print its tables.",
+    "deploy": "Run an export bundle on a robot.",
+    "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
+_ON_ROBOTS = ("deploy", "sim-robot")
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -82,12 +86,22 @@ def _app(verb: str | None) -> typer.Typer:
     )
     app.callback()(_root)
     for name, line in VERBS.items():
-        module: Any = import_module(f"robo_rl.cli.{name}") if name == verb else None
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name, help=line)
+        code = code_of(name) if name == verb else _nothing
+        if isinstance(code, typer.Typer):
+            app.add_typer(code, name=name, help=line)
         else:
-            app.command(name, help=line, short_help=line)(module.run if module else _nothing)
+            app.command(name, help=line, short_help=line)(code)
     return app
+
+
+def code_of(verb: str) -> Any:
+    """The function or the group of commands behind a verb."""
+    if verb in _ON_ROBOTS:
+        from robo_rl.registry import load
+
+        return load("verbs", verb)
+    module: Any = import_module(f"robo_rl.cli.{verb}")
+    return getattr(module, "app", None) or module.run
 
 
 def _show_version(wanted: bool) -> None:

@@ -95,6 +95,11 @@ class Node:
         self.runtime.configure()
 
     @property
+    def age_s(self) -> float:
+        """For how long it has been running."""
+        return self.count * self.ticks.dt_s
+
+    @property
     def health(self) -> Health:
         """As it stands."""
         return Health(
@@ -112,6 +117,14 @@ class Node:
         for now_s in self.ticks:
             self.tick(now_s)
             if not self._running or until():
+                break
+
+    def rest(self) -> None:
+        """Come to rest and say nothing more: what to do before ``close``."""
+        if self.runtime.state.moves:
+            self.request("deactivate")
+        for now_s in self.ticks:
+            if self.tick(now_s).command is None:
                 break
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.export.manifest import Contract
-from robo_rl.registry import Component, component
+from robo_rl.registry import Component, component, default
 from robo_rl.robot import Robot
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
@@ -49,6 +49,7 @@ class Settings(ConfigModel):
         control: Topic of requests, ``activate``, ``deactivate`` or ``reset``.
         state: Topic on which the state is said.
         start: Pose from which the policy may begin; empty for the robot's home.
+        transport: How it talks.
         planner: Whether the policy is asked within a tick or in a thread of its own.
         runtime: Starting and ending.
         safety: Thresholds.
@@ -63,6 +64,7 @@ class Settings(ConfigModel):
     control: str = "/policy/control"
     state: str = "/policy/state"
     start: tuple[float, ...] = ()
+    transport: Annotated[Component, component("transports")] = default("dds")
     planner: Literal["inline", "thread"] = "inline"
     runtime: Runtime.Config = Runtime.Config()
     safety: Safety.Config = Safety.Config()

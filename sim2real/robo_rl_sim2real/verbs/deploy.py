@@ -1,0 +1,126 @@
+"""``robo-rl deploy``: run a bundle on a robot."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from robo_rl.config import compose, validate
+from robo_rl.durable import write_file
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import Contract
+from robo_rl_sim2real.node import Health, Node
+from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.states import State
+
+_PATIENCE_S = 10.0
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
+]
+Over = Annotated[str, typer.Option("--transport", help="Such as dds; the settings' if left out.")]
+
+
+def run(
+    bundle: Annotated[Path, typer.Argument(help="An export bundle.")],
+    overrides: Overrides = None,
+    settings: Annotated[
+        str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
+    ] = "",
+    transport: Over = "",
+    dry_run: Annotated[bool, typer.Option(help="Work commands out, send none.")] = False,
+    activate: Annotated[bool, typer.Option(help="Begin without being asked to.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="File to write its health to.")
+    ] = None,
+) -> None:
+    """Run a bundle's policy on a robot, until Ctrl-C."""
+    loaded = Bundle.load(bundle)
+    over = [f"transport.name={transport}"] if transport else []
+    chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
+    node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
+    view, starter = View(node), Starter(node, wanted=activate)
+    try:
+        node.run(lambda: starter.look() or view.look() or 0.0 < seconds <= node.age_s)
+    except KeyboardInterrupt:
+        typer.echo("\nto rest", err=True)
+    finally:
+        node.rest()
+        node.close()
+    typer.echo(text(node))
+    if json_file is not None:
+        body = node.health._asdict() | {"state": node.runtime.state.value}
+        write_file(json_file, json.dumps(body, indent=2).encode() + b"\n")
+
+
+def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
+    """The settings of that name, or those for the bundle's robot and task.
+
+    Raises:
+        ConfigError: They are not there, or not what they should be.
+    """
+    return validate(
+        compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), Settings
+    )
+
+
+class Starter:
+    """Asks a node to begin until it does, for as long as readings may take to come.
+
+    Args:
+        node: Which.
+        wanted: Whether it is to be asked at all.
+    """
+
+    def __init__(self, node: Node, *, wanted: bool) -> None:
+        self._node, self._wanted = node, wanted
+
+    def look(self) -> bool:
+        """After a tick; always False, for nothing here ends a run."""
+        node = self._node
+        begun = node.runtime.state is not State.INACTIVE
+        self._wanted = self._wanted and not begun and node.age_s < _PATIENCE_S
+        if self._wanted and node.count % max(round(0.5 / node.ticks.dt_s), 1) == 1:
+            node.request("activate")
+        return False
+
+
+class View:
+    """One live line a second on a terminal, a plain one every ten seconds elsewhere.
+
+    Args:
+        node: What is looked at.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._live = node, sys.stderr.isatty()
+        every_s = 1.0 if self._live else 10.0
+        self._every = max(round(every_s / node.ticks.dt_s), 1)
+
+    def look(self) -> bool:
+        """After a tick; always False, for nothing here ends a run."""
+        if self._node.count % self._every == 0:
+            start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+            sys.stderr.write(f"{start}{text(self._node)}{end}")
+            sys.stderr.flush()
+        return False
+
+
+def text(node: Node) -> str:
+    """State and health in a line."""
+    health: Health = node.health
+    p50, p99 = (1e3 * value for value in health.latency_s)
+    parts = [
+        node.runtime.state.value,
+        f"{health.ticks} ticks, {health.missed} missed",
+        f"reading to command {p50:.1f} / {p99:.1f} ms",
+        f"{health.clamped} clamped",
+        *node.transport.problems(),
+        *([health.problem] if health.problem else []),
+    ]
+    return " · ".join(parts)

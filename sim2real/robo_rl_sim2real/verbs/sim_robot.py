@@ -1,0 +1,52 @@
+"""``robo-rl sim-robot``: a simulated robot behind the real one's topics, in real time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from robo_rl.config import ConfigModel, compose, validate
+from robo_rl.registry import Component, component, default
+from robo_rl_sim2real.sim_robot import SimRobot
+from robo_rl_sim2real.sim_world import SimWorld
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
+]
+
+
+class _Parts(ConfigModel):
+    task: Annotated[Component, component("tasks")]
+    transport: Annotated[Component, component("transports")]
+    backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
+
+
+def run(
+    overrides: Overrides = None,
+    task: Annotated[str, typer.Option(help="Task.")] = "lift_cube",
+    robot: Annotated[str, typer.Option(help="Robot; the task's own if left out.")] = "",
+    settings: Annotated[str, typer.Option(help="A config of the simulated robot.")] = "sim_robot",
+    transport: Annotated[str, typer.Option(help="Such as dds.")] = "dds",
+    domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
+) -> None:
+    """Simulate a robot in real time, until Ctrl-C."""
+    cfg = validate(compose(f"deploy/{settings}", overrides or []), SimRobot.Config)
+    wanted = {
+        "task": {"name": task, **({"robot": robot} if robot else {})},
+        "transport": {"name": transport, "domain": domain},
+    }
+    parts = validate(wanted, _Parts)
+    world = SimWorld(parts.task.build(), parts.backend.build(), 1.0 / cfg.rate_hz)
+    simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
+    typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
+    steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
+    try:
+        simulated.run(lambda: next(steps, None) is None)
+    except KeyboardInterrupt:
+        typer.echo("\nended", err=True)
+    finally:
+        simulated.close()
+    missed = simulated.ticks.missed
+    typer.echo(f"{simulated.episode} episodes, {missed} steps missed {simulated.problem}".rstrip())

@@ -1,0 +1,97 @@
+"""``robo-rl deploy`` and ``robo-rl sim-robot``: two processes over DDS, as on a robot."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_bundles import make_bundle
+
+from robo_rl.errors import ConfigError
+from robo_rl.registry import load
+from robo_rl_sim2real.verbs.deploy import read_settings
+
+pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+
+ROBOT = load("robots", "panda")
+DOMAIN = str(175 + os.getpid() % 50)
+SETTINGS = """\
+robot: panda
+observe: {pos: {topic: /joint_states, field: position}}
+runtime: {ramp_s: 0.2, hold_s: 0.2}
+safety: {obs_age_s: 1.0, obs_periods: 20}
+"""
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "robo_rl", *map(str, words)]
+
+
+def deploy(tmp_path: Path, *words: object) -> list[str]:
+    if not (tmp_path / "bundle").exists():
+        make_bundle(tmp_path / "bundle", ROBOT, -0.003)
+    (tmp_path / "settings.yaml").write_text(SETTINGS)
+    settings = ["--settings", tmp_path / "settings.yaml", f"transport.domain={DOMAIN}"]
+    return command("deploy", tmp_path / "bundle", *settings, *words)
+
+
+def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
+    robot = subprocess.Popen(
+        command("sim-robot", "--domain", DOMAIN), stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert robot.stderr is not None
+    try:
+        assert b"panda at lift_cube" in robot.stderr.readline()
+        node = subprocess.run(
+            deploy(tmp_path, "--activate", "--seconds", 4, "--json", tmp_path / "health.json"),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert node.returncode == 0, node.stderr
+        health = json.loads((tmp_path / "health.json").read_text())
+        assert health["ticks"] >= 80
+        assert 0.0 < health["latency_s"][0] < 1.0  # it was active: readings became commands
+        assert health["state"] == "inactive"
+    finally:
+        robot.send_signal(signal.SIGINT)
+        said, _ = robot.communicate(timeout=30)
+    assert robot.returncode == 0
+    assert b"episodes" in said
+
+
+def test_without_a_robot_it_waits_and_says_why(tmp_path: Path):
+    node = subprocess.run(
+        deploy(tmp_path, "--activate", "--seconds", 1), capture_output=True, text=True, timeout=120
+    )
+    assert node.returncode == 0, node.stderr
+    assert "none on /joint_states" in node.stdout
+
+
+def test_a_bundle_without_settings_is_told_where_they_were_looked_for(tmp_path: Path):
+    contract = make_bundle(tmp_path / "bundle", ROBOT).manifest.contract
+    with pytest.raises(ConfigError, match="no config 'deploy/panda_made_up'"):
+        read_settings("", contract, [])
+    known = contract.model_copy(update={"task": "lift_cube"})
+    assert read_settings("", known, ["safety.speed=0.5"]).safety.speed == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["transport.distro=jazy"], "did you mean 'jazzy'"),
+        (["observe.pos.topic=5"], "observe.pos.topic"),
+        (["command.joints=[a]"], "command.joints"),
+        (["--transport", "telepathy"], "unknown transport 'telepathy'"),
+    ],
+)
+def test_what_cannot_be_is_one_line(tmp_path: Path, words: list[str], problem: str):
+    node = subprocess.run(deploy(tmp_path, *words), capture_output=True, text=True, timeout=120)
+    assert node.returncode == 2
+    assert problem in node.stderr
+    assert "Traceback" not in node.stderr
