@@ -88,7 +88,7 @@ def test_experiments_compose(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_verbs_files_and_links_exist(page: Path):
     text = page.read_text()
-    verbs = set(re.findall(r"^    (?:\$ )?robo-rl ([a-z]+)", text, re.M))
+    verbs = set(re.findall(r"^    (?:\$ )?robo-rl ([a-z-]+)", text, re.M))
     assert verbs <= set(VERBS)
     files = set(re.findall(r"`((?:robo_rl|tests|benchmarks|configs|robots|tasks)/[\w/.]+)`", text))
     links = {(page.parent / link).resolve() for link in re.findall(r"\]\(([\w/.]+)[)#]", text)}
