@@ -1,0 +1,152 @@
+"""A bundle on a simulated robot in another process, over DDS: success, ticks, latency.
+
+``robo-rl sim-robot`` runs in a process of its own, the node in this one, as on a robot; nothing
+leaves the machine. Episodes are asked for one after the other. ``success`` is that of the deployed
+policy, limits and delays of the real thing included, with its 95 % interval, beside the one that
+the bundle was exported with; ``latency`` from the arrival of the oldest reading to the command.
+Then the node holds the robot still for ``--minutes`` and counts the periods that it missed.
+
+On an otherwise idle machine. The bundle is the demo's if none is named.
+
+    python benchmarks/deploy_latency.py [BUNDLE] [--json FILE] [--episodes 100] [--minutes 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robo_rl.export.bundle import Bundle
+from robo_rl.stats import wilson
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.states import State
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED
+from robo_rl_sim2real.verbs.deploy import read_settings
+
+PATIENCE_S = 30.0
+DEMO = Path("runs/demo/04-export/bundle")
+
+
+def main() -> None:
+    args = _arguments()
+    bundle = Bundle.load(args.bundle)
+    contract = bundle.manifest.contract
+    words = ["--task", contract.task, "--domain", str(args.domain), f"out.latency_s={args.latency}"]
+    robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
+    overrides = [f"transport.domain={args.domain}", "runtime.ramp_s=0.1", "runtime.hold_s=0.3"]
+    settings = read_settings("", contract, overrides)
+    node = Node(settings, bundle, settings.transport.build("robo_rl"))
+    loop = threading.Thread(target=node.run, daemon=True)
+    loop.start()
+    try:
+        found = episodes(node, args.episodes)
+        idle = {} if not args.minutes else still(node, 60.0 * args.minutes)
+    finally:
+        node.stop()
+        loop.join()
+        node.close()
+        robot.send_signal(signal.SIGINT)
+        robot.wait()
+    low, high = wilson(sum(found), len(found))
+    results: dict[str, Any] = {
+        "success": {"value": float(np.mean(found)), "low": low, "high": high, "n": len(found)},
+        "exported": bundle.manifest.closed_loop.success,
+        "latency_ms": [1e3 * value for value in node.health.latency_s],
+        "tick_ms": [1e3 * value for value in node.health.tick_s],
+        "missed": node.health.missed,
+        "ticks": node.health.ticks,
+        "still": idle,
+        "added_latency_s": args.latency,
+    }
+    print(json.dumps(results, indent=2))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def episodes(node: Node, number: int) -> list[bool]:
+    """What became of so many, one after the other."""
+    told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    say = node.transport.advertise("/sim/control", Kind.TEXT, COMMAND)
+    node.transport.subscribe(
+        "/sim/episode", Kind.TEXT, lambda r: told.put(json.loads(str(r.fields["data"]))), LATCHED
+    )
+    found: list[bool] = []
+    told.get(timeout=PATIENCE_S)
+    while len(found) < number:
+        begin(node)
+        outcome = _until(told, over=True)
+        found.append(bool(outcome["success"]))
+        end(node)
+        say.send(Reading({"data": np.asarray("reset")}, (), 0.0))
+        _until(told, over=False)
+        print(f"\r{len(found)} episodes, {sum(found)} succeeded", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return found
+
+
+def begin(node: Node) -> None:
+    """Active, once readings are fresh."""
+    _wait(node, lambda: node.runtime.state.moves, "activate")
+
+
+def end(node: Node) -> None:
+    """At rest, and silent."""
+    what = "reset" if node.runtime.state is State.FAULTED else "deactivate"
+    _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
+    time.sleep(node.runtime.cfg.hold_s + 2 * node.ticks.dt_s)
+
+
+def still(node: Node, seconds: float) -> dict[str, float]:
+    """Periods that an inactive node misses."""
+    before = node.health
+    time.sleep(seconds)
+    after = node.health
+    return {
+        "seconds": seconds,
+        "ticks": after.ticks - before.ticks,
+        "missed": after.missed - before.missed,
+    }
+
+
+def _wait(node: Node, done: Any, what: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not done():
+        node.request(what)
+        time.sleep(0.1)
+        if time.monotonic() > until:
+            raise SystemExit(f"'{what}' was not granted: {node.health.problem}")
+
+
+def _until(told: queue.SimpleQueue[dict[str, Any]], *, over: bool) -> dict[str, Any]:
+    while True:
+        outcome = told.get(timeout=PATIENCE_S)
+        if outcome["over"] is over:
+            return outcome
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("bundle", type=Path, nargs="?", default=DEMO)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of counting missed periods")
+    parser.add_argument("--latency", type=float, default=0.0, help="on every reading, in s")
+    parser.add_argument("--domain", type=int, default=200 + os.getpid() % 30)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
