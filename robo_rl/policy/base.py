@@ -239,6 +239,11 @@ class DenoisingPolicy(nn.Module):
         """Log-density of x_next given x at steps k (B,), per element (B, H, A)."""
         return self.kernel(self.encode(obs), k, x).log_prob(x_next)
 
+    @property
+    def acts_by_decode(self) -> bool:
+        """Whether ``act`` is ``decode`` of noise: a map that can be distilled and exported."""
+        return True
+
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         """Evaluate: the action chunk (B, H, A) in physical units."""
         start = self._start(len(next(iter(obs.values()))), generator)

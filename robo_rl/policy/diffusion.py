@@ -16,7 +16,7 @@ from torch import Tensor
 
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Prediction, Sampler, at_step
+from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import StdBounds, held, limits
@@ -140,9 +140,15 @@ class DiffusionPolicy(MatchingPolicy):
     family: ClassVar[str] = "diffusion"
 
     class Config(DenoisingPolicy.Config):
-        """``sampler`` explores: ddpm or ddim; evaluation is DDIM without noise."""
+        """``sampler`` explores: ddpm or ddim; evaluation is DDIM of ``eval_eta``.
+
+        With 0 it is without noise, which distillation and export need. A policy that was fine-tuned
+        under DDPM is its authors' only with 1, DDPM itself without a floor of its noise: under DDIM
+        without noise it does less well the longer it was trained (arXiv 2409.00588).
+        """
 
         num_steps: int = Field(default=10, ge=1)
+        eval_eta: float = Field(default=0.0, ge=0.0, le=1.0)
         reads: ClassVar[str] = "noise"
         sampler: Annotated[Component, component("samplers")] = default("ddim")
 
@@ -151,6 +157,22 @@ class DiffusionPolicy(MatchingPolicy):
         cfg = self._ddim.cfg
         quiet = Ddim.Config(eta=0.0, clip=cfg.clip, train_steps=cfg.train_steps)
         return Ddim(quiet, num_steps)
+
+    @property
+    def acts_by_decode(self) -> bool:
+        """Only if evaluation draws no noise on its way."""
+        return self.cfg.eval_eta == 0.0
+
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        """Evaluate: the action chunk (B, H, A) in physical units."""
+        if self.acts_by_decode:
+            return super().act(obs, generator)
+        cfg, features = self._ddim.cfg, self.features(obs)
+        eta = {"eta": self.cfg.eval_eta, "std_min": 0.0}
+        sampler = Ddim(Ddim.Config(**eta, clip=cfg.clip, train_steps=cfg.train_steps), self.num_steps)
+        start = self._start(len(features), generator).to(features)
+        chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
+        return self.to_env(chain.act)
 
     @property
     def _ddim(self) -> Ddim:

@@ -18,7 +18,7 @@ from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.logger import MetricsLogger, Progress
-from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
 
@@ -52,7 +52,7 @@ class Distill:
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
-        teacher = load_policy(context.artifact("policy"))
+        teacher = demand_decode(load_policy(context.artifact("policy")), "distillation")
         run = _Run(self.cfg, context, teacher)
         run.train()
         student = run.trainer.ema.module

@@ -17,7 +17,7 @@ from robo_rl.export.session import Session
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import make_generator
 from robo_rl.train.evaluate import EvalResult, Measure
-from robo_rl.train.policies import load_policy
+from robo_rl.train.policies import demand_decode, load_policy
 from robo_rl.train.stage import Context, Gate, Report
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
@@ -46,7 +46,8 @@ class Export:
         Raises:
             GateError: A proof failed; no bundle was written.
         """
-        experiment, policy = context.experiment, load_policy(context.artifact("policy"))
+        experiment = context.experiment
+        policy = demand_decode(load_policy(context.artifact("policy")), "export")
         store = ZarrStore.open(context.artifact("dataset"))
         obs = _observations(store, policy)
         result = context.evaluate(policy.act, "torch")

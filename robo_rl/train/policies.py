@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from robo_rl.errors import ConfigError
 from robo_rl.policy.archive import describe, rebuild
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train import checkpoint
@@ -27,3 +28,19 @@ def load_policy(directory: Path) -> DenoisingPolicy:
     """
     tensors, meta = checkpoint.load(directory)
     return rebuild(meta, tensors).eval()
+
+
+def demand_decode(policy: DenoisingPolicy, why: str) -> DenoisingPolicy:
+    """The policy, if evaluating it is a map of the observation and one draw of noise.
+
+    Raises:
+        ConfigError: It draws noise on its way.
+    """
+    if policy.acts_by_decode:
+        return policy
+    raise ConfigError(
+        f"{why} needs a policy whose evaluation draws noise at its start alone",
+        where="policy.eval_eta",
+        expected=0,
+        hint="a policy fine-tuned under ddpm may do less well so; 'eval' tells",
+    )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_policies import make_obs, make_policy
 
+from robo_rl.errors import ConfigError
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim, Ddpm
+from robo_rl.train.policies import demand_decode
 
 diffusers = pytest.importorskip("diffusers", reason="the oracle is diffusers' scheduler")
 
@@ -61,3 +64,21 @@ def test_noise_schedule_increases_to_one_along_the_chain():
     alpha_bar = Ddim(Ddim.Config(), 10).alpha_bar
     assert bool((alpha_bar.diff() > 0).all())
     assert float(alpha_bar[-1]) == 1.0
+
+
+def test_evaluation_with_noise_is_ddpm_without_a_floor():
+    floorless = {"name": "ddpm", "std_min": 0.0}
+    own = make_policy("ddpm", 10, sampler=floorless)
+    loud = make_policy("ddpm", 10, eval_eta=1.0)
+    obs = make_obs(16)
+    expected = own.to_env(own.sample(obs, torch.Generator().manual_seed(1)).act)
+    found = loud.act(obs, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-9)
+    assert own.acts_by_decode
+    assert not loud.acts_by_decode
+
+
+def test_what_draws_noise_on_its_way_is_not_distilled_or_exported():
+    demand_decode(make_policy("ddpm", 10), "export")
+    with pytest.raises(ConfigError, match=r"policy\.eval_eta: export needs"):
+        demand_decode(make_policy("ddpm", 10, eval_eta=0.5), "export")
