@@ -142,15 +142,17 @@ class DiffusionPolicy(MatchingPolicy):
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: ddpm or ddim; evaluation is DDIM of ``eval_eta``.
 
-        With 0 it is without noise, which distillation and export need. A policy that was fine-tuned
-        under DDPM is its authors' only with 1, DDPM itself without a floor of its noise: under DDIM
-        without noise it does less well the longer it was trained (arXiv 2409.00588).
+        With 0 it is without noise, which distillation and export need. With 1 it is DDPM without a
+        floor of its noise, as DPPO's authors evaluate (2409.00588): a policy that was fine-tuned
+        under DDPM may do far less well under DDIM without noise.
         """
 
         num_steps: int = Field(default=10, ge=1)
         eval_eta: float = Field(default=0.0, ge=0.0, le=1.0)
         reads: ClassVar[str] = "noise"
         sampler: Annotated[Component, component("samplers")] = default("ddim")
+
+    cfg: Config
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """DDIM with eta = 0 on the exploring sampler's schedule."""
