@@ -46,7 +46,7 @@ def main() -> None:
     contract = bundle.manifest.contract
     words = ["--task", contract.task, "--domain", str(args.domain), f"out.latency_s={args.latency}"]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
-    overrides = [f"transport.domain={args.domain}", "runtime.ramp_s=0.1", "runtime.hold_s=0.3"]
+    overrides = [f"transport.domain={args.domain}", "lifecycle.ramp_s=0.1", "lifecycle.hold_s=0.3"]
     settings = read_settings("", contract, overrides)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
     loop = threading.Thread(target=node.run, daemon=True)
@@ -106,7 +106,7 @@ def end(node: Node) -> None:
     """At rest, and silent."""
     what = "reset" if node.runtime.state is State.FAULTED else "deactivate"
     _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
-    time.sleep(node.runtime.cfg.hold_s + 2 * node.ticks.dt_s)
+    time.sleep(node.runtime.life.cfg.hold_s + 2 * node.ticks.dt_s)
 
 
 def still(node: Node, seconds: float) -> dict[str, float]:

@@ -12,6 +12,7 @@ from small_limits import JOINTS, limits
 from robo_rl.export.manifest import Contract
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.chunks import ChunkScheduler
+from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import Answer, Question
 from robo_rl_sim2real.readings import Inbox, Reading
@@ -52,9 +53,13 @@ class SlowPolicy:
         self.open: Question | None = None
         self.since_s = 0.0
 
-    def ask(self, question: Question, now_s: float) -> None:
+    @property
+    def idle(self) -> bool:
+        return self.open is None
+
+    def ask(self, question: Question) -> None:
         assert self.open is None
-        self.open, self.since_s = question, now_s
+        self.open, self.since_s = question, self.now_s
 
     def answer(self) -> Answer | None:
         if self.open is None or self.now_s < self.since_s + self.delay_s - 1e-9:
@@ -62,8 +67,8 @@ class SlowPolicy:
         question, self.open = self.open, None
         return Answer(question, self.act(question.tick))
 
-    def thinking_s(self, now_s: float) -> float:
-        return 0.0 if self.open is None else max(now_s - self.since_s, 1e-9)
+    def thinking_s(self) -> float:
+        return 0.0 if self.open is None else self.now_s - self.since_s
 
     def close(self) -> None:
         pass
@@ -84,6 +89,8 @@ class Bench:
         lag: Share of the way to its command that the robot makes in a tick.
         ramp_s: Of the runtime.
         safety: Fields of its config.
+        obs_horizon: Of the policy.
+        life: Fields of the lifecycle's config.
     """
 
     def __init__(
@@ -96,23 +103,34 @@ class Bench:
         safety: dict[str, Any] | None = None,
         merge: str = "newest",
         relative: bool = False,
+        obs_horizon: int = 1,
+        **life: float,
     ) -> None:
         self.limits, self.lag, self.now_s = limits(), lag, 100.0
         self.policy, self.inbox = SlowPolicy(act, delay_s), Inbox()
         sources = {"pos": Source(topic=TOPIC, field="position")}
         chunks = ChunkScheduler.Config.model_validate({"merge": merge})
+        cfg = Lifecycle.Config(**{"ramp_s": ramp_s, "resume_s": 0.0, "start_within": 0.5, **life})
+        far = np.full(JOINTS, 1e6)
         self.runtime = Runtime(
-            Runtime.Config(ramp_s=ramp_s),
             Parts(
-                Observer(contract(), sources),
+                Observer(contract(obs_horizon), sources),
                 self.policy,
                 ChunkScheduler(chunks, EXEC),
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
+                Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
             ),
-            Joints(TOPIC, NAMES, np.zeros(JOINTS), relative),
+            Joints(TOPIC, NAMES, (-far, far) if relative else None),
+            self.read,
         )
+        self.life = self.runtime.life
+        self.number = 0
         self.pos, self.sent, self.outputs = np.zeros(JOINTS), [np.zeros(JOINTS)], list[Output]()
         self.tell()
+
+    def read(self) -> float:
+        """The clock."""
+        return self.now_s
 
     def tell(self, **fields: Any) -> None:
         """The robot says where it is; in another order than the policy's."""
@@ -121,8 +139,8 @@ class Bench:
 
     def begin(self) -> Bench:
         """Configured and active."""
-        self.runtime.configure()
-        self.runtime.activate(self.inbox, self.now_s)
+        self.life.configure()
+        self.runtime.activate(self.inbox, self.number)
         return self
 
     def tick(self, *, silent: bool = False) -> Output:
@@ -130,11 +148,12 @@ class Bench:
         if not silent:
             self.tell()
         self.policy.now_s = self.now_s
-        output = self.runtime.tick(self.inbox, self.now_s)
+        output = self.runtime.tick(self.inbox, self.number)
         if output.command is not None:
             self.sent.append(output.command.pos)
             self.pos = self.pos + self.lag * (output.command.pos - self.pos)
         self.outputs.append(output)
+        self.number += 1
         self.now_s += self.limits.dt_s
         return output
 

@@ -171,7 +171,9 @@ class DiffusionPolicy(MatchingPolicy):
             return super().act(obs, generator)
         cfg, features = self._ddim.cfg, self.features(obs)
         eta = {"eta": self.cfg.eval_eta, "std_min": 0.0}
-        sampler = Ddim(Ddim.Config(**eta, clip=cfg.clip, train_steps=cfg.train_steps), self.num_steps)
+        sampler = Ddim(
+            Ddim.Config(**eta, clip=cfg.clip, train_steps=cfg.train_steps), self.num_steps
+        )
         start = self._start(len(features), generator).to(features)
         chain = draw_chain(sampler, self._predictor(features, sampler), start, generator)
         return self.to_env(chain.act)

@@ -125,14 +125,15 @@ def brake(start: Motion, limits: Limits, low: Array | float, high: Array | float
     """
     motion, lowest, highest, fastest = start, start.pos, start.pos, np.abs(start.vel)
     for _ in range(limits.ticks):
-        if _at_rest(motion, limits).all():
+        if resting(motion, limits).all():
             break
         motion = motion.after(braking_acc(motion.vel, motion.acc, limits), limits.dt_s)
         lowest, highest = np.minimum(lowest, motion.pos), np.maximum(highest, motion.pos)
         fastest = np.maximum(fastest, np.abs(motion.vel))
     within = (lowest >= low) & (highest <= high) & (fastest <= limits.velocity)
-    return Brake(motion.pos, within & _at_rest(motion, limits))
+    return Brake(motion.pos, within & resting(motion, limits))
 
 
-def _at_rest(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
+def resting(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
+    """(…, n) whether a joint stands."""
     return (np.abs(motion.vel) < _AT_REST) & (np.abs(motion.acc) * limits.dt_s < _AT_REST)

@@ -11,7 +11,6 @@ how long that really took, and never guessed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -45,22 +44,33 @@ class Chunk(NamedTuple):
         act: (H, A).
         observed: Tick of the observation that it rests on.
         arrived: Tick at which it was there.
-        observed_s: When that observation was measured.
+        observed_s: When the oldest reading of that observation arrived.
+        mixed: Up to which tick an older chunk has a say in it, and that one's ``observed_s``.
     """
 
     act: Array
     observed: int
     arrived: int
     observed_s: float
+    mixed: tuple[int, float] = (0, 0.0)
 
     @property
     def end(self) -> int:
         """The first tick that it says nothing of."""
         return self.observed + len(self.act)
 
+    def at(self, tick: int) -> Array:
+        """Its action (A,) of a tick."""
+        return self.act[tick - self.observed]
+
+    def basis_s(self, tick: int) -> float:
+        """When the oldest reading arrived that this action rests on."""
+        until, older_s = self.mixed
+        return min(self.observed_s, older_s) if tick < until else self.observed_s
+
 
 class Due(NamedTuple):
-    """The action (A,) of a tick, and when the oldest observation was measured that it rests on."""
+    """The action (A,) of a tick, and when the oldest reading arrived that it rests on."""
 
     act: Array
     basis_s: float
@@ -77,8 +87,8 @@ class ChunkScheduler:
     class Config(ConfigModel):
         """How chunks are merged, and how much weight the past has.
 
-        ``decay`` is per chunk (ensemble) or over the overlap (soft). ``ahead`` asks for the next
-        chunk so many ticks early, so that a slow policy's answer is there in time.
+        ``decay`` is per chunk, of ``ensemble``. ``ahead`` asks for the next chunk so many ticks
+        early, so that a slow policy's answer is there in time.
         """
 
         merge: Merge = Merge.NEWEST
@@ -88,7 +98,11 @@ class ChunkScheduler:
     def __init__(self, cfg: Config, exec_horizon: int) -> None:
         self.cfg, self.exec_horizon = cfg, exec_horizon
         self._chunks: deque[Chunk] = deque()
-        self._merge = _MERGES[cfg.merge]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no chunk came since the beginning."""
+        return not self._chunks
 
     def clear(self) -> None:
         """Forget all chunks."""
@@ -104,48 +118,32 @@ class ChunkScheduler:
         """Take in a chunk; one that rests on no newer observation than the last is left out."""
         if self._chunks and chunk.observed <= self._chunks[-1].observed:
             return
+        if self._chunks and self.cfg.merge is Merge.SOFT:
+            chunk = blended(self._chunks[-1], chunk)
         self._chunks.append(chunk)
 
     def due(self, tick: int) -> Due | None:
         """What is to be done at a tick; None where no chunk reaches it. Ticks must not fall."""
-        while self._chunks and self._chunks[0].end <= tick and len(self._chunks) > 1:
+        while len(self._chunks) > 1 and self._chunks[0].end <= tick:
             self._chunks.popleft()
         speaking = [c for c in self._chunks if c.observed <= tick < c.end]
         if not speaking:
             return None
-        weights = self._merge(speaking, tick, self.cfg.decay)
-        acts = np.stack([chunk.act[tick - chunk.observed] for chunk in speaking])
-        used = [chunk.observed_s for chunk, w in zip(speaking, weights, strict=True) if w > 0]
-        return Due(weights @ acts, min(used))
+        used = speaking if self.cfg.merge is Merge.ENSEMBLE else speaking[-1:]
+        weights = np.exp(-self.cfg.decay * np.arange(len(used)))
+        acts = np.stack([chunk.at(tick) for chunk in used])
+        return Due(weights @ acts / weights.sum(), min(c.basis_s(tick) for c in used))
 
 
-def _newest(chunks: list[Chunk], tick: int, decay: float) -> Array:
-    del tick, decay
-    return np.eye(len(chunks))[-1]
+def blended(old: Chunk, new: Chunk) -> Chunk:
+    """The new chunk, its actions on the ticks of both mixed with those of what was planned.
 
-
-def _ensemble(chunks: list[Chunk], tick: int, decay: float) -> Array:
-    """Older chunks weigh more: w_i ∝ exp(−decay·i), i = 0 the oldest."""
-    del tick
-    weights = np.exp(-decay * np.arange(len(chunks)))
-    return weights / weights.sum()
-
-
-def _soft(chunks: list[Chunk], tick: int, decay: float) -> Array:
-    """The last two: the older one's weight falls from 1 to 0 over the ticks of both."""
-    del decay
-    weights = np.zeros(len(chunks))
-    if len(chunks) == 1:
-        return np.ones(1)
-    old, new = chunks[-2], chunks[-1]
-    left = (old.end - tick) / max(old.end - new.arrived + 1, 1)
-    share = left * np.expm1(left) / np.expm1(1.0)
-    weights[-2:] = share, 1.0 - share
-    return weights
-
-
-_MERGES: dict[Merge, Callable[[list[Chunk], int, float], Array]] = {
-    Merge.NEWEST: _newest,
-    Merge.ENSEMBLE: _ensemble,
-    Merge.SOFT: _soft,
-}
+    The old one's weight falls with the ticks that it has left, c·(eᶜ − 1)/(e − 1) where c runs from
+    1 to 0.
+    """
+    act, last = new.act.copy(), min(old.end, new.end)
+    for tick in range(max(new.arrived, new.observed), last):
+        left = (old.end - tick) / (old.end - new.arrived + 1)
+        share = left * np.expm1(left) / np.expm1(1.0)
+        act[tick - new.observed] = share * old.at(tick) + (1.0 - share) * new.at(tick)
+    return new._replace(act=act, mixed=(last, old.observed_s))

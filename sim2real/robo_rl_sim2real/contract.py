@@ -25,11 +25,13 @@ class Commanded(NamedTuple):
         names: Of the joints, as joint states call them.
         limits: Of their commands.
         home: (n,) where they are at home.
+        change: (low, high), each (n,), of actions that are changes of the last target; else None.
     """
 
     names: tuple[str, ...]
     limits: Limits
     home: np.ndarray
+    change: tuple[np.ndarray, np.ndarray] | None
 
 
 def commanded(contract: Contract, robot: Robot) -> Commanded:
@@ -51,6 +53,7 @@ def commanded(contract: Contract, robot: Robot) -> Commanded:
         tuple(joint.name for joint in joints),
         _limits(joints, 1.0 / contract.act.rate_hz),
         np.array([joint.home for joint in joints]),
+        _change(contract.act),
     )
 
 
@@ -63,14 +66,29 @@ def mismatches(contract: Contract, robot: Robot, joints: tuple[Joint, ...]) -> l
         joints: Those of the contract's actions, in their order.
     """
     act = contract.act
-    pairs = {
+    pairs: dict[str, tuple[object, object]] = {
         "robot": (contract.robot, robot.name),
         "act unit": (act.unit, _unit(act.unit, joints)),
         "act rate_hz": (act.rate_hz, robot.rates.control_hz),
-        "act low": (act.low, tuple(joint.low for joint in joints)),
-        "act high": (act.high, tuple(joint.high for joint in joints)),
     }
+    if act.reference == "absolute":
+        pairs["act low"] = act.low, tuple(joint.low for joint in joints)
+        pairs["act high"] = act.high, tuple(joint.high for joint in joints)
     return [Mismatch(field, *pair) for field, pair in pairs.items() if not _same(*pair)]
+
+
+def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
+    """Limits of a change.
+
+    Raises:
+        BundleError: Actions that mean something else, or changes without limits.
+    """
+    if act.reference == "absolute":
+        return None
+    if act.reference != "delta" or not (act.low and act.high):
+        found = f"'{act.reference}' from {act.low} to {act.high}"
+        raise BundleError("act reference", expected="absolute, or delta with limits", found=found)
+    return np.array(act.low), np.array(act.high)
 
 
 def _joints(act: ActSpec, robot: Robot) -> tuple[Joint, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robo_rl_sim2real.braking import Array, Limits, Motion, brake, braking_acc
+from robo_rl_sim2real.braking import Array, Limits, Motion, brake, braking_acc, resting
 
 _GRID = np.linspace(-1.0, 1.0, 9)
 """Changes of acceleration that are tried, as shares of the largest."""
@@ -46,9 +46,24 @@ class Limiter:
         """The last target, (…, n); where it came to rest, that."""
         return self._wanted.pos
 
-    def step(self, target: Array) -> Array:
-        """The command of the next tick, (…, n), for a finite target (…, n)."""
-        reference = self._reference(np.asarray(target, np.float64))
+    @property
+    def stop(self) -> Array:
+        """Where braking from here ends, (…, n)."""
+        return brake(self.motion, self.limits, *self._room()).stop
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing moves."""
+        return bool(resting(self.motion, self.limits).all())
+
+    def step(self, target: Array, *, standing: bool = False) -> Array:
+        """The command of the next tick, (…, n), for a finite target (…, n).
+
+        Args:
+            target: Where to.
+            standing: Whether the target is a place to come to rest at, whatever was asked before.
+        """
+        reference = self._reference(np.asarray(target, np.float64), standing=standing)
         backup = braking_acc(self.motion.vel, self.motion.acc, self.limits)
         candidates = np.stack([self._exact(reference.pos), backup, *self._spread(backup)])
         return self._take(candidates, reference)
@@ -73,9 +88,12 @@ class Limiter:
         self.motion, self._wanted = self.motion.after(acc, self.limits.dt_s), reference
         return self.motion.pos
 
-    def _reference(self, target: Array) -> Motion:
+    def _reference(self, target: Array, *, standing: bool) -> Motion:
         """The target's motion; one that no joint could make counts as standing there."""
         limits, before = self.limits, self._wanted
+        if standing:
+            place = np.clip(target, *self._room())
+            return Motion(place, np.zeros_like(place), np.zeros_like(place))
         target = np.clip(target, limits.low, limits.high)
         vel = (target - before.pos) / limits.dt_s
         acc = (vel - before.vel) / limits.dt_s

@@ -58,8 +58,9 @@ def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
     return Reading(fields, names, stamp_s)
 
 
-def _header(dialect: Dialect) -> Any:
-    sec, nanosec = divmod(time.time_ns(), 1_000_000_000)
+def _header(dialect: Dialect, *, now: bool = True) -> Any:
+    """Of now by the wall clock; 0 says "begin at once" to a trajectory controller."""
+    sec, nanosec = divmod(time.time_ns() if now else 0, 1_000_000_000)
     stamp = dialect.message("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
     return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id="")
 
@@ -152,7 +153,7 @@ def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
             )
         )
     return dialect.message(Kind.TRAJECTORY.value)(
-        header=_header(dialect), joint_names=list(reading.names), points=points
+        header=_header(dialect, now=False), joint_names=list(reading.names), points=points
     )
 
 

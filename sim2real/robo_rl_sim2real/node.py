@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.planner import Query
 from robo_rl_sim2real.readings import Inbox, Reading, Values
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Command
 from robo_rl_sim2real.settings import Settings, assemble
-from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock, Recent, Ticks
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
+from robo_rl_sim2real.ticks import Clock, Ticks
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Transport
 
 _WARM_UP = 20
-
-
-class Health(NamedTuple):
-    """How it has been going.
-
-    Args:
-        ticks: Control periods so far.
-        missed: Periods that were left out because the one before took too long.
-        latency_s: From the arrival of the oldest reading to the command: median, 99th percentile.
-        tick_s: From the beginning of a period to its command, likewise.
-        clamped: Periods in which a limit changed the command.
-        refused: Requests that were not granted.
-        problem: The latest thing that was wrong, empty for nothing.
-    """
-
-    ticks: int
-    missed: int
-    latency_s: tuple[float, float]
-    tick_s: tuple[float, float]
-    clamped: int
-    refused: int
-    problem: str
 
 
 class Node:
@@ -75,131 +52,147 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query = _warm(bundle, seed)
-        self.runtime, wiring = assemble(settings, contract, query)
+        query, now_s = _warm(bundle, seed), self.clock.now_s
+        self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
-        self.ticks = Ticks(1.0 / contract.act.rate_hz, self.clock)
-        self.latency, self.spent = Recent(), Recent()
-        self.count = self.clamped = self.refused = 0
-        self.problem, self._running = "", True
-        for topic, kind in wiring.readings.items():
-            transport.subscribe(topic, kind, self._putter(topic), SENSOR)
-        transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
-        transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
-        topic, self._out_kind = wiring.command
-        self._order = wiring.order
-        self._names = tuple(self.runtime.joints.names[i] for i in wiring.order)
-        self._out = transport.advertise(topic, self._out_kind, COMMAND)
-        self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
-        self._said: State | None = None
-        self.runtime.configure()
+        self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
+        self._running, self._leaving, self._number, self._said = True, False, 0, ""
+        self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
+        self._requests_of = {
+            "activate": lambda: self.runtime.activate(self.inbox, self._number),
+            "deactivate": self.runtime.life.deactivate,
+            "reset": self.runtime.life.reset,
+        }
+        self._connect(settings)
+        self.runtime.life.configure()
 
     @property
     def age_s(self) -> float:
         """For how long it has been running."""
-        return self.count * self.ticks.dt_s
+        return self._number * self.ticks.dt_s
 
     @property
     def health(self) -> Health:
         """As it stands."""
-        return Health(
-            self.count,
-            self.ticks.missed,
-            self.latency.percentiles(),
-            self.spent.percentiles(),
-            self.clamped,
-            self.refused,
-            self.problem,
-        )
+        return self.record.health(self.ticks.missed)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Go on until ``stop``, or until that is so."""
-        for now_s in self.ticks:
-            self.tick(now_s)
+        for number in self.ticks:
+            self.tick(number)
             if not self._running or until():
                 break
 
-    def rest(self) -> None:
-        """Come to rest and say nothing more: what to do before ``close``."""
-        if self.runtime.state.moves:
-            self.request("deactivate")
-        for now_s in self.ticks:
-            if self.tick(now_s).command is None:
-                break
-
     def stop(self) -> None:
-        """End ``run`` after the present tick; from any thread."""
+        """End ``run`` after the present tick; from any thread or signal handler."""
         self._running = False
+
+    def rest(self, patience_s: float = 10.0) -> None:
+        """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
+        self._leaving = True
+        if self.runtime.state.moves:
+            self.runtime.life.deactivate()
+        begun, before_s = self._number, self.clock.now_s()
+        for number in self.ticks:
+            silent = self.tick(begun + number).command is None
+            if silent or self.clock.now_s() - before_s > patience_s:
+                break
 
     def close(self) -> None:
         """Leave the transport and end the policy's thread."""
-        self.runtime.parts.planner.close()
-        self.transport.close()
-
-    def tick(self, now_s: float) -> Output:
-        """One control period, whatever it brings."""
-        self._grant(now_s)
         try:
-            output = self.runtime.tick(self.inbox, now_s)
-        except Exception as error:  # a robot in motion is brought to rest before anyone asks why
-            self.problem = f"{type(error).__name__}: {error}"
-            output = self.runtime.fail(now_s)
-        self.count += 1
-        if output.command is not None and not self.dry_run:
+            self.runtime.parts.planner.close()
+        finally:
+            self.transport.close()
+
+    def tick(self, number: int) -> Output:
+        """The control period of that number, whatever it brings."""
+        began_s, self._number = self.clock.now_s(), number
+        try:
+            self._watch_estop(began_s)
+            self._grant()
+            output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
-        self._keep(output, now_s)
+        except Exception as error:  # a robot in motion is brought to rest before anyone asks why
+            output = self._broken(error)
+        done_s = self.clock.now_s()
+        self.record.add(output, spent_s=done_s - began_s, age_s=done_s - self.runtime.seen_s)
         return output
 
     def request(self, what: str) -> None:
         """Ask for ``activate``, ``deactivate`` or ``reset``; granted before the next tick."""
         self._requests.put(what)
 
+    def _connect(self, settings: Settings) -> None:
+        transport, wiring = self.transport, self.wiring
+        topic, self._out_kind = wiring.command
+        self._names = tuple(self.runtime.joints.names[i] for i in wiring.order)
+        self._out = transport.advertise(topic, self._out_kind, NEWEST)
+        self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
+        transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
+        transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
+        for topic, kind in wiring.readings.items():
+            transport.subscribe(topic, kind, self._putter(topic), SENSOR)
+
     def _putter(self, topic: str) -> Callable[[Reading], None]:
         return lambda reading: self.inbox.put(topic, reading)
 
     def _press(self, reading: Reading) -> None:
-        self.runtime.estop = bool(reading.fields["data"])
+        self.inbox.put(self._estop, reading)
+        self.runtime.life.press(bool(reading.fields["data"]))
 
     def _request(self, reading: Reading) -> None:
         self.request(str(reading.fields["data"]))
 
-    def _grant(self, now_s: float) -> None:
+    def _watch_estop(self, now_s: float) -> None:
+        """Who has to say that it is not pressed, and does not, presses it."""
+        said = self.inbox.get(self._estop)
+        age_s = np.inf if said is None else now_s - said.stamp_s
+        if self._estop_age_s and age_s > self._estop_age_s and self.runtime.state.moves:
+            self.runtime.life.stopped = True
+
+    def _grant(self) -> None:
         while not self._requests.empty():
             what = self._requests.get()
             try:
-                self._granted(what, now_s)
+                self._granted(what)
             except RoboRlError as error:
-                self.refused, self.problem = self.refused + 1, str(error)
+                self.record.refuse(str(error))
 
-    def _granted(self, what: str, now_s: float) -> None:
-        if what == "activate":
-            self.runtime.activate(self.inbox, now_s)
-        elif what == "deactivate":
-            self.runtime.deactivate(now_s)
-        elif what == "reset":
-            self.runtime.reset()
-        else:
-            raise RoboRlError(f"no request '{what}'", hint="activate, deactivate or reset")
+    def _granted(self, what: str) -> None:
+        grant = self._requests_of.get(what)
+        if grant is None:
+            known = ", ".join(self._requests_of)
+            raise RoboRlError(f"no request '{what}'", hint=f"possible: {known}")
+        if not self._leaving:
+            grant()
 
-    def _send(self, command: Command) -> None:
-        if self._out_kind is Kind.ARRAY:
-            fields: dict[str, Values] = {"data": command.pos[self._order]}
-        else:
-            row = command.pos[self._order][None]
-            fields = {"positions": row, "times": np.array([self.ticks.dt_s])}
-        self._out.send(Reading(fields, self._names, 0.0))
+    def _broken(self, error: Exception) -> Output:
+        """Whatever it was: come to rest, and say so if that can still be said."""
+        self.record.problem = f"{type(error).__name__}: {error}"
+        output = self.runtime.fail()
+        try:
+            self._send(output.command)
+        except Exception as again:  # nothing can be sent: what is left is to go on trying
+            self.record.problem += f"; then {type(again).__name__}: {again}"
+        return output
 
-    def _keep(self, output: Output, now_s: float) -> None:
-        """Statistics, and the state where it changed."""
-        done_s = self.clock.now_s()
-        self.spent.add(done_s - now_s)
-        self.problem = output.problem or self.problem
-        if output.command is not None and output.command.reason is None:
-            self.latency.add(done_s - self.runtime.seen_s)
-            self.clamped += bool((output.command.clamped > 1e-9).any())
-        if output.state is not self._said:
-            self._said = output.state
-            self._state_out.send(Reading({"data": np.asarray(output.state.value)}, (), 0.0))
+    def _send(self, command: Command | None) -> None:
+        if command is not None and not self.dry_run:
+            self._out.send(Reading(_FIELDS[self._out_kind](self, command), self._names, 0.0))
+        state = self.runtime.state.value
+        if state != self._said:
+            self._said = state
+            self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
+
+
+_FIELDS: dict[Kind, Callable[[Node, Command], dict[str, Values]]] = {
+    Kind.ARRAY: lambda node, command: {"data": command.pos[node.wiring.order]},
+    Kind.TRAJECTORY: lambda node, command: {
+        "positions": command.pos[node.wiring.order][None],
+        "times": np.array([node.ticks.dt_s]),
+    },
+}
 
 
 def _warm(bundle: Bundle, seed: int) -> Query:

@@ -63,6 +63,7 @@ class Observer:
     def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
         self.specs, self.sources = contract.obs.items, dict(sources)
         self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
+        self._last = -2
         for name in self.specs:
             self._check(name, "what the policy was trained on")
         self._check_kinds()
@@ -88,8 +89,15 @@ class Observer:
             items[name] = value.astype(spec.dtype, copy=False)
         return Frame(items, min(stamps))
 
-    def observation(self, frame: Frame) -> dict[str, Values]:
-        """Name → (1, To, …): the history with this frame as its latest; once a tick."""
+    def observation(self, frame: Frame, tick: int) -> dict[str, Values]:
+        """Name → (1, To, …): the history with this tick's frame as its latest.
+
+        After a gap it begins anew, as an episode does: frames of other ticks than those just
+        before were never a history in training.
+        """
+        if tick != self._last + 1:
+            self.forget()
+        self._last = tick
         self._frames.append(frame)
         while len(self._frames) < (self._frames.maxlen or 1):
             self._frames.append(frame)
@@ -110,7 +118,10 @@ class Observer:
         reading = inbox.get(source.topic)
         assert reading is not None
         stamps.append(reading.stamp_s)
-        return pick(reading, source.field, spec.names, f"{source.topic} for obs '{name}'")
+        where = f"{source.topic} for obs '{name}'"
+        if source.kind is Kind.JOINT_STATES and not reading.names:
+            raise SpecError("joint states without names", where=where)
+        return pick(reading, source.field, spec.names, where)
 
     def _check_kinds(self) -> None:
         kinds = self.topics
@@ -122,8 +133,10 @@ class Observer:
                     found=source.kind.value,
                 )
 
-    def _check(self, name: str, wanted_by: str) -> None:
+    def _check(self, name: str, wanted_by: str, above: tuple[str, ...] = ()) -> None:
         source = self.sources.get(name)
+        if name in above:
+            raise ConfigError(f"observe.{name}: is a difference of itself", found=above)
         if source is None:
             raise ConfigError(
                 f"observe: no source of '{name}', {wanted_by}",
@@ -132,4 +145,4 @@ class Observer:
         if source.minus is None and not source.topic:
             raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
         for item in source.minus or ():
-            self._check(item, f"of which '{name}' is a difference")
+            self._check(item, f"of which '{name}' is a difference", (*above, name))

@@ -20,11 +20,12 @@ Query = Callable[[Mapping[str, Values]], NDArray[np.float32]]
 
 
 class Question(NamedTuple):
-    """An observation, the tick at which it was made, and when it was measured."""
+    """An observation, its tick, when the oldest reading in it arrived, and which activation's."""
 
     obs: Mapping[str, Values]
     tick: int
     observed_s: float
+    epoch: int = 0
 
 
 class Answer(NamedTuple):
@@ -37,7 +38,12 @@ class Answer(NamedTuple):
 class Planner(Protocol):
     """At most one question at a time."""
 
-    def ask(self, question: Question, now_s: float) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether no question is open."""
+        ...
+
+    def ask(self, question: Question) -> None:
         """Begin; only while idle."""
         ...
 
@@ -49,7 +55,7 @@ class Planner(Protocol):
         """
         ...
 
-    def thinking_s(self, now_s: float) -> float:
+    def thinking_s(self) -> float:
         """For how long the present question has been open; 0 while idle."""
         ...
 
@@ -69,9 +75,13 @@ class InlinePlanner:
         self._query = query
         self._answer: Answer | None = None
 
-    def ask(self, question: Question, now_s: float) -> None:
-        """Ask and wait."""
-        del now_s
+    @property
+    def idle(self) -> bool:
+        """Always."""
+        return True
+
+    def ask(self, question: Question) -> None:
+        """Ask and wait; the time that it takes makes the readings of this tick older."""
         self._answer = _asked(self._query, question)
 
     def answer(self) -> Answer | None:
@@ -79,9 +89,8 @@ class InlinePlanner:
         found, self._answer = self._answer, None
         return found
 
-    def thinking_s(self, now_s: float) -> float:
+    def thinking_s(self) -> float:
         """Never."""
-        del now_s
         return 0.0
 
     def close(self) -> None:
@@ -93,19 +102,25 @@ class ThreadPlanner:
 
     Args:
         query: The policy.
+        now_s: Monotonic clock.
     """
 
-    def __init__(self, query: Query) -> None:
-        self._query = query
+    def __init__(self, query: Query, now_s: Callable[[], float]) -> None:
+        self._query, self._now_s = query, now_s
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
         self._since_s: float | None = None
         self._thread = threading.Thread(target=self._work, name="policy", daemon=True)
         self._thread.start()
 
-    def ask(self, question: Question, now_s: float) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether the last answer was fetched."""
+        return self._since_s is None
+
+    def ask(self, question: Question) -> None:
         """Hand it over."""
-        self._since_s = now_s
+        self._since_s = self._now_s()
         self._questions.put(question)
 
     def answer(self) -> Answer | None:
@@ -119,9 +134,9 @@ class ThreadPlanner:
             raise found
         return found
 
-    def thinking_s(self, now_s: float) -> float:
+    def thinking_s(self) -> float:
         """Since the question was handed over."""
-        return 0.0 if self._since_s is None else now_s - self._since_s
+        return 0.0 if self._since_s is None else self._now_s() - self._since_s
 
     def close(self) -> None:
         """Let the thread end after what it is at."""

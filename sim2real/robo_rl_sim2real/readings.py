@@ -60,7 +60,8 @@ def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Va
         where: What to call it in an error.
 
     Raises:
-        SpecError: No such field or element, lengths that differ, or a value that is not finite.
+        SpecError: No such field or element, lengths that differ, a value that is not finite, or an
+            orientation that is none.
     """
     values = rot6d(reading.fields["orientation"]) if _follows(reading, field) else None
     if values is None:
@@ -78,9 +79,15 @@ def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Va
 def rot6d(quat: Values) -> Values:
     """First two columns of the rotation matrix of a quaternion wxyz: (4,) → (6,).
 
+    Raises:
+        SpecError: It is not of unit length.
+
     Source: Zhou et al. 2019 (arXiv 1812.07035), eq. 17.
     """
-    w, x, y, z = quat
+    norm = float(np.linalg.norm(quat))
+    if not abs(norm - 1.0) < 1e-2:
+        raise SpecError("a quaternion that is no orientation", expected="length 1", found=norm)
+    w, x, y, z = quat / norm
     first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
     second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
     return np.array(first + second)
@@ -91,7 +98,7 @@ def _follows(reading: Reading, field: str) -> bool:
 
 
 def _in_order(values: Values, have: tuple[str, ...], wanted: tuple[str, ...], where: str) -> Values:
-    if len(values) != len(have):
+    if len(values) != len(have) or len(set(have)) < len(have):
         raise SpecError("names and values differ in number", where=where, found=len(values))
     place = {name: i for i, name in enumerate(have)}
     missing = [name for name in wanted if name not in place]

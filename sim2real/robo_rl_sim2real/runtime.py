@@ -1,24 +1,24 @@
-"""The control loop's inside: readings in, one command a tick out; no transport and no clock.
+"""The control loop's inside: readings in, one command a tick out; without a transport.
 
-Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock,
-which is handed in; ticks are control periods since activation.
+Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock;
+its clock is handed in. Ticks are numbered control periods.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from robo_rl.config import ConfigModel
 from robo_rl.errors import RoboRlError, SpecError
 from robo_rl_sim2real.chunks import Chunk, ChunkScheduler
+from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.observe import Frame, Observer
 from robo_rl_sim2real.planner import Planner, Question
 from robo_rl_sim2real.readings import Inbox, Values, pick
 from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
-from robo_rl_sim2real.states import Event, State, TransitionError, after
+from robo_rl_sim2real.states import State, TransitionError
 
 
 class Joints(NamedTuple):
@@ -27,14 +27,13 @@ class Joints(NamedTuple):
     Args:
         topic: Topic of joint states.
         names: (n,) joints, in the order of the actions.
-        start: (n,) pose near which the policy may begin.
-        relative: Whether actions are changes of the last target.
+        change: (low, high), each (n,), of actions that are changes of the last target; None where
+            they are targets themselves.
     """
 
     topic: str
     names: tuple[str, ...]
-    start: Values
-    relative: bool = False
+    change: tuple[Values, Values] | None = None
 
 
 class Parts(NamedTuple):
@@ -44,6 +43,7 @@ class Parts(NamedTuple):
     planner: Planner
     chunks: ChunkScheduler
     safety: Safety
+    life: Lifecycle
 
 
 class Output(NamedTuple):
@@ -64,159 +64,134 @@ class Runtime:
     """A policy on a robot, from activation to rest.
 
     Args:
-        cfg: See Config.
         parts: Its own, not shared.
         joints: Of the robot.
+        now_s: Monotonic clock.
     """
 
-    class Config(ConfigModel):
-        """Starting and ending.
+    def __init__(self, parts: Parts, joints: Joints, now_s: Callable[[], float]) -> None:
+        self.parts, self.joints, self.now_s, self.life = parts, joints, now_s, parts.life
+        self.seen_s = -np.inf
+        self._measured = parts.life.start
+        self._begun = self._last = self._epoch = 0
 
-        Args:
-            ramp_s: Time in which commands go over from where the robot is to what the policy says.
-            start_within: Distance of a joint from its start, in its unit, to begin from.
-            hold_s: How long a robot that is at fault, or not active any more, is told to stay.
-        """
+    @property
+    def state(self) -> State:
+        """As it stands."""
+        return self.life.state
 
-        ramp_s: float = Field(default=2.0, ge=0.0)
-        start_within: float = Field(default=0.5, gt=0.0)
-        hold_s: float = Field(default=1.0, ge=0.0)
-
-    def __init__(self, cfg: Config, parts: Parts, joints: Joints) -> None:
-        self.cfg, self.parts, self.joints = cfg, parts, joints
-        self.state, self.estop = State.UNCONFIGURED, False
-        self._begun_s = self._left_s = self.seen_s = -np.inf
-        self._home = self._measured = joints.start
-
-    def configure(self) -> None:
-        """What the runtime is made of has been checked and warmed up."""
-        self.state = after(self.state, Event.CONFIGURE)
-
-    def activate(self, inbox: Inbox, now_s: float) -> None:
-        """Begin, ramping from where the robot is.
+    def activate(self, inbox: Inbox, number: int) -> None:
+        """Begin at that tick, ramping from where the robot is.
 
         Raises:
-            TransitionError: Not now; readings are stale, or the robot is not near its start.
+            TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale.
+            SpecError: A reading does not fit.
         """
-        going = after(self.state, Event.ACTIVATE)
-        frame = self._fresh(inbox, now_s)
-        measured = self._joints(inbox)
-        apart = np.abs(measured - self.joints.start)
-        if not (apart <= self.cfg.start_within).all():
-            worst = int(apart.argmax())
-            raise TransitionError(
-                f"cannot activate: joint '{self.joints.names[worst]}' is not near its start",
-                expected=f"{self.joints.start[worst]:.3f} ± {self.cfg.start_within:g}",
-                found=f"{measured[worst]:.3f}",
-            )
+        now_s = self.now_s()
+        self._look(inbox)
+        self._demand_fresh(inbox, now_s)
+        safety = self.parts.safety
+        self.life.activate(self._measured, now_s, at_rest=safety.limiter.at_rest)
         self.parts.observer.forget()
         self.parts.chunks.clear()
-        self.parts.safety.restart(measured)
-        self._begun_s, self._home, self.seen_s = now_s, measured, frame.stamp_s
-        self.state = going
+        safety.restart(self._measured)
+        self._begun = self._last = number
+        self._epoch += 1
 
-    def deactivate(self, now_s: float) -> None:
-        """Come to rest, and be silent after ``hold_s``."""
-        self.state, self._left_s = after(self.state, Event.DEACTIVATE), now_s
-
-    def reset(self) -> None:
-        """Leave a fault, to inactive; the emergency stop must have been released."""
-        if self.estop:
-            raise TransitionError("cannot reset: the emergency stop is pressed")
-        self.state = after(self.state, Event.RESET)
-
-    def fail(self, now_s: float) -> Output:
-        """Something broke: come to rest, at fault."""
-        if self.state.moves:
-            self.state, self._left_s = after(self.state, Event.FAULT), now_s
-        return Output(self._resting(now_s), self.state)
-
-    def tick(self, inbox: Inbox, now_s: float) -> Output:
-        """One control period."""
+    def tick(self, inbox: Inbox, number: int) -> Output:
+        """The control period of that number; what is in between was missed."""
+        stalled, self._last = number - self._last > 1, number
         if not self.state.moves:
-            return Output(self._resting(now_s), self.state)
-        tick = round((now_s - self._begun_s) / self.parts.safety.limits.dt_s)
-        problem = self._learn(inbox, tick, now_s)
-        command = self.parts.safety.step(self._asked(tick, now_s), now_s)
-        self._follow(command.reason, now_s)
+            return self._resting(stalled=stalled)
+        problem = self._learn(inbox, number - self._begun)
+        now_s = self.now_s()
+        command = self.parts.safety.step(self._asked(now_s, stalled=stalled), now_s)
+        if not self._waits_for_first(command.reason):
+            self.life.follow(command.reason, command.pos, now_s)
+        if command.reason is not None:
+            self.life.hold_from(command.pos)
         return Output(command, self.state, problem)
 
-    def _learn(self, inbox: Inbox, tick: int, now_s: float) -> str:
-        """Look, ask the policy, hear its answer; says what went wrong."""
+    def fail(self) -> Output:
+        """Something broke: come to rest, at fault."""
+        self.life.fail()
+        return self._resting(stalled=False)
+
+    def _learn(self, inbox: Inbox, tick: int) -> str:
+        """Look, hear the policy's answer, ask it again; says what went wrong."""
         try:
-            frame = self.parts.observer.look(inbox)
-            self._measured = self._joints(inbox)
-            if frame is not None:
-                self.seen_s = frame.stamp_s
-                self._ask(frame, tick, now_s)
             self._hear(tick)
+            frame = self._look(inbox)
+            if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
+                self._ask(frame, tick)
+                self._hear(tick)
         except RoboRlError as error:
             return str(error)
         return ""
 
-    def _ask(self, frame: Frame, tick: int, now_s: float) -> None:
-        obs, planner = self.parts.observer.observation(frame), self.parts.planner
-        fresh = now_s - frame.stamp_s <= self.parts.safety.max_age_s
-        if fresh and planner.thinking_s(now_s) == 0.0 and self.parts.chunks.wants(tick):
-            planner.ask(Question(obs, tick, frame.stamp_s), now_s)
+    def _look(self, inbox: Inbox) -> Frame | None:
+        """The moment's frame; it and the joints are as old as the oldest reading in them."""
+        frame, reading = self.parts.observer.look(inbox), inbox.get(self.joints.topic)
+        if frame is None or reading is None:
+            return None
+        names, where = self.joints.names, self.joints.topic
+        if not reading.names:
+            raise SpecError("joint states without names", where=where)
+        self._measured = pick(reading, "position", names, where)
+        self.seen_s = min(frame.stamp_s, reading.stamp_s)
+        return frame
+
+    def _ask(self, frame: Frame, tick: int) -> None:
+        obs, planner = self.parts.observer.observation(frame, tick), self.parts.planner
+        if planner.idle and self.parts.chunks.wants(tick):
+            planner.ask(Question(obs, tick, self.seen_s, self._epoch))
 
     def _hear(self, tick: int) -> None:
         found = self.parts.planner.answer()
-        if found is not None:
-            asked, size = found.question, len(self.joints.names)
-            if found.act.ndim != 2 or found.act.shape[1] != size:
-                raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
-            self.parts.chunks.add(Chunk(found.act, asked.tick, tick, asked.observed_s))
+        if found is None or found.question.epoch != self._epoch:
+            return
+        asked, size = found.question, len(self.joints.names)
+        if found.act.ndim != 2 or found.act.shape[1] != size:
+            raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
+        self.parts.chunks.add(Chunk(found.act, asked.tick, tick, asked.observed_s))
 
-    def _asked(self, tick: int, now_s: float) -> Asked:
-        due = self.parts.chunks.due(tick)
+    def _asked(self, now_s: float, *, stalled: bool) -> Asked:
+        due = self.parts.chunks.due(self._last - self._begun)
         return Asked(
-            target=None if due is None else self._ramped(due.act, now_s),
+            target=None if due is None else self.life.ramped(self._target(due.act), now_s),
             measured=self._measured,
             observed_s=self.seen_s,
             basis_s=now_s if due is None else due.basis_s,
-            thinking_s=self.parts.planner.thinking_s(now_s),
-            estop=self.estop,
+            thinking_s=self.parts.planner.thinking_s(),
+            estop=self.life.stopped,
+            stalled=stalled,
         )
 
-    def _ramped(self, act: Values, now_s: float) -> Values:
-        """The action as a target; for the first ``ramp_s`` partly where the robot began."""
-        target = act + self.parts.safety.limiter.target if self.joints.relative else act
-        share = min((now_s - self._begun_s) / max(self.cfg.ramp_s, 1e-9), 1.0)
-        return target if share >= 1.0 else self._home + share * (target - self._home)
+    def _target(self, act: Values) -> Values:
+        if self.joints.change is None:
+            return act
+        return self.parts.safety.limiter.target + np.clip(act, *self.joints.change)
 
-    def _follow(self, reason: Reason | None, now_s: float) -> None:
-        """Go to the state that a tick's outcome leads to."""
-        if reason is not None and reason.latches:
-            self.state, self._left_s = after(self.state, Event.FAULT), now_s
-        elif reason is not None and self.state is not State.HOLDING:
-            self.state = after(self.state, Event.HOLD)
-        elif reason is None and self.state is State.HOLDING:
-            self.state = after(self.state, Event.RECOVER)
-        elif self.state is State.RAMPING and now_s - self._begun_s >= self.cfg.ramp_s:
-            self.state = after(self.state, Event.RAMPED)
+    def _waits_for_first(self, reason: Reason | None) -> bool:
+        """Whether nothing is amiss but that the policy has not answered for the first time yet."""
+        return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
 
-    def _resting(self, now_s: float) -> Command | None:
+    def _resting(self, *, stalled: bool) -> Output:
         """The way to rest after a fault or the end; nothing once that was said long enough."""
-        if now_s - self._left_s > self.cfg.hold_s:
-            return None
-        silent = Asked(None, self._measured, now_s, now_s)
-        return self.parts.safety.step(silent, now_s)
+        now_s, safety = self.now_s(), self.parts.safety
+        if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
+            return Output(None, self.state)
+        silent = Asked(None, self._measured, self.seen_s, now_s, stalled=stalled)
+        return Output(safety.step(silent, now_s), self.state)
 
-    def _fresh(self, inbox: Inbox, now_s: float) -> Frame:
-        frame = self.parts.observer.look(inbox)
-        age = np.inf if frame is None else now_s - frame.stamp_s
-        if frame is None or not age <= self.parts.safety.max_age_s:
-            silent = [t for t in self.parts.observer.topics if inbox.get(t) is None]
-            raise TransitionError(
-                "cannot activate: observations are not fresh",
-                expected=f"at most {self.parts.safety.max_age_s:g} s old",
-                found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
-            )
-        return frame
-
-    def _joints(self, inbox: Inbox) -> Values:
-        reading = inbox.get(self.joints.topic)
-        if reading is None:
-            raise SpecError("no joint states came", where=self.joints.topic)
-        return pick(reading, "position", self.joints.names, self.joints.topic)
+    def _demand_fresh(self, inbox: Inbox, now_s: float) -> None:
+        limit, wanted = self.parts.safety.max_age_s, {*self.parts.observer.topics}
+        silent = [t for t in wanted | {self.joints.topic} if inbox.get(t) is None]
+        age = now_s - self.seen_s
+        if not silent and age <= limit:
+            return
+        raise TransitionError(
+            "cannot activate: observations are not fresh",
+            expected=f"at most {limit:g} s old",
+            found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
+        )

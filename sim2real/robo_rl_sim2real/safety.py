@@ -20,11 +20,12 @@ from robo_rl_sim2real.limiter import Limiter
 
 
 class Reason(str, Enum):
-    """Why a command is not what the policy asked for; all but the first three latch."""
+    """Why a command is not what the policy asked for."""
 
     STALE = "stale observation"
     LATE = "late inference"
     EMPTY = "no action"
+    STALLED = "control loop stalled"
     NOT_FINITE = "action not finite"
     ESTOP = "emergency stop"
     TRACKING = "robot does not follow"
@@ -41,10 +42,11 @@ class Asked(NamedTuple):
     Args:
         target: (n,) the policy's, None where it has none.
         measured: (n,) positions of the joints.
-        observed_s: When that was measured; what was asked for may rest on older ones.
-        basis_s: When the oldest observation that ``target`` rests on was measured.
+        observed_s: When the oldest reading in use arrived.
+        basis_s: When the oldest reading arrived that ``target`` rests on.
         thinking_s: How long the present inference has taken so far; 0 where none is under way.
-        estop: Whether the emergency stop is pressed.
+        estop: Whether the emergency stop was pressed since the last reset.
+        stalled: Whether control periods were missed since the last command.
     """
 
     target: Array | None
@@ -53,6 +55,7 @@ class Asked(NamedTuple):
     basis_s: float
     thinking_s: float = 0.0
     estop: bool = False
+    stalled: bool = False
 
 
 class Command(NamedTuple):
@@ -79,17 +82,17 @@ class Safety:
     """
 
     class Config(ConfigModel):
-        """Thresholds.
+        """Thresholds. Distances are shares of a joint's range, so that they suit rad and m alike.
 
         Args:
             obs_periods: Age of an observation in control periods beyond which it is stale …
             obs_age_s: … and in seconds, whichever is less.
             basis_age_s: Age of what a chunk rests on beyond which its actions are not played.
-            inference_s: How long an inference may take.
-            tracking: Distance of command and measured joint, in its unit, that is a fault.
-            settled: Distance within which a way to rest starts from the command itself; beyond it
-                leads to where the robot is.
-            margin: Distance kept from position limits, in the joint's unit.
+            inference_s: How long an inference may take once there is no action left.
+            tracking: Distance of command and measured joint that is a fault.
+            settled: Distance beyond which a joint comes to rest where it was measured rather than
+                where braking its command ends.
+            margin: Distance kept from either position limit.
             speed: Share of the robot's velocity, acceleration and jerk that is used.
         """
 
@@ -97,30 +100,34 @@ class Safety:
         obs_age_s: float = Field(default=0.1, gt=0.0)
         basis_age_s: float = Field(default=1.0, gt=0.0)
         inference_s: float = Field(default=0.2, gt=0.0)
-        tracking: float = Field(default=0.5, gt=0.0)
-        settled: float = Field(default=0.1, ge=0.0)
-        margin: float = Field(default=0.0, ge=0.0)
+        tracking: float = Field(default=0.15, gt=0.0, le=1.0)
+        settled: float = Field(default=0.03, ge=0.0, le=1.0)
+        margin: float = Field(default=0.0, ge=0.0, lt=0.5)
         speed: float = Field(default=1.0, gt=0.0, le=1.0)
 
     def __init__(self, cfg: Config, limits: Limits, pos: Array) -> None:
-        self.cfg, self.limits = cfg, _within(limits, cfg)
+        self.cfg, self.limits, self._range = cfg, _within(limits, cfg), limits.high - limits.low
         self.limiter = Limiter(self.limits, pos)
         self.latched: Reason | None = None
         self.max_age_s = min(cfg.obs_age_s, cfg.obs_periods * limits.dt_s)
+        self._rest: Array | None = None
 
     def restart(self, pos: Array) -> None:
         """Forget latched reasons; the robot is at rest at pos (n,)."""
-        self.latched = None
+        self.latched = self._rest = None
         self.limiter.restart(pos)
 
     def step(self, asked: Asked, now_s: float) -> Command:
         """The command of this tick."""
+        if asked.stalled:  # the robot has long come to rest at the last command
+            self.limiter.restart(self.limiter.motion.pos)
         reason = self.latched or self._reason(asked, now_s)
         if reason is not None and reason.latches:
             self.latched = reason
         if reason is not None or asked.target is None:
-            pos = self._to_rest(asked.measured)
+            pos = self._to_rest(asked, now_s)
             return Command(pos, reason or Reason.EMPTY, np.zeros_like(pos))
+        self._rest = None
         pos = self.limiter.step(asked.target)
         return Command(pos, None, np.abs(pos - asked.target))
 
@@ -130,29 +137,38 @@ class Safety:
         checks = (
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
             (Reason.ESTOP, not asked.estop),
-            (Reason.STALE, now_s - asked.observed_s <= self.max_age_s),
-            (Reason.LATE, asked.thinking_s <= cfg.inference_s),
+            (Reason.STALE, self._fresh(asked, now_s)),
+            (Reason.LATE, target is not None or asked.thinking_s <= cfg.inference_s),
             (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.basis_age_s),
             (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.tracking).all())),
+            (Reason.STALLED, not asked.stalled),
             (Reason.EMPTY, target is not None),
         )
         return next((reason for reason, passed in checks if not passed), None)
 
-    def _to_rest(self, measured: Array) -> Array:
-        """Brake; where the robot lags far behind the command, go to where it is instead."""
-        if (self._apart(measured) > self.cfg.settled).any() and np.isfinite(measured).all():
-            return self.limiter.step(measured)
-        return self.limiter.brake()
+    def _fresh(self, asked: Asked, now_s: float) -> bool:
+        return now_s - asked.observed_s <= self.max_age_s
+
+    def _to_rest(self, asked: Asked, now_s: float) -> Array:
+        """A step of the way to a pose that is chosen once, when it begins."""
+        if self._rest is None:
+            self._rest = self.limiter.stop
+            if self._fresh(asked, now_s) and np.isfinite(asked.measured).all():
+                lags = self._apart(asked.measured) > self.cfg.settled
+                self._rest = np.where(lags, asked.measured, self._rest)
+        return self.limiter.step(self._rest, standing=True)
 
     def _apart(self, measured: Array) -> Array:
-        return np.abs(self.limiter.motion.pos - measured)
+        """Distance of command and measured joint, as a share of its range."""
+        return np.abs(self.limiter.motion.pos - measured) / self._range
 
 
 def _within(limits: Limits, cfg: Safety.Config) -> Limits:
     """The limits that are used: positions less the margin, rates by their share."""
+    margin = cfg.margin * (limits.high - limits.low)
     return Limits(
-        low=limits.low + cfg.margin,
-        high=limits.high - cfg.margin,
+        low=limits.low + margin,
+        high=limits.high - margin,
         velocity=cfg.speed * limits.velocity,
         acceleration=cfg.speed * limits.acceleration,
         jerk=cfg.speed * limits.jerk,

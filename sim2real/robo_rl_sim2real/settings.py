@@ -5,9 +5,11 @@ What is left empty comes from the robot's description.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
@@ -16,6 +18,7 @@ from robo_rl.registry import Component, component, default
 from robo_rl.robot import Robot
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
+from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
@@ -46,12 +49,14 @@ class Settings(ConfigModel):
         joint_states: Topic on which the joints are measured; empty for the robot's.
         command: Where commands go.
         estop: Topic of the emergency stop: true presses it, false releases it.
+        estop_age_s: Age of what was last said there beyond which it counts as pressed; 0 where
+            nobody has to say anything.
         control: Topic of requests, ``activate``, ``deactivate`` or ``reset``.
         state: Topic on which the state is said.
         start: Pose from which the policy may begin; empty for the robot's home.
         transport: How it talks.
         planner: Whether the policy is asked within a tick or in a thread of its own.
-        runtime: Starting and ending.
+        lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         chunks: How chunks are merged.
     """
@@ -61,12 +66,13 @@ class Settings(ConfigModel):
     joint_states: str = ""
     command: Out = Out()
     estop: str = "/estop"
+    estop_age_s: float = Field(default=0.0, ge=0.0)
     control: str = "/policy/control"
     state: str = "/policy/state"
     start: tuple[float, ...] = ()
     transport: Annotated[Component, component("transports")] = default("dds")
     planner: Literal["inline", "thread"] = "inline"
-    runtime: Runtime.Config = Runtime.Config()
+    lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
 
@@ -85,38 +91,61 @@ class Wiring(NamedTuple):
     order: list[int]
 
 
-def assemble(settings: Settings, contract: Contract, query: Query) -> tuple[Runtime, Wiring]:
+def assemble(
+    settings: Settings, contract: Contract, query: Query, now_s: Callable[[], float]
+) -> tuple[Runtime, Wiring]:
     """A runtime for a contract, and what it is to be connected with.
 
     Args:
         settings: Of the deployment.
         contract: The bundle's.
         query: Its policy.
+        now_s: Monotonic clock.
 
     Raises:
         BundleError: The bundle does not fit the robot.
-        ConfigError: An item of the observation has no source, or ``start`` another length.
+        ConfigError: An item of the observation has no source, a topic has two interfaces, ``start``
+            has another length, or chunks are longer than their actions may be old.
     """
     robot: Robot = settings.robot.build()
-    found = commanded(contract, robot)
-    observer = Observer(contract, settings.observe)
+    found, observer = commanded(contract, robot), Observer(contract, settings.observe)
     topic = settings.joint_states or robot.topics.joint_states
-    runtime = Runtime(
-        settings.runtime,
-        Parts(
-            observer,
-            _planner(settings, query),
-            ChunkScheduler(settings.chunks, contract.exec_horizon),
-            Safety(settings.safety, found.limits, found.home),
-        ),
-        Joints(topic, found.names, _start(settings, found), contract.act.reference == "delta"),
+    wiring = Wiring(
+        _readings(observer, topic), _out(settings, robot), _order(settings, found.names)
     )
-    readings = {**observer.topics, topic: Kind.JOINT_STATES}
-    return runtime, Wiring(readings, _out(settings, robot), _order(settings, found.names))
+    _check_age(settings, contract)
+    life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
+    chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
+    safety = Safety(settings.safety, found.limits, found.home)
+    planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
+    parts = Parts(observer, planner, chunks, safety, life)
+    return Runtime(parts, Joints(topic, found.names, found.change), now_s), wiring
 
 
-def _planner(settings: Settings, query: Query) -> Planner:
-    return InlinePlanner(query) if settings.planner == "inline" else ThreadPlanner(query)
+_PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
+    "inline": lambda query, _: InlinePlanner(query),
+    "thread": ThreadPlanner,
+}
+
+
+def _readings(observer: Observer, joint_states: str) -> dict[str, Kind]:
+    topics = observer.topics
+    if topics.get(joint_states, Kind.JOINT_STATES) is not Kind.JOINT_STATES:
+        found = topics[joint_states].value
+        raise ConfigError(
+            f"observe: topic '{joint_states}'", expected=Kind.JOINT_STATES.value, found=found
+        )
+    return {**topics, joint_states: Kind.JOINT_STATES}
+
+
+def _check_age(settings: Settings, contract: Contract) -> None:
+    played_s = contract.exec_horizon / contract.act.rate_hz
+    if played_s > settings.safety.basis_age_s:
+        raise ConfigError(
+            "safety.basis_age_s: chunks are played for longer",
+            expected=f"at least {played_s:g} s",
+            found=settings.safety.basis_age_s,
+        )
 
 
 def _start(settings: Settings, found: Commanded) -> np.ndarray:

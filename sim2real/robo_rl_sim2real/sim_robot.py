@@ -19,7 +19,7 @@ from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading, Values
 from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.ticks import Clock, Ticks
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Transport
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Publisher, Transport
 
 
 class SimRobot:
@@ -75,8 +75,8 @@ class SimRobot:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Go on in real time until ``stop``, or until that is so."""
-        for now_s in self.ticks:
-            self.tick(now_s)
+        for _ in self.ticks:
+            self.tick(self.clock.now_s())
             if not self._running or until():
                 break
 
@@ -111,8 +111,8 @@ class SimRobot:
             name: transport.advertise(topic, Kind.POSE, SENSOR) for topic, name in poses.items()
         }
         self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
-        transport.subscribe(robot.topics.command, Kind.ARRAY, self._array, COMMAND)
-        transport.subscribe(robot.topics.trajectory, Kind.TRAJECTORY, self._trajectory, COMMAND)
+        transport.subscribe(robot.topics.command, Kind.ARRAY, self._array, NEWEST)
+        transport.subscribe(robot.topics.trajectory, Kind.TRAJECTORY, self._trajectory, NEWEST)
         transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
 
     def _measure(self, now_s: float) -> None:
@@ -147,7 +147,8 @@ class SimRobot:
     def _take(self, positions: dict[str, float]) -> None:
         """A controller drops what is not finite."""
         if np.isfinite(list(positions.values())).all():
-            self._heard.put(lambda: self._into.put(positions, self.clock.now_s()))
+            came_s = self.clock.now_s()
+            self._heard.put(lambda: self._into.put(positions, came_s))
         else:
             self.problem = "a command that is not finite was dropped"
 

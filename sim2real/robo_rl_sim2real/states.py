@@ -8,7 +8,7 @@ from robo_rl.errors import RoboRlError
 
 
 class State(str, Enum):
-    """unconfigured → inactive → ramping → running ⇄ holding; faulted until it is reset."""
+    """unconfigured → inactive → ramping → running; holding → ramping; faulted until a reset."""
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
@@ -48,7 +48,7 @@ _NEXT: dict[tuple[State, Event], State] = {
     (State.RAMPING, Event.RAMPED): State.RUNNING,
     (State.RAMPING, Event.HOLD): State.HOLDING,
     (State.RUNNING, Event.HOLD): State.HOLDING,
-    (State.HOLDING, Event.RECOVER): State.RUNNING,
+    (State.HOLDING, Event.RECOVER): State.RAMPING,
     (State.FAULTED, Event.RESET): State.INACTIVE,
     **{(state, Event.FAULT): State.FAULTED for state in State if state.moves},
     **{(state, Event.DEACTIVATE): State.INACTIVE for state in State if state.moves},

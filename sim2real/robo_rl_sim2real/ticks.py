@@ -31,8 +31,8 @@ class Ticks:
         self.dt_s, self.clock = dt_s, clock
         self.missed = 0
 
-    def __iter__(self) -> Iterator[float]:
-        """Wait for the next period, again and again; gives when it really began."""
+    def __iter__(self) -> Iterator[int]:
+        """Wait for the next period, again and again; gives its number on the grid."""
         began, number = self.clock.now_s(), 0
         while True:
             number += 1
@@ -44,7 +44,7 @@ class Ticks:
             if late > 0:
                 self.missed += late
                 number += late
-            yield now_s
+            yield number
 
 
 class Recent:

@@ -51,12 +51,22 @@ def test_joints_and_limits_come_in_the_order_of_the_actions():
         ({"high": ()}, "act high"),
         ({"names": ("shoulder", *bundle().act.names[1:])}, "no actuator 'shoulder'"),
         ({"names": ()}, "no names"),
+        ({"reference": "velocity"}, "act reference"),
+        ({"reference": "delta", "low": (), "high": ()}, "act reference"),
         ({"names": bundle().act.names[::-1]}, "act unit.*\n.*act low.*\n.*act high"),
     ],
 )
 def test_what_differs_is_refused_and_named(change, message):
     with pytest.raises(BundleError, match=message):
         commanded(bundle(**change), PANDA)
+
+
+def test_changes_have_limits_of_their_own():
+    small = (0.05,) * len(ARM)
+    found = commanded(bundle(reference="delta", low=tuple(-x for x in small), high=small), PANDA)
+    assert found.change is not None
+    assert found.change[1].tolist() == list(small)
+    assert commanded(bundle(), PANDA).change is None
 
 
 def test_another_robot_is_refused_before_anything_moves():

@@ -34,7 +34,7 @@ def settings(**fields: Any) -> Settings:
     usual = {
         "robot": {"name": "panda"},
         "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
-        "runtime": {"ramp_s": 0.2},
+        "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
     }
     return strict({**usual, **fields}, Settings)
 
@@ -65,7 +65,10 @@ class World:
             clock=Clock(lambda: self.now_s, lambda s: None),
             dry_run=dry_run,
         )
-        self.pos = HOME.copy()
+        self.pos, self.number = HOME.copy(), 0
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
     def say(self, text: str) -> None:
         self.control.send(Reading({"data": np.asarray(text)}, (), 0.0))
@@ -77,7 +80,8 @@ class World:
         for _ in range(ticks):
             if not silent:
                 self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
-            self.node.tick(self.now_s)
+            self.number += 1
+            self.node.tick(self.number)
             if self.commands and "data" in self.commands[-1].fields:
                 self.pos = self.commands[-1].fields["data"]
             self.now_s += DT_S
@@ -122,10 +126,66 @@ def test_the_emergency_stop_latches(world: World):
     world.run(20)
     world.press(True)
     assert world.run(1) is State.FAULTED
+    assert world.node.health.reason == "emergency stop"
     world.press(False)
     assert world.run(30) is State.FAULTED
+    world.say("activate")
+    world.run(1)
+    assert "cannot activate while faulted" in world.node.health.problem
     world.say("reset")
     assert world.run(1) is State.INACTIVE
+
+
+def test_a_stop_that_was_pressed_for_a_moment_between_two_ticks_is_a_stop(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    world.press(False)
+    assert world.run(1) is State.FAULTED
+
+
+def test_a_stop_that_was_pressed_before_it_began_keeps_it_from_beginning(world: World):
+    world.press(True)
+    world.press(False)
+    world.say("activate")
+    assert world.run(5) is State.INACTIVE
+    assert world.commands == []
+    world.say("reset")
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+
+def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_path: Path):
+    world = World(tmp_path, estop_age_s=0.2)
+    world.press(False)
+    world.say("activate")
+    assert world.run(3) is not State.FAULTED
+    assert world.run(4) is State.FAULTED
+    world.node.close()
+
+
+def test_what_leaves_comes_to_rest_and_is_not_asked_back(world: World):
+    world.say("activate")
+    world.run(30)
+    world.say("activate")
+    world.node.clock = world.node.ticks.clock = Clock(lambda: world.now_s, world.sleep)
+    world.node.rest()
+    assert world.node.runtime.state is State.INACTIVE
+    sent = np.stack([command.fields["data"] for command in world.commands])
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+def test_a_transport_that_breaks_does_not_take_the_loop_with_it(world: World):
+    world.say("activate")
+    world.run(20)
+
+    class Broken:
+        def send(self, reading: Reading) -> None:
+            raise OSError("no route")
+
+    world.node._out = Broken()
+    assert world.run(3) is State.FAULTED
+    assert "no route" in world.node.health.problem
 
 
 def test_silence_is_a_hold(world: World):
@@ -139,7 +199,7 @@ def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
     world.say("activate")
     world.run(20)
 
-    def broken(question: Question, now_s: float) -> None:
+    def broken(question: Question) -> None:
         raise RuntimeError("the graph fell over")
 
     world.node.runtime.parts.planner.ask = broken
@@ -184,8 +244,8 @@ def test_health_counts(world: World):
     world.say("activate")
     world.run(30)
     health = world.node.health
-    assert (health.ticks, health.missed, health.refused) == (30, 0, 0)
-    assert health.clamped < 30
+    assert (health.ticks, health.refused, health.state) == (30, 0, "running")
+    assert 0 < health.clamped < 30
 
 
 def test_a_bundle_for_another_robot_is_refused(tmp_path: Path):

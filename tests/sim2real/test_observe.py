@@ -24,11 +24,11 @@ SPEC = ObsSpec(
 )
 SOURCES = {
     "arm": Source(topic="/joints", field="position"),
-    "turn": Source(topic="/hand", field="rot6d"),
+    "turn": Source(topic="/hand", kind=Kind.POSE, field="rot6d"),
     "gap": Source(minus=("cube", "hand")),
-    "cube": Source(topic="/cube", field="position"),
-    "hand": Source(topic="/hand", field="position"),
-    "image": Source(topic="/camera", field="image"),
+    "cube": Source(topic="/cube", kind=Kind.POSE, field="position"),
+    "hand": Source(topic="/hand", kind=Kind.POSE, field="position"),
+    "image": Source(topic="/camera", kind=Kind.IMAGE, field="image"),
 }
 QUAT = np.array([0.5, 0.5, -0.5, 0.5])
 
@@ -89,22 +89,28 @@ def test_history_is_the_last_frames_the_latest_last():
         box.put("/joints", Reading({"position": np.full(3, float(step))}, names, 9.0))
         frame = maker.look(box)
         assert frame is not None
-        obs = maker.observation(frame)
+        obs = maker.observation(frame, step)
         assert obs["arm"].shape == (1, 3, 2)
         seen.append(obs["arm"][0, :, 0].tolist())
     assert seen == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
-    maker.forget()
     frame = maker.look(box)
     assert frame is not None
-    assert maker.observation(frame)["arm"][0, :, 0].tolist() == [3, 3, 3]
+    assert maker.observation(frame, 5)["arm"][0, :, 0].tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
     ("topic", "reading", "message"),
     [
         ("/joints", Reading({"position": np.zeros(2)}, ("a", "c"), 9.0), "no 'b'"),
+        ("/joints", Reading({"position": np.zeros(2)}, (), 9.0), "without names"),
         ("/joints", Reading({"position": np.zeros(2)}, ("a", "b", "c"), 9.0), "differ in number"),
         ("/cube", Reading({"position": np.full(3, np.nan)}, (), 9.0), "not finite"),
+        ("/joints", Reading({"position": np.zeros(3)}, ("a", "b", "b"), 9.0), "differ in number"),
+        (
+            "/hand",
+            Reading({"position": np.zeros(3), "orientation": np.zeros(4)}, (), 9.0),
+            "length 1",
+        ),
         ("/cube", Reading({"point": np.zeros(3)}, (), 9.0), "no field 'position'"),
         ("/cube", Reading({"position": np.zeros(1)}, (), 9.0), "'cube' less 'hand'"),
         ("/camera", Reading({"image": np.zeros((4, 4, 3), np.uint8)}, (), 9.0), "obs 'image'"),
@@ -122,7 +128,9 @@ def test_every_item_needs_a_source():
     agreed = contract().model_copy(update={"obs": SPEC})
     with pytest.raises(ConfigError, match="no source of 'hand', of which 'gap' is a difference"):
         Observer(agreed, sources)
+    with pytest.raises(ConfigError, match="is a difference of itself"):
+        observer(hand=Source(minus=("gap", "cube")))
     with pytest.raises(ConfigError, match="'/hand' has another elsewhere"):
-        observer(hand=SOURCES["hand"].model_copy(update={"kind": Kind.POSE}))
+        observer(hand=SOURCES["hand"].model_copy(update={"kind": Kind.ARRAY}))
     with pytest.raises(ConfigError, match="a topic, or minus"):
         observer(arm=Source())

@@ -28,19 +28,29 @@ def waited(planner: Planner) -> Answer:
     raise AssertionError("no answer in five seconds")
 
 
-@pytest.mark.parametrize("kind", [InlinePlanner, ThreadPlanner])
+class Hand:
+    """A clock that moves when it is told to."""
+
+    time_s = 10.0
+
+    def __call__(self) -> float:
+        return self.time_s
+
+
+@pytest.mark.parametrize("kind", ["inline", "thread"])
 def test_every_question_has_its_own_answer_once(kind):
-    planner = kind(query)
+    planner = InlinePlanner(query) if kind == "inline" else ThreadPlanner(query, Hand())
     assert planner.answer() is None
     for tick in (3, 4):
-        planner.ask(question(tick), now_s=10.0)
+        planner.ask(question(tick))
         found = waited(planner)
         assert found.question.tick == tick
         assert (found.act == float(tick)).all()
         assert found.act.shape == (3, 2)
         assert found.act.dtype == np.float64
         assert planner.answer() is None
-        assert planner.thinking_s(11.0) == 0.0
+        assert planner.idle
+        assert planner.thinking_s() == 0.0
     planner.close()
 
 
@@ -51,10 +61,13 @@ def test_a_thread_lets_the_loop_go_on_and_tells_for_how_long():
         go.wait(5.0)
         return query(obs)
 
-    planner = ThreadPlanner(slow)
-    planner.ask(question(1), now_s=10.0)
+    hand = Hand()
+    planner = ThreadPlanner(slow, hand)
+    planner.ask(question(1))
     assert planner.answer() is None
-    assert planner.thinking_s(10.5) == 0.5
+    hand.time_s += 0.5
+    assert not planner.idle
+    assert planner.thinking_s() == 0.5
     go.set()
     assert waited(planner).question.tick == 1
     planner.close()
@@ -64,11 +77,11 @@ def test_what_the_query_raises_reaches_the_loop():
     def broken(obs) -> np.ndarray:
         raise ValueError("graph")
 
-    planner = ThreadPlanner(broken)
-    planner.ask(question(1), now_s=0.0)
+    planner = ThreadPlanner(broken, Hand())
+    planner.ask(question(1))
     with pytest.raises(ValueError, match="graph"):
         waited(planner)
-    planner.ask(question(2), now_s=0.0)  # and it still lives
+    planner.ask(question(2))  # and it still lives
     with pytest.raises(ValueError, match="graph"):
         waited(planner)
     planner.close()

@@ -16,7 +16,7 @@ def reached(start: State, *events: Event) -> State:
 
 
 def test_the_usual_way_and_back():
-    way = Event.CONFIGURE, Event.ACTIVATE, Event.RAMPED, Event.HOLD, Event.RECOVER
+    way = Event.CONFIGURE, Event.ACTIVATE, Event.RAMPED, Event.HOLD, Event.RECOVER, Event.RAMPED
     assert reached(State.UNCONFIGURED, *way) is State.RUNNING
     assert reached(State.RUNNING, Event.DEACTIVATE, Event.CLEANUP) is State.UNCONFIGURED
 

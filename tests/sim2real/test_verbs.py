@@ -23,7 +23,7 @@ DOMAIN = str(175 + os.getpid() % 50)
 SETTINGS = """\
 robot: panda
 observe: {pos: {topic: /joint_states, field: position}}
-runtime: {ramp_s: 0.2, hold_s: 0.2}
+lifecycle: {ramp_s: 0.2, hold_s: 0.2}
 safety: {obs_age_s: 1.0, obs_periods: 20}
 """
 
@@ -55,7 +55,6 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
         )
         assert node.returncode == 0, node.stderr
         health = json.loads((tmp_path / "health.json").read_text())
-        assert health["ticks"] >= 80
         assert 0.0 < health["latency_s"][0] < 1.0  # it was active: readings became commands
         assert health["state"] == "inactive"
     finally:

@@ -40,11 +40,14 @@ class Qos(NamedTuple):
 SENSOR = Qos(reliable=False)
 """For readings: only the newest counts, and both kinds of writers are heard."""
 
-COMMAND = Qos()
-"""For what must arrive."""
+COMMAND = Qos(depth=10)
+"""Reliable, one after the other: requests, the emergency stop."""
+
+NEWEST = Qos()
+"""Reliable, the newest only: commands."""
 
 LATCHED = Qos(latched=True)
-"""For descriptions."""
+"""Reliable, and who comes later hears the last one: states, descriptions."""
 
 
 class Publisher(Protocol):

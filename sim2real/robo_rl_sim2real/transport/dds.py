@@ -12,7 +12,6 @@ import time
 from typing import Any
 
 from cyclonedds.core import (
-    DDSException,
     InstanceState,
     ReadCondition,
     SampleState,
@@ -29,7 +28,7 @@ from cyclonedds.util import duration
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
-from robo_rl.errors import ConfigError, SpecError
+from robo_rl.errors import ConfigError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos
@@ -117,9 +116,10 @@ class Dds:
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
+        deaf = [] if self._thread.is_alive() or not self._open else ["the listening thread died"]
         with self._lock:
             ends = [(topic, reader, "requested") for reader, (topic, *_) in self._ears.items()]
-            found = [f"{topic}: {what}" for topic, what in self._bad.items()]
+            found = deaf + [f"{topic}: {what}" for topic, what in self._bad.items()]
         both = [*ends, *((topic, writer, "offered") for topic, writer in self._mouths)]
         for topic, end, side in both:
             status = getattr(end, f"get_{side}_incompatible_qos_status")()
@@ -165,27 +165,18 @@ class Dds:
                 continue
             self._waits.wait(_WAIT_NS)
             for reader, (topic, kind, put) in ears:
-                self._take(reader, topic, kind, put)
+                try:
+                    self._take(reader, kind, put)
+                except Exception as error:  # one bad message must not make the node deaf
+                    with self._lock:
+                        self._bad[topic] = f"{type(error).__name__}: {error}"
 
-    def _take(self, reader: DataReader[Any], topic: str, kind: Kind, put: Put) -> None:
-        try:
-            samples = reader.take(N=16)
-        except DDSException as error:
-            self._bad[topic] = str(error)
-            return
-        except Exception as error:  # whatever a codec makes of bytes that are not its own
-            self._bad[topic] = f"cannot be read ({type(error).__name__}: {error})"
-            return
+    def _take(self, reader: DataReader[Any], kind: Kind, put: Put) -> None:
+        samples: list[Any] = reader.take(N=16)
         now_s = time.monotonic()
         for sample in samples:
             if hasattr(sample, "message"):
-                self._put(sample.message, topic, kind, put, now_s)
-
-    def _put(self, message: Any, topic: str, kind: Kind, put: Put, now_s: float) -> None:
-        try:
-            put(to_reading(kind, message, now_s))
-        except SpecError as error:
-            self._bad[topic] = str(error)
+                put(to_reading(kind, sample.message, now_s))
 
 
 class _Out:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -45,17 +48,11 @@ def run(
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
     view, starter = View(node), Starter(node, wanted=activate)
-    try:
+    with leaving(node):
         node.run(lambda: starter.look() or view.look() or 0.0 < seconds <= node.age_s)
-    except KeyboardInterrupt:
-        typer.echo("\nto rest", err=True)
-    finally:
-        node.rest()
-        node.close()
     typer.echo(text(node))
     if json_file is not None:
-        body = node.health._asdict() | {"state": node.runtime.state.value}
-        write_file(json_file, json.dumps(body, indent=2).encode() + b"\n")
+        write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
@@ -67,6 +64,20 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settin
     return validate(
         compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), Settings
     )
+
+
+@contextmanager
+def leaving(node: Node) -> Generator[None]:
+    """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest and the node leaves."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: node.stop())
+    try:
+        yield
+    finally:
+        try:
+            node.rest()
+        finally:
+            node.close()
 
 
 class Starter:
@@ -85,7 +96,7 @@ class Starter:
         node = self._node
         begun = node.runtime.state is not State.INACTIVE
         self._wanted = self._wanted and not begun and node.age_s < _PATIENCE_S
-        if self._wanted and node.count % max(round(0.5 / node.ticks.dt_s), 1) == 1:
+        if self._wanted and node.record.count % max(round(0.5 / node.ticks.dt_s), 1) == 0:
             node.request("activate")
         return False
 
@@ -104,7 +115,7 @@ class View:
 
     def look(self) -> bool:
         """After a tick; always False, for nothing here ends a run."""
-        if self._node.count % self._every == 0:
+        if self._node.record.count % self._every == 0:
             start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
             sys.stderr.write(f"{start}{text(self._node)}{end}")
             sys.stderr.flush()
@@ -116,7 +127,7 @@ def text(node: Node) -> str:
     health: Health = node.health
     p50, p99 = (1e3 * value for value in health.latency_s)
     parts = [
-        node.runtime.state.value,
+        f"{health.state}{f' ({health.reason})' if health.reason else ''}",
         f"{health.ticks} ticks, {health.missed} missed",
         f"reading to command {p50:.1f} / {p99:.1f} ms",
         f"{health.clamped} clamped",

@@ -1,0 +1,144 @@
+"""From inactive to running and back: when a policy may begin, resume, and must fall silent.
+
+Shapes: n joints. Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl_sim2real.readings import Values
+from robo_rl_sim2real.safety import Reason
+from robo_rl_sim2real.states import Event, State, TransitionError, after
+
+
+class Lifecycle:
+    """The state, and since when.
+
+    Args:
+        cfg: See Config.
+        names: (n,) joints, for what is said of them.
+        start: (n,) pose near which the policy may begin.
+    """
+
+    class Config(ConfigModel):
+        """Starting, resuming and ending.
+
+        Args:
+            ramp_s: Time in which commands go over from where the robot is to what the policy says.
+            resume_s: The same after a hold.
+            start_within: Distance of a joint from its start, in its unit, to begin from.
+            max_hold_s: A hold that lasts longer ends in inactive.
+            hold_s: How long a robot that is at rest, at fault or not active any more, is still told
+                to stay there.
+        """
+
+        ramp_s: float = Field(default=2.0, ge=0.0)
+        resume_s: float = Field(default=0.3, ge=0.0)
+        start_within: float = Field(default=0.3, gt=0.0)
+        max_hold_s: float = Field(default=5.0, gt=0.0)
+        hold_s: float = Field(default=1.0, ge=0.0)
+
+    def __init__(self, cfg: Config, names: tuple[str, ...], start: Values) -> None:
+        self.cfg, self.names, self.start = cfg, names, start
+        self.state, self.pressed, self.stopped = State.UNCONFIGURED, False, False
+        self._home, self._ramp_s = start, 0.0
+        self._since_s = self._rested_s = -np.inf
+
+    def press(self, pressed: bool) -> None:
+        """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
+        self.pressed = pressed
+        self.stopped = self.stopped or pressed
+
+    def configure(self) -> None:
+        """All that is needed was checked and warmed up."""
+        self.state = after(self.state, Event.CONFIGURE)
+
+    def activate(self, measured: Values, now_s: float, *, at_rest: bool) -> None:
+        """Begin, ramping from where the robot is.
+
+        Raises:
+            TransitionError: Not now: stopped, still moving, or not near the start.
+        """
+        going = after(self.state, Event.ACTIVATE)
+        if self.stopped:
+            raise TransitionError("cannot activate: the emergency stop was pressed", hint="reset")
+        if not at_rest:
+            raise TransitionError("cannot activate: the robot is still coming to rest")
+        self._demand_near(measured)
+        self.state = going
+        self._ramp(measured, self.cfg.ramp_s, now_s)
+
+    def deactivate(self) -> None:
+        """Come to rest, and be silent in the end."""
+        self.state = after(self.state, Event.DEACTIVATE)
+        self._rested_s = np.inf
+
+    def reset(self) -> None:
+        """Leave a fault, to inactive; or forget that the emergency stop was pressed.
+
+        Raises:
+            TransitionError: It is still pressed, or nothing is to be reset.
+        """
+        if self.pressed:
+            raise TransitionError("cannot reset: the emergency stop is pressed")
+        if not (self.stopped and self.state is State.INACTIVE):
+            self.state = after(self.state, Event.RESET)
+        self.stopped = False
+
+    def fail(self) -> None:
+        """A fault, if there is anything to fault."""
+        if self.state.moves:
+            self.state = after(self.state, Event.FAULT)
+            self._rested_s = np.inf
+
+    def follow(self, reason: Reason | None, command: Values, now_s: float) -> None:
+        """Go to the state that a tick's outcome leads to."""
+        if reason is not None and reason.latches:
+            self.fail()
+        elif reason is not None and self.state is not State.HOLDING:
+            self.state, self._since_s = after(self.state, Event.HOLD), now_s
+        elif reason is not None and now_s - self._since_s > self.cfg.max_hold_s:
+            self.deactivate()
+        elif reason is None and self.state is State.HOLDING:
+            self.state = after(self.state, Event.RECOVER)
+            self._ramp(command, self.cfg.resume_s, now_s)
+        elif self.state is State.RAMPING and self._share(now_s) >= 1.0:
+            self.state = after(self.state, Event.RAMPED)
+
+    def ramped(self, target: Values, now_s: float) -> Values:
+        """The target, partly still where the robot began."""
+        share = self._share(now_s) if self.state is not State.HOLDING else 0.0
+        return target if share >= 1.0 else self._home + share * (target - self._home)
+
+    def hold_from(self, command: Values) -> None:
+        """While it holds, going on would begin here."""
+        self._home = command
+
+    def silent(self, now_s: float, *, at_rest: bool) -> bool:
+        """Whether a robot that is not active has been told for long enough where to stay."""
+        if not at_rest:
+            return False
+        if self._rested_s == np.inf:
+            self._rested_s = now_s
+        return now_s - self._rested_s >= self.cfg.hold_s
+
+    def _ramp(self, home: Values, ramp_s: float, now_s: float) -> None:
+        self._home, self._ramp_s, self._since_s = home, ramp_s, now_s
+
+    def _share(self, now_s: float) -> float:
+        """How much of the ramp is behind."""
+        return 1.0 if self._ramp_s <= 0.0 else min((now_s - self._since_s) / self._ramp_s, 1.0)
+
+    def _demand_near(self, measured: Values) -> None:
+        apart = np.abs(measured - self.start)
+        if (apart <= self.cfg.start_within).all():
+            return
+        worst = int(np.nan_to_num(apart, nan=np.inf).argmax())
+        raise TransitionError(
+            f"cannot activate: joint '{self.names[worst]}' is not near its start",
+            expected=f"{self.start[worst]:.3f} ± {self.cfg.start_within:g}",
+            found=f"{measured[worst]:.3f}",
+        )
