@@ -45,6 +45,12 @@ class Inbox:
         if before is None or reading.stamp_s >= before.stamp_s:
             self._newest[topic] = reading
 
+    def moment(self) -> Inbox:
+        """What is there now, whatever comes meanwhile: one moment for all that reads it."""
+        copy = Inbox()
+        copy._newest = self._newest.copy()
+        return copy
+
     def get(self, topic: str) -> Reading | None:
         """The newest of a topic; None where nothing came yet."""
         return self._newest.get(topic)

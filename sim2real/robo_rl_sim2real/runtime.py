@@ -131,6 +131,7 @@ class Runtime:
 
     def _look(self, inbox: Inbox) -> Frame | None:
         """The moment's frame; it and the joints are as old as the oldest reading in them."""
+        inbox = inbox.moment()
         frame, reading = self.parts.observer.look(inbox), inbox.get(self.joints.topic)
         if frame is None or reading is None:
             return None

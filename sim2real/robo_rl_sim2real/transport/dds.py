@@ -28,7 +28,7 @@ from cyclonedds.util import duration
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos
@@ -42,7 +42,8 @@ _ONLY_HERE = """<CycloneDDS><Domain Id="any">
 <MaxAutoParticipantIndex>60</MaxAutoParticipantIndex>
 <Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
 
-_domains: dict[int, Domain] = {}
+_domains: dict[int, Domain | None] = {}
+"""Domain → what holds it to this machine, None where it may leave; one process has it one way."""
 _WAIT_NS = 50_000_000
 
 
@@ -71,14 +72,14 @@ class Dds:
 
     def __init__(self, cfg: Config, node: str) -> None:
         self.cfg, self.codec = cfg, Codec(cfg.distro)
-        if not cfg.network and cfg.domain not in _domains:
-            _domains[cfg.domain] = Domain(cfg.domain, _ONLY_HERE)
+        _join(cfg)
         self._participant = DomainParticipant(
             cfg.domain, qos=DdsQos(Policy.Userdata(b"enclave=/;"))
         )
         self._graph = Graph(self._participant, self.codec, node, cfg.namespace)
         self._ears = dict[DataReader[Any], tuple[str, Kind, Put]]()
         self._mouths: list[tuple[str, DataWriter[Any]]] = []
+        self._outs: list[_Out] = []
         self._bad: dict[str, str] = {}
         self._lock = threading.Lock()
         self._waits, self._open = WaitSet(self._participant), True
@@ -100,7 +101,8 @@ class Dds:
         writer = DataWriter(self._participant, self._topic(topic, kind), qos=self._qos(kind, qos))
         self._mouths.append((topic, writer))
         self._graph.add_writer(writer)
-        return _Out(writer, kind, self.codec)
+        self._outs.append(_Out(writer, kind, self.codec))
+        return self._outs[-1]
 
     def serve(self, name: str, call: Call) -> None:
         """Not here: see the error.
@@ -135,7 +137,9 @@ class Dds:
         self._open = False
         self._thread.join(timeout=2.0)
         self._graph.leave()
-        self._ears, self._mouths = {}, []
+        for out in self._outs:
+            out.close()
+        self._ears, self._mouths, self._outs = {}, [], []
 
     def _topic(self, topic: str, kind: Kind) -> Topic[Any]:
         return Topic(self._participant, f"rt{topic}", self.codec.wire_type(kind.value))
@@ -179,13 +183,40 @@ class Dds:
                 put(to_reading(kind, sample.message, now_s))
 
 
+def _join(cfg: Dds.Config) -> None:
+    """The first of a process decides how far a domain reaches.
+
+    Raises:
+        ConfigError: It is to reach otherwise now.
+    """
+    if cfg.domain not in _domains:
+        _domains[cfg.domain] = None if cfg.network else Domain(cfg.domain, _ONLY_HERE)
+    elif (_domains[cfg.domain] is None) != cfg.network:
+        raise ConfigError(
+            f"domain {cfg.domain} reaches otherwise in this process already",
+            where="transport.network",
+            found=cfg.network,
+        )
+
+
 class _Out:
     """A publisher."""
 
     def __init__(self, writer: DataWriter[Any], kind: Kind, codec: Codec) -> None:
-        self._writer, self._kind, self._codec = writer, kind, codec
+        self._writer: DataWriter[Any] | None = writer
+        self._kind, self._codec = kind, codec
+
+    def close(self) -> None:
+        """Nothing is published any more."""
+        self._writer = None
 
     def send(self, reading: Reading) -> None:
-        """See ``Publisher``."""
+        """See ``Publisher``.
+
+        Raises:
+            RoboRlError: The transport was closed.
+        """
+        if self._writer is None:
+            raise RoboRlError("the transport was closed")
         message = to_message(self._kind, reading, self._codec.dialect)
         self._writer.write(self._codec.wrap(self._kind.value, message))

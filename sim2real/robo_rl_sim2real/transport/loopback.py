@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos, Reply
@@ -40,6 +41,7 @@ class Bus:
         self.ears: defaultdict[str, list[_Ear]] = defaultdict(list)
         self.mouths: defaultdict[str, list[_Mouth]] = defaultdict(list)
         self.services: dict[str, Call] = {}
+        self.bad: dict[str, str] = {}
 
     def call(self, name: str) -> Reply:
         """Ask a service."""
@@ -88,7 +90,9 @@ class Loopback:
         with self.bus.lock:
             ours = [(t, m, e) for t, e in self._ears for m in self.bus.mouths[t]]
             ours += [(t, m, e) for t, m in self._mouths for e in self.bus.ears[t]]
-        return [f"{topic}: {why}" for topic, m, e in ours if (why := _deaf(m, e))]
+            heard = {topic for topic, _ in self._ears}
+            bad = [f"{topic}: {why}" for topic, why in self.bus.bad.items() if topic in heard]
+        return bad + [f"{topic}: {why}" for topic, m, e in ours if (why := _deaf(m, e))]
 
     def close(self) -> None:
         """See ``Transport``."""
@@ -109,14 +113,23 @@ class _Out:
         self._bus, self._topic, self._mouth = bus, topic, mouth
 
     def send(self, reading: Reading) -> None:
-        """To all who hear it; nothing is shared with them."""
+        """To all who hear it; nothing is shared with them.
+
+        Raises:
+            RoboRlError: The transport was closed.
+        """
+        if not any(m is self._mouth for m in self._bus.mouths[self._topic]):
+            raise RoboRlError("the transport was closed")
         fields = {name: np.array(value) for name, value in reading.fields.items()}
         sent = Reading(fields, reading.names, self._bus.now_s())
         with self._bus.lock:
             self._mouth.said.append(sent)
             ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(self._mouth, ear)]
         for ear in ears:
-            ear.put(sent)
+            try:
+                ear.put(sent)
+            except Exception as error:  # as in a transport: who hears badly is no matter of ours
+                self._bus.bad[self._topic] = f"{type(error).__name__}: {error}"
 
 
 def _deaf(mouth: _Mouth, ear: _Ear) -> str:

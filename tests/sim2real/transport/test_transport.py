@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos
@@ -129,3 +130,30 @@ def test_what_is_sent_may_be_changed_afterwards(make_transport):
     heard.wait(say=lambda: out.send(Reading({"data": data}, (), 0.0)))
     data[:] = 0.0
     assert heard.readings[0].fields["data"][0] == 7.0
+
+
+def test_what_is_closed_says_nothing_more(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    node.subscribe("/topic", Kind.ARRAY, heard.put)
+    out = robot.advertise("/topic", Kind.ARRAY)
+    heard.wait(say=lambda: out.send(READINGS[Kind.ARRAY]))
+    robot.close()
+    with pytest.raises(RoboRlError, match="closed"):
+        out.send(READINGS[Kind.ARRAY])
+
+
+def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+
+    def broken(reading: Reading) -> None:
+        raise ValueError("not mine")
+
+    node.subscribe("/bad", Kind.ARRAY, broken)
+    node.subscribe("/good", Kind.ARRAY, heard.put)
+    bad, good = (robot.advertise(topic, Kind.ARRAY) for topic in ("/bad", "/good"))
+    until = time.monotonic() + 10.0
+    while not node.problems() and time.monotonic() < until:
+        bad.send(READINGS[Kind.ARRAY])
+        time.sleep(0.02)
+    assert "not mine" in node.problems()[0]
+    heard.wait(say=lambda: good.send(READINGS[Kind.ARRAY]))
