@@ -105,8 +105,10 @@ def begin(node: Node) -> None:
 def end(node: Node) -> None:
     """At rest, and silent."""
     what = "reset" if node.runtime.state is State.FAULTED else "deactivate"
-    _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
-    time.sleep(node.runtime.life.cfg.hold_s + 2 * node.ticks.dt_s)
+    if node.runtime.state is not State.INACTIVE:
+        _wait(node, lambda: node.runtime.state is State.INACTIVE, what)
+    while not node.record.silent:
+        time.sleep(node.ticks.dt_s)
 
 
 def still(node: Node, seconds: float) -> dict[str, float]:

@@ -41,6 +41,7 @@ class Record:
         self.latency, self.spent = Recent(), Recent()
         self.count = self.clamped = self.refused = 0
         self.problem, self.state, self.reason = "", "", ""
+        self.silent = True
 
     def add(self, output: Output, *, spent_s: float, age_s: float) -> None:
         """A tick.
@@ -51,7 +52,7 @@ class Record:
             age_s: Age of the oldest reading in use when it ended.
         """
         command = output.command
-        self.count += 1
+        self.count, self.silent = self.count + 1, command is None
         self.spent.add(spent_s)
         self.state, self.problem = output.state.value, output.problem or self.problem
         if command is not None and command.reason is None:
