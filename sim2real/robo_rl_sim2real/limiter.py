@@ -11,8 +11,11 @@ asked for, and by construction rather than by tuning (a shield with a backup man
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
+from robo_rl.errors import ConfigError
 from robo_rl_sim2real.braking import Array, Limits, Motion, brake, braking_acc, resting
 
 _GRID = np.linspace(-1.0, 1.0, 9)
@@ -119,3 +122,28 @@ class Limiter:
         """The position limits, widened to where a joint is already."""
         pos = self.motion.pos
         return np.minimum(self.limits.low, pos), np.maximum(self.limits.high, pos)
+
+
+def demand_quick(limits: Limits) -> None:
+    """Refuse limits under which a command takes longer to find than half a tick.
+
+    The smaller a tick and the lower the jerk, the more ticks a braking manoeuvre has. Timed on this
+    machine, from the largest speeds.
+
+    Raises:
+        ConfigError: It does.
+    """
+    middle, nothing = 0.5 * (limits.low + limits.high), np.zeros_like(limits.low)
+    limiter, spent = Limiter(limits, middle), []
+    for _ in range(5):
+        limiter.motion = Motion(middle, limits.velocity, nothing)
+        began = time.perf_counter()
+        limiter.step(limits.high)
+        spent.append(time.perf_counter() - began)
+    if min(spent) > 0.5 * limits.dt_s:
+        raise ConfigError(
+            "limits: a command takes too long to find",
+            expected=f"at most half of a period, {500.0 * limits.dt_s:.3g} ms",
+            found=f"{1e3 * min(spent):.3g} ms",
+            hint="a lower rate, or a larger jerk",
+        )

@@ -19,6 +19,7 @@ from robo_rl.robot import Robot
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
 from robo_rl_sim2real.lifecycle import Lifecycle
+from robo_rl_sim2real.limiter import demand_quick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
@@ -105,7 +106,8 @@ def assemble(
     Raises:
         BundleError: The bundle does not fit the robot.
         ConfigError: An item of the observation has no source, a topic has two interfaces, ``start``
-            has another length, or chunks are longer than their actions may be old.
+            has another length, chunks are longer than their actions may be old, or the limiter is
+            too slow for the rate.
     """
     robot: Robot = settings.robot.build()
     found, observer = commanded(contract, robot), Observer(contract, settings.observe)
@@ -117,6 +119,7 @@ def assemble(
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     safety = Safety(settings.safety, found.limits, found.home)
+    demand_quick(safety.limits)
     planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
     parts = Parts(observer, planner, chunks, safety, life)
     return Runtime(parts, Joints(topic, found.names, found.change), now_s), wiring

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.limiter import Limiter
+from robo_rl.errors import ConfigError
+from robo_rl_sim2real.limiter import Limiter, demand_quick
 
 LANES = 100
 
@@ -68,3 +69,9 @@ def test_it_stays_where_it_is_until_it_is_asked_to_move():
     limiter = Limiter(limits(), np.full(JOINTS, 0.3))
     assert (limiter.brake() == 0.3).all()
     assert (limiter.step(np.full(JOINTS, 0.3)) == 0.3).all()
+
+
+def test_limits_that_take_too_long_to_keep_are_refused():
+    demand_quick(limits(0.5, 1000.0))
+    with pytest.raises(ConfigError, match="a command takes too long to find"):
+        demand_quick(limits(1e-4, 100.0))
