@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -48,22 +47,24 @@ class Ticks:
 
 
 class Recent:
-    """The latest of some durations, in seconds.
+    """The latest of some durations, in seconds; one thread adds, others may look.
 
     Args:
         size: How many are kept.
     """
 
     def __init__(self, size: int = 1000) -> None:
-        self._values: deque[float] = deque(maxlen=size)
+        self._values, self._added = np.zeros(size), 0
 
     def add(self, value: float) -> None:
         """One more."""
-        self._values.append(value)
+        self._values[self._added % len(self._values)] = value
+        self._added += 1
 
     def percentiles(self) -> tuple[float, float]:
         """Median and 99th percentile; 0 where there is none."""
-        if not self._values:
+        kept = self._values[: self._added].copy()
+        if not len(kept):
             return 0.0, 0.0
-        p50, p99 = np.percentile(np.array(self._values), [50, 99])
+        p50, p99 = np.percentile(kept, [50, 99])
         return float(p50), float(p99)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,8 @@ def run(
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
     view, starter = View(node), Starter(node, wanted=activate)
     with leaving(node):
-        node.run(lambda: starter.look() or view.look() or 0.0 < seconds <= node.age_s)
+        node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
+    view.close()
     typer.echo(text(node))
     if json_file is not None:
         write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
@@ -104,22 +106,27 @@ class Starter:
 class View:
     """One live line a second on a terminal, a plain one every ten seconds elsewhere.
 
+    From a thread of its own: whoever stops reading must not stop the robot.
+
     Args:
         node: What is looked at.
     """
 
     def __init__(self, node: Node) -> None:
-        self._node, self._live = node, sys.stderr.isatty()
-        every_s = 1.0 if self._live else 10.0
-        self._every = max(round(every_s / node.ticks.dt_s), 1)
+        self._node, self._live, self._over = node, sys.stderr.isatty(), threading.Event()
+        self._thread = threading.Thread(target=self._show, name="view", daemon=True)
+        self._thread.start()
 
-    def look(self) -> bool:
-        """After a tick; always False, for nothing here ends a run."""
-        if self._node.record.count % self._every == 0:
-            start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+    def close(self) -> None:
+        """Say no more."""
+        self._over.set()
+        self._thread.join(timeout=1.0)
+
+    def _show(self) -> None:
+        start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+        while not self._over.wait(1.0 if self._live else 10.0):
             sys.stderr.write(f"{start}{text(self._node)}{end}")
             sys.stderr.flush()
-        return False
 
 
 def text(node: Node) -> str:
