@@ -48,7 +48,7 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     try:
         assert b"panda at lift_cube" in robot.stderr.readline()
         node = subprocess.run(
-            deploy(tmp_path, "--activate", "--seconds", 4, "--json", tmp_path / "health.json"),
+            deploy(tmp_path, "--activate", "--seconds", 7, "--json", tmp_path / "health.json"),
             capture_output=True,
             text=True,
             timeout=120,

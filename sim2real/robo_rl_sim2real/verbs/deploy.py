@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 from collections.abc import Generator
@@ -20,6 +19,7 @@ from robo_rl.export.manifest import Contract
 from robo_rl_sim2real.node import Health, Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
+from robo_rl_sim2real.verbs.signals import end_by_signal
 
 _PATIENCE_S = 10.0
 
@@ -71,8 +71,7 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settin
 @contextmanager
 def leaving(node: Node) -> Generator[None]:
     """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest and the node leaves."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: node.stop())
+    end_by_signal(node.stop)
     try:
         yield
     finally:

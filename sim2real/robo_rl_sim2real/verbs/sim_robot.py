@@ -10,6 +10,7 @@ from robo_rl.config import ConfigModel, compose, validate
 from robo_rl.registry import Component, component, default
 from robo_rl_sim2real.sim_robot import SimRobot
 from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.verbs.signals import end_by_signal
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
@@ -42,10 +43,9 @@ def run(
     simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
     typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
     steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
+    end_by_signal(simulated.stop)
     try:
         simulated.run(lambda: next(steps, None) is None)
-    except KeyboardInterrupt:
-        typer.echo("\nended", err=True)
     finally:
         simulated.close()
     missed = simulated.ticks.missed
