@@ -26,12 +26,14 @@ class Commanded(NamedTuple):
         limits: Of their commands.
         home: (n,) where they are at home.
         change: (low, high), each (n,), of actions that are changes of the last target; else None.
+        follows: (n,) bool, all but the gripper, which stops at what it holds.
     """
 
     names: tuple[str, ...]
     limits: Limits
     home: np.ndarray
     change: tuple[np.ndarray, np.ndarray] | None
+    follows: np.ndarray
 
 
 def commanded(contract: Contract, robot: Robot) -> Commanded:
@@ -49,11 +51,13 @@ def commanded(contract: Contract, robot: Robot) -> Commanded:
             f"the bundle does not fit robot '{robot.name}' in {len(found)} places:{listing}",
             hint=f"\nit was trained for {contract.robot}, {contract.task}",
         )
+    gripper = robot.gripper.actuator if robot.gripper else None
     return Commanded(
         tuple(joint.name for joint in joints),
         _limits(joints, 1.0 / contract.act.rate_hz),
         np.array([joint.home for joint in joints]),
         _change(contract.act),
+        np.array([name != gripper for name in contract.act.names]),
     )
 
 

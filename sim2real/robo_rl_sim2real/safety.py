@@ -79,6 +79,8 @@ class Safety:
         cfg: See Config.
         limits: Of the joints.
         pos: (n,) where they are, at rest.
+        follows: (n,) bool, joints that are where they were told to be unless something is wrong. A
+            gripper is not: it stops at what it holds, and goes on holding it.
     """
 
     class Config(ConfigModel):
@@ -105,7 +107,10 @@ class Safety:
         margin: float = Field(default=0.0, ge=0.0, lt=0.5)
         speed: float = Field(default=1.0, gt=0.0, le=1.0)
 
-    def __init__(self, cfg: Config, limits: Limits, pos: Array) -> None:
+    def __init__(
+        self, cfg: Config, limits: Limits, pos: Array, follows: Array | None = None
+    ) -> None:
+        self._follows = np.ones(len(pos)) if follows is None else follows.astype(np.float64)
         self.cfg, self.limits, self._range = cfg, _within(limits, cfg), limits.high - limits.low
         self.limiter = Limiter(self.limits, pos)
         self.latched: Reason | None = None
@@ -160,7 +165,7 @@ class Safety:
 
     def _apart(self, measured: Array) -> Array:
         """Distance of command and measured joint, as a share of its range."""
-        return np.abs(self.limiter.motion.pos - measured) / self._range
+        return np.abs(self.limiter.motion.pos - measured) / self._range * self._follows
 
 
 def _within(limits: Limits, cfg: Safety.Config) -> Limits:

@@ -118,7 +118,7 @@ def assemble(
     _check_age(settings, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
-    safety = Safety(settings.safety, found.limits, found.home)
+    safety = Safety(settings.safety, found.limits, found.home, found.follows)
     demand_quick(safety.limits)
     planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
     parts = Parts(observer, planner, chunks, safety, life)

@@ -106,3 +106,14 @@ def test_margin_and_speed_make_the_limits_tighter():
     np.testing.assert_allclose(within.low, limits().low + 0.25)
     np.testing.assert_allclose(within.high, limits().high - 0.25)
     assert (within.jerk == 0.5 * limits().jerk).all()
+
+
+def test_a_gripper_that_holds_something_is_no_fault_and_goes_on_holding():
+    follows = np.array([True, True, True, True, False])
+    safety = Safety(Safety.Config(), limits(), HOME, follows)
+    held = HOME + np.array([0.0, 0.0, 0.0, 0.0, 0.6])
+    assert at_1(safety, measured=held).reason is None
+    for _ in range(60):
+        command = at_1(safety, measured=held, target=None)
+    assert command.reason is Reason.EMPTY
+    np.testing.assert_allclose(command.pos, 0.0, atol=0.01)
