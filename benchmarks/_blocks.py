@@ -7,6 +7,7 @@ work is the same. An update is as many epochs of the critic as of the actor, wit
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -52,6 +53,13 @@ class Prepared(NamedTuple):
 
     run: Callable[[], object]
     rollout: Rollout
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of wall time."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def prepared(setting: Setting, minibatch: int, epochs: int = 1) -> Prepared:

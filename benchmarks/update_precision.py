@@ -17,12 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from _blocks import Setting, prepared
+from _blocks import Setting, prepared, timed
 
 EPOCHS = 4
 BASE = "fp32"
@@ -58,16 +57,10 @@ def measured(setting: Setting, minibatch: int, repeats: int) -> dict[str, dict[s
     times: dict[str, list[float]] = {side: [] for side in SIDES}
     for repeat in range(repeats + 1):
         for side in list(SIDES)[:: -1 if repeat % 2 else 1]:
-            spent = timed(sides[side])
+            spent = 1e3 * timed(sides[side])
             if repeat:  # 0 warms up, and compiles
                 times[side].append(spent)
     return {side: _summary(own, times[BASE]) for side, own in times.items()}
-
-
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return 1e3 * (time.perf_counter() - start)
 
 
 def _summary(own: Sequence[float], base: Sequence[float]) -> dict[str, float]:

@@ -17,12 +17,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from _blocks import BLOCK, Setting, prepared
+from _blocks import BLOCK, Setting, prepared, timed
 
 BASE = "per_step"
 SIDES = {
@@ -59,12 +57,6 @@ def main() -> None:
         )
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
-
-
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def _summary(seconds: list[float], base: list[float]) -> dict[str, float]:

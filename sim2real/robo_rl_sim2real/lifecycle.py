@@ -43,14 +43,19 @@ class Lifecycle:
 
     def __init__(self, cfg: Config, names: tuple[str, ...], start: Values) -> None:
         self.cfg, self.names, self.start = cfg, names, start
-        self.state, self.pressed, self.stopped = State.UNCONFIGURED, False, False
+        self.state, self.pressed, self._was_pressed = State.UNCONFIGURED, False, False
         self._home, self._ramp_s = start, 0.0
         self._since_s = self._rested_s = -np.inf
 
     def press(self, pressed: bool) -> None:
         """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
         self.pressed = pressed
-        self.stopped = self.stopped or pressed
+        self._was_pressed = self._was_pressed or pressed
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the emergency stop is pressed, or was since the last reset."""
+        return self.pressed or self._was_pressed
 
     def configure(self) -> None:
         """All that is needed was checked and warmed up."""
@@ -86,7 +91,7 @@ class Lifecycle:
             raise TransitionError("cannot reset: the emergency stop is pressed")
         if not (self.stopped and self.state is State.INACTIVE):
             self.state = after(self.state, Event.RESET)
-        self.stopped = False
+        self._was_pressed = False
 
     def fail(self) -> None:
         """A fault, if there is anything to fault."""

@@ -59,7 +59,7 @@ class Node:
         self._running, self._leaving, self._number, self._said = True, False, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
         self._requests_of = {
-            "activate": lambda: self.runtime.activate(self.inbox, self._number),
+            "activate": self._activate,
             "deactivate": self.runtime.life.deactivate,
             "reset": self.runtime.life.reset,
         }
@@ -109,7 +109,8 @@ class Node:
         """The control period of that number, whatever it brings."""
         began_s, self._number = self.clock.now_s(), number
         try:
-            self._watch_estop(began_s)
+            if self.runtime.state.moves and self._estop_is_silent():
+                self.runtime.life.press(True)
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
@@ -144,12 +145,16 @@ class Node:
     def _request(self, reading: Reading) -> None:
         self.request(str(reading.fields["data"]))
 
-    def _watch_estop(self, now_s: float) -> None:
-        """Who has to say that it is not pressed, and does not, presses it."""
+    def _estop_is_silent(self) -> bool:
+        """Whether nobody says that the emergency stop is not pressed, where somebody has to."""
         said = self.inbox.get(self._estop)
-        age_s = np.inf if said is None else now_s - said.stamp_s
-        if self._estop_age_s and age_s > self._estop_age_s and self.runtime.state.moves:
-            self.runtime.life.stopped = True
+        age_s = np.inf if said is None else self.clock.now_s() - said.stamp_s
+        return 0.0 < self._estop_age_s < age_s
+
+    def _activate(self) -> None:
+        if self._estop_is_silent():
+            raise RoboRlError("cannot activate: nothing was heard of the emergency stop")
+        self.runtime.activate(self.inbox, self._number)
 
     def _grant(self) -> None:
         while not self._requests.empty():

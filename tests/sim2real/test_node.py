@@ -157,6 +157,9 @@ def test_a_stop_that_was_pressed_before_it_began_keeps_it_from_beginning(world: 
 
 def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_path: Path):
     world = World(tmp_path, estop_age_s=0.2)
+    world.say("activate")
+    assert world.run(1) is State.INACTIVE
+    assert "nothing was heard of the emergency stop" in world.node.health.problem
     world.press(False)
     world.say("activate")
     assert world.run(3) is not State.FAULTED

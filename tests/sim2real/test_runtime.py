@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from small_limits import JOINTS, excess
@@ -11,10 +9,10 @@ from small_robot import HORIZON, NAMES, TOPIC, Bench, SlowPolicy, contract, wave
 
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import Question
-from robo_rl_sim2real.readings import Inbox, Reading
+from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.runtime import Output, Runtime
 from robo_rl_sim2real.safety import Reason
-from robo_rl_sim2real.states import State, TransitionError
+from robo_rl_sim2real.states import State
 
 
 def reasons(outputs: list[Output]) -> list[Reason | None]:
@@ -47,35 +45,6 @@ def test_a_policy_slower_than_its_chunk_waits_at_rest_and_goes_on():
 def test_an_inference_beyond_its_deadline_is_a_reason_to_rest():
     bench = Bench(delay_s=0.5, safety={"inference_s": 0.1}).begin()
     assert Reason.LATE in reasons(bench.run(20))
-
-
-def test_it_ramps_from_where_the_robot_is():
-    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.1), ramp_s=1.0, lag=1.0)
-    bench.pos = np.full(JOINTS, -0.2)
-    bench.tell()
-    bench.sent = [bench.pos]
-    bench.begin()
-    assert states(bench.run(48)) == {State.RAMPING}
-    sent = np.stack(bench.sent)
-    np.testing.assert_allclose(sent[25], -0.05, atol=0.03)
-    assert (np.diff(sent, axis=0) >= -1e-9).all()
-    bench.run(60)
-    np.testing.assert_allclose(bench.sent[-1], 0.1, atol=1e-6)
-    assert bench.runtime.state is State.RUNNING
-
-
-def test_silence_is_rest_within_a_tenth_of_a_second_and_then_it_goes_on():
-    bench = Bench().begin()
-    bench.run(40)
-    silent = bench.run(30, silent=True)
-    first = reasons(silent).index(Reason.STALE)
-    assert first * 0.02 <= 0.1
-    assert silent[-1].state is State.HOLDING
-    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
-    again = bench.run(25)
-    assert again[-1].state is State.RUNNING
-    assert reasons(again).index(None) * 0.02 <= 0.5
-    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
 
 
 @pytest.mark.parametrize("drop", [0.01, 0.1, 0.5])
@@ -124,38 +93,11 @@ def test_huge_actions_stay_within_the_limits():
     assert excess(np.stack(bench.sent), bench.limits) < 1e-6
 
 
-def test_an_emergency_stop_latches_until_it_is_released_and_reset():
-    bench = Bench().begin()
-    bench.run(40)
-    bench.life.press(True)
-    assert bench.tick().state is State.FAULTED
-    with pytest.raises(TransitionError, match="pressed"):
-        bench.life.reset()
-    bench.life.press(False)
-    assert set(states(bench.run(80))) == {State.FAULTED}
-    with pytest.raises(TransitionError, match="cannot activate while faulted"):
-        bench.runtime.activate(bench.inbox, bench.number)
-    bench.life.reset()
-    assert bench.tick().state is State.INACTIVE
-
-
 def test_a_robot_that_does_not_follow_is_a_fault():
     bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.9), lag=0.0).begin()
     outputs = bench.run(200)
     assert Reason.TRACKING in reasons(outputs)
     assert outputs[-1].state is State.FAULTED
-
-
-def test_deactivated_it_comes_to_rest_and_then_says_nothing():
-    bench = Bench().begin()
-    bench.run(40)
-    bench.life.deactivate()
-    outputs = bench.run(80)
-    assert states(outputs) == {State.INACTIVE}
-    assert outputs[0].command is not None
-    assert outputs[-1].command is None
-    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
-    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
 
 
 def test_relative_actions_are_changes_of_the_last_command():
@@ -195,19 +137,6 @@ def test_a_slow_answer_makes_its_own_readings_old():
     assert reasons(bench.run(1)) == [Reason.STALE]
 
 
-def test_a_robot_that_still_moves_cannot_be_activated():
-    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.4)).begin()
-    bench.run(15)
-    bench.life.deactivate()
-    bench.tick()
-    with pytest.raises(TransitionError, match="still coming to rest"):
-        bench.runtime.activate(bench.inbox, bench.number)
-    bench.run(40)
-    bench.runtime.activate(bench.inbox, bench.number)
-    bench.run(20)
-    assert bench.runtime.state is State.RUNNING
-
-
 def test_an_answer_to_an_earlier_activation_is_not_heard():
     bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 0.1 if tick else 0.4), delay_s=0.04)
     bench.begin()
@@ -219,29 +148,6 @@ def test_an_answer_to_an_earlier_activation_is_not_heard():
     bench.policy.act = lambda tick: np.full((HORIZON, JOINTS), -0.2)
     bench.run(60)
     assert np.stack(bench.sent).max() < 1e-9
-
-
-def test_a_hold_goes_over_gently_and_does_not_last_for_ever():
-    bench = Bench(resume_s=0.4, max_hold_s=1.0).begin()
-    bench.run(60)
-    bench.run(20, silent=True)
-    again = bench.run(30)
-    assert State.RAMPING in states(again)
-    assert again[-1].state is State.RUNNING
-    gone = bench.run(200, silent=True)
-    assert gone[-1].state is State.INACTIVE
-    assert gone[-1].command is None
-    assert bench.run(20)[-1].state is State.INACTIVE
-
-
-def test_it_is_silent_only_once_it_stands():
-    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 1.2), lag=1.0, hold_s=0.0).begin()
-    bench.run(25)
-    bench.life.deactivate()
-    bench.run(60)
-    assert bench.outputs[-1].command is None
-    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
-    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
 
 
 def test_a_joint_that_sags_does_not_lead_a_hold_away():
@@ -297,27 +203,6 @@ def test_history_begins_anew_after_a_gap():
     bench.run(1)
     assert len(seen) == before + 1
     assert np.ptp(seen[-1]) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"age_s": 1.0}, "not fresh"),
-        ({"pos": 0.7}, "not near its start"),
-        ({"nothing": True}, f"none on {TOPIC}"),
-    ],
-)
-def test_it_begins_only_with_fresh_readings_near_its_start(change: dict[str, Any], message: str):
-    bench = Bench()
-    bench.pos = np.full(JOINTS, change.get("pos", 0.0))
-    bench.tell()
-    bench.now_s += change.get("age_s", 0.0)
-    if "nothing" in change:
-        bench.inbox = Inbox()
-    with pytest.raises(TransitionError, match=message):
-        bench.begin()
-    assert bench.runtime.state is State.INACTIVE
-    assert bench.runtime.tick(bench.inbox, bench.number).command is None
 
 
 @pytest.mark.parametrize(
