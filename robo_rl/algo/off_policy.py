@@ -21,12 +21,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from robo_rl.algo.backup import make_backup
 from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import Ema
 from robo_rl.algo.returns import ReturnScale
 from robo_rl.algo.value_actor import ValueActor, ValueActorConfig
 from robo_rl.critic.aggregate import Aggregate
-from robo_rl.critic.q import QCritic, td_target
+from robo_rl.critic.q import QCritic
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
@@ -88,7 +89,8 @@ class OffPolicy:
         self.critic = _critic(cfg.critic, policy)
         self.target = Ema(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
-        self.target_rule = Aggregate(cfg.target_rule, cfg.critic.members)
+        rule = Aggregate(cfg.target_rule, cfg.critic.members)
+        self.backup = make_backup(self.critic, self.target.module, rule, generator)
         self.actor_rule = Aggregate(cfg.actor_rule, cfg.critic.members)
         self.replay = Replay(cfg.replay)
         self.scale = ReturnScale(num_envs)
@@ -144,18 +146,12 @@ class OffPolicy:
         return found
 
     def _fit_critic(self, batch: Transitions) -> dict[str, Tensor]:
-        wanted = self.targets(batch)
-        loss = self.critic.loss(batch.obs, batch.act, wanted).mean(dim=1)
-        self.descent.step(loss.sum())
+        with torch.no_grad():
+            act, cost = self.actor.successor(batch.next_obs)
+        loss, wanted = self.backup.loss(batch, act, cost)
+        self.descent.step(loss.mean(dim=1).sum())
         self.target.update(self.critic)
-        return {"critic_loss": loss.detach().mean(), "value": wanted.mean()}
-
-    @torch.no_grad()
-    def targets(self, batch: Transitions) -> Tensor:
-        """What the critic is to say of a batch, (B,)."""
-        act, cost = self.actor.successor(batch.next_obs)
-        value = self.target_rule(self.target.module(batch.next_obs, act), self.generator)
-        return td_target(batch.rew, batch.discount, batch.terminated, value - cost)
+        return {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
 
     def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """The value (B,) that the actor climbs."""

@@ -59,6 +59,29 @@ class Aggregate:
             values = values[random_subset(len(values), self.cfg.subset, generator)]
         return values.amin(dim=0)
 
+    def demand_mixture(self) -> None:
+        """Refuse a rule that makes a value of an ensemble but no mixture of its members.
+
+        Raises:
+            ConfigError: It does not.
+        """
+        if self.cfg.rule == "lower_bound":
+            raise ConfigError(
+                "target_rule: no member's law and no mixture of them",
+                expected="min, mean or subset_min with a categorical critic",
+                found=self.cfg.rule,
+            )
+
+    def shares(self, values: Tensor, generator: torch.Generator) -> Tensor:
+        """Values (M, …) → what share each member has in the ensemble's mixture, (M, …)."""
+        if self.cfg.rule == "mean":
+            return torch.full_like(values, 1.0 / len(values))
+        among = torch.arange(len(values), device=values.device)
+        if self.cfg.rule == "subset_min":
+            among = random_subset(len(values), self.cfg.subset, generator)
+        least = among[values[among].argmin(dim=0)]
+        return torch.zeros_like(values).scatter_(0, least.unsqueeze(0), 1.0)
+
 
 def lower_bound(values: Tensor, kappa: float) -> Tensor:
     """Mean − κ·std over the first axis, the std with divisor M: (M, …) → (…)."""

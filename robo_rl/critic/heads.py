@@ -20,12 +20,13 @@ class HeadConfig(ConfigModel):
     """Loss of a critic.
 
     ``mse`` and ``huber`` (quadratic up to ``huber_delta``) regress the value; ``hl_gauss`` and
-    ``two_hot`` classify it into ``bins`` of one width, by cross-entropy. ``bounds`` are the values
+    ``two_hot`` classify it into ``bins`` of one width, by cross-entropy; ``categorical`` does so
+    too and, of actions, learns the law of the return (C51). ``bounds`` are the values
     that are possible at all, 0 and 1 where the reward is 1 at success and ends the episode: targets
     are held to them, and histograms cannot do without. ``sigma_bins`` is hl_gauss's σ in bins.
     """
 
-    kind: Literal["mse", "huber", "hl_gauss", "two_hot"] = "mse"
+    kind: Literal["mse", "huber", "hl_gauss", "two_hot", "categorical"] = "mse"
     huber_delta: float = Field(default=1.0, gt=0.0)
     bins: int = Field(default=101, ge=4)
     sigma_bins: float = Field(default=0.75, gt=0.0)
@@ -40,7 +41,7 @@ class HeadConfig(ConfigModel):
     def _bounds_and_bins_agree(self) -> Self:
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
             raise ValueError(f"bounds {self.bounds}: the first must be below the second")
-        if self.kind not in ("hl_gauss", "two_hot"):
+        if self.kind in ("mse", "huber"):
             return self
         if self.bounds is None:
             raise ValueError(f"{self.kind} needs bounds, for rewards of 1 at success [0, 1]")
@@ -94,14 +95,26 @@ class HistogramHead(nn.Module):
         return out.softmax(-1) @ self.centres
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
-        """Cross-entropy (M, B) of logits (M, B, n)."""
-        return -(self.spread(held(target, self.cfg.bounds)) * out.log_softmax(-1)).sum(-1)
+        """Cross-entropy (M, B) of logits (M, B, n) and values."""
+        return self.law_loss(out, self.spread(held(target, self.cfg.bounds)))
+
+    def law_loss(self, out: Tensor, law: Tensor) -> Tensor:
+        """Cross-entropy (M, B) of logits (M, B, n) and probabilities (B, n)."""
+        return -(law * out.log_softmax(-1)).sum(-1)
 
     def spread(self, target: Tensor) -> Tensor:
         """Values (…) within the bounds → probabilities of the bins (…, n)."""
-        if self.cfg.kind == "two_hot":
-            return two_hot(target, self.centres)
-        return gaussian_bins(target, self.edges, self.cfg.sigma_bins * self.width)
+        if self.cfg.kind == "hl_gauss":
+            return gaussian_bins(target, self.edges, self.cfg.sigma_bins * self.width)
+        return two_hot(target, self.centres)
+
+    def project(self, values: Tensor, law: Tensor) -> Tensor:
+        """Of a law with mass ``law`` (B, n) at ``values`` (B, n) what these bins can say, (B, n).
+
+        Each mass goes to the centres beside its value, which is held to the bounds: Bellemare et
+        al. 2017 (arXiv 1707.06887), eq. 7.
+        """
+        return (self.spread(held(values, self.cfg.bounds)) * law.unsqueeze(-1)).sum(-2)
 
 
 def gaussian_bins(value: Tensor, edges: Tensor, sigma: float) -> Tensor:

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
-from robo_rl.critic.heads import HeadConfig, make_head
+from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.ensemble import MlpEnsemble
 from robo_rl.spec import ActSpec, ObsSpec
@@ -64,7 +64,7 @@ class QCritic(nn.Module):
         self.members, self.exec_horizon = cfg.members, exec_horizon
         self.register_buffer("low", _limit(act_spec.low, act_spec, -torch.inf), persistent=False)
         self.register_buffer("high", _limit(act_spec.high, act_spec, torch.inf), persistent=False)
-        self.head = make_head(cfg.head)
+        self.head, self.distributional = make_head(cfg.head), cfg.head.kind == "categorical"
         inputs = obs_spec.size * obs_horizon + act_spec.size * exec_horizon
         self.net = MlpEnsemble(
             cfg.members,
@@ -83,6 +83,20 @@ class QCritic(nn.Module):
         Sum over the members, so that each learns as if it were alone.
         """
         return self.loss_of(self.encode(obs), act, target)
+
+    @property
+    def histogram(self) -> HistogramHead:
+        """The head of a critic that is distributional."""
+        assert isinstance(self.head, HistogramHead)
+        return self.head
+
+    def laws(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Probabilities of the bins (M, B, n); of a critic that is distributional."""
+        return self._out(self.encode(obs), act).softmax(-1)
+
+    def law_loss(self, obs: dict[str, Tensor], act: Tensor, law: Tensor) -> Tensor:
+        """Cross-entropy (M, B) with a law (B, n) that is every member's target."""
+        return self.histogram.law_loss(self._out(self.encode(obs), act), law)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
         """The normalised observation, flattened: (B, O); once for many chunks."""

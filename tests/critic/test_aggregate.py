@@ -42,3 +42,15 @@ def test_the_lower_bound_of_two_is_their_min(generator):
 def test_a_subset_beyond_the_ensemble_is_refused(generator):
     with pytest.raises(ConfigError, match="at most 3, found 4"):
         aggregate("subset_min", generator, subset=4)
+
+
+@pytest.mark.parametrize("rule", ["min", "mean", "subset_min"])
+def test_shares_of_members_mix_to_what_the_rule_makes_of_their_values(rule, generator):
+    values = torch.randn(5, 400, generator=generator)
+    chosen = Aggregate(Aggregate.Config(rule=rule, subset=2), 5)
+    state = generator.get_state()
+    shares = chosen.shares(values, generator)
+    generator.set_state(state)
+    torch.testing.assert_close((shares * values).sum(0), chosen(values, generator))
+    torch.testing.assert_close(shares.sum(0), torch.ones(400))
+    assert shares.min() >= 0.0

@@ -15,7 +15,7 @@ from robo_rl.critic.heads import (
     two_hot,
 )
 
-HISTOGRAMS = ("hl_gauss", "two_hot")
+HISTOGRAMS = ("hl_gauss", "two_hot", "categorical")
 
 
 def make(kind: str, bounds: tuple[float, float] = (0.0, 1.0), **fields: object) -> HistogramHead:
@@ -101,3 +101,14 @@ def test_huber_is_half_the_square_up_to_delta_and_linear_beyond():
 def test_what_cannot_be_is_refused(fields, complaint):
     with pytest.raises(ValidationError, match=complaint):
         HeadConfig(**fields)
+
+
+def test_a_law_is_projected_by_hand():
+    """Centres 0, 1, 2, 3, bounds [0.5, 2.5]: values 0 (held to 0.5), 1, 1.75, 4 (held to 2.5)."""
+    head = make("categorical", (0.5, 2.5), bins=4)
+    torch.testing.assert_close(head.centres, torch.arange(4.0, dtype=torch.float64))
+    values = torch.tensor([[0.0, 1.0, 1.75, 4.0]], dtype=torch.float64)
+    law = torch.tensor([[0.1, 0.2, 0.4, 0.3]], dtype=torch.float64)
+    # 0.1 → ½ each to 0, 1; 0.2 → 1; 0.4 → ¼ to 1, ¾ to 2; 0.3 → ½ each to 2, 3
+    expected = torch.tensor([[0.05, 0.35, 0.45, 0.15]], dtype=torch.float64)
+    torch.testing.assert_close(head.project(values, law), expected)
