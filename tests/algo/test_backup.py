@@ -89,7 +89,7 @@ def test_the_law_of_a_return_is_learnt(rule, generator):
 
 @pytest.mark.parametrize("rule", ["min", "mean", "subset_min"])
 def test_the_mean_of_a_law_backed_up_is_the_backup_of_its_mean(rule, generator):
-    """As long as nothing leaves the bounds: fresh critics say values near 0, and ``rew`` is small."""
+    """As long as nothing leaves the bounds: fresh critics say values near 0, ``rew`` is small."""
     critic = make(members=3)
     chosen = Aggregate(Aggregate.Config(rule=rule, subset=2), 3)
     seen = batch(
