@@ -18,6 +18,7 @@ from robo_rl_sim2real.planner import Answer, Question
 from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.runtime import Joints, Output, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
+from robo_rl_sim2real.teleop import Teleop
 
 Array = NDArray[np.float64]
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))
@@ -90,6 +91,7 @@ class Bench:
         ramp_s: Of the runtime.
         safety: Fields of its config.
         obs_horizon: Of the policy.
+        teleop: Fields of its config.
         life: Fields of the lifecycle's config.
     """
 
@@ -104,6 +106,7 @@ class Bench:
         merge: str = "newest",
         relative: bool = False,
         obs_horizon: int = 1,
+        teleop: dict[str, Any] | None = None,
         **life: float,
     ) -> None:
         self.limits, self.lag, self.now_s = limits(), lag, 100.0
@@ -119,6 +122,7 @@ class Bench:
                 ChunkScheduler(chunks, EXEC),
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
+                Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),
             ),
             Joints(TOPIC, NAMES, (-far, far) if relative else None),
             self.read,

@@ -28,7 +28,7 @@ class Lifecycle:
 
         Args:
             ramp_s: Time in which commands go over from where the robot is to what the policy says.
-            resume_s: The same after a hold.
+            resume_s: The same after a hold, or after a human let go.
             start_within: Distance of a joint from its start, in its unit, to begin from.
             max_hold_s: A hold that lasts longer ends in inactive.
             hold_s: How long a robot that is at rest, at fault or not active any more, is still told
@@ -98,6 +98,23 @@ class Lifecycle:
         if self.state.moves:
             self.state = after(self.state, Event.FAULT)
             self._rested_s = np.inf
+
+    def grip(self, stop: Values, now_s: float, *, held: bool) -> bool:
+        """A human has the robot in hand or not; says whether that began just now.
+
+        Args:
+            stop: (n,) where the robot would come to rest by itself.
+            now_s: What time it is.
+            held: Whether.
+        """
+        if held and self.state in (State.RAMPING, State.RUNNING):
+            self.state = after(self.state, Event.TAKE_OVER)
+            self._ramp(stop, 0.0, now_s)
+            return True
+        if not held and self.state is State.TELEOPERATED:
+            self.state = after(self.state, Event.HAND_BACK)
+            self._ramp(stop, self.cfg.resume_s, now_s)
+        return False
 
     def follow(self, reason: Reason | None, command: Values, now_s: float) -> None:
         """Go to the state that a tick's outcome leads to."""

@@ -27,6 +27,7 @@ class Kind(str, Enum):
     TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
     FLAG = "std_msgs/msg/Bool"
     TEXT = "std_msgs/msg/String"
+    JOY = "sensor_msgs/msg/Joy"
 
 
 class Dialect(NamedTuple):
@@ -183,6 +184,18 @@ def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(message.data)}, ()
 
 
+def _write_joy(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.JOY.value)(
+        header=_header(dialect),
+        axes=np.asarray(reading.fields["axes"], np.float32),
+        buttons=np.asarray(reading.fields["buttons"], np.int32),
+    )
+
+
+def _read_joy(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"axes": _array(message.axes), "buttons": np.asarray(message.buttons, np.int32)}, ()
+
+
 def _array(values: Sequence[float]) -> Values:
     return np.asarray(values, np.float64)
 
@@ -195,6 +208,7 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.TRAJECTORY: _write_trajectory,
     Kind.FLAG: _write_flag,
     Kind.TEXT: _write_text,
+    Kind.JOY: _write_joy,
 }
 _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
     Kind.JOINT_STATES: _read_joints,
@@ -204,4 +218,5 @@ _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = 
     Kind.TRAJECTORY: _read_trajectory,
     Kind.FLAG: _read_flag,
     Kind.TEXT: _read_text,
+    Kind.JOY: _read_joy,
 }

@@ -19,6 +19,7 @@ from robo_rl_sim2real.planner import Planner, Question
 from robo_rl_sim2real.readings import Inbox, Values, pick
 from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
 from robo_rl_sim2real.states import State, TransitionError
+from robo_rl_sim2real.teleop import Grip, Teleop
 
 
 class Joints(NamedTuple):
@@ -44,6 +45,7 @@ class Parts(NamedTuple):
     chunks: ChunkScheduler
     safety: Safety
     life: Lifecycle
+    teleop: Teleop
 
 
 class Output(NamedTuple):
@@ -74,6 +76,7 @@ class Runtime:
         self.seen_s = -np.inf
         self._measured = parts.life.start
         self._begun = self._last = self._epoch = 0
+        self._grip = Grip(held=False, target=None, heard_s=-np.inf)
 
     @property
     def state(self) -> State:
@@ -120,6 +123,7 @@ class Runtime:
     def _learn(self, inbox: Inbox, tick: int) -> str:
         """Look, hear the policy's answer, ask it again; says what went wrong."""
         try:
+            self._feel(inbox)
             self._hear(tick)
             frame = self._look(inbox)
             if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
@@ -128,6 +132,16 @@ class Runtime:
         except RoboRlError as error:
             return str(error)
         return ""
+
+    def _feel(self, inbox: Inbox) -> None:
+        """Whether a human has the robot in hand; the policy begins anew after that."""
+        limiter, now_s = self.parts.safety.limiter, self.now_s()
+        self._grip = Grip(held=True, target=None, heard_s=now_s)  # if what came does not fit
+        self._grip = self.parts.teleop.look(inbox, now_s, lambda: limiter.stop)
+        changes = self._grip.held is not (self.state is State.TELEOPERATED)
+        if changes and self.life.grip(limiter.stop, now_s, held=self._grip.held):
+            self.parts.chunks.clear()
+            self._epoch += 1
 
     def _look(self, inbox: Inbox) -> Frame | None:
         """The moment's frame; it and the joints are as old as the oldest reading in them."""
@@ -144,7 +158,7 @@ class Runtime:
 
     def _ask(self, frame: Frame, tick: int) -> None:
         obs, planner = self.parts.observer.observation(frame, tick), self.parts.planner
-        if planner.idle and self.parts.chunks.wants(tick):
+        if planner.idle and self.parts.chunks.wants(tick) and not self._grip.held:
             planner.ask(Question(obs, tick, self.seen_s, self._epoch))
 
     def _hear(self, tick: int) -> None:
@@ -157,16 +171,23 @@ class Runtime:
         self.parts.chunks.add(Chunk(found.act, asked.tick, tick, asked.observed_s))
 
     def _asked(self, now_s: float, *, stalled: bool) -> Asked:
-        due = self.parts.chunks.due(self._last - self._begun)
+        target, basis_s = self._wanted(now_s)
         return Asked(
-            target=None if due is None else self.life.ramped(self._target(due.act), now_s),
+            target=None if target is None else self.life.ramped(target, now_s),
             measured=self._measured,
             observed_s=self.seen_s,
-            basis_s=now_s if due is None else due.basis_s,
+            basis_s=basis_s,
             thinking_s=self.parts.planner.thinking_s(),
             estop=self.life.stopped,
             stalled=stalled,
         )
+
+    def _wanted(self, now_s: float) -> tuple[Values | None, float]:
+        """The human's target or the policy's, None where there is none; and what it rests on."""
+        if self._grip.held:
+            return self._grip.target, self._grip.heard_s
+        due = self.parts.chunks.due(self._last - self._begun)
+        return (None, now_s) if due is None else (self._target(due.act), due.basis_s)
 
     def _target(self, act: Values) -> Values:
         if self.joints.change is None:

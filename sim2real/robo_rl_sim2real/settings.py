@@ -25,6 +25,7 @@ from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.runtime import Joints, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
+from robo_rl_sim2real.teleop import Teleop
 
 
 class Out(ConfigModel):
@@ -60,6 +61,7 @@ class Settings(ConfigModel):
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         chunks: How chunks are merged.
+        teleop: Who may take over.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -76,6 +78,7 @@ class Settings(ConfigModel):
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
+    teleop: Teleop.Config = Teleop.Config()
 
 
 class Wiring(NamedTuple):
@@ -112,16 +115,16 @@ def assemble(
     robot: Robot = settings.robot.build()
     found, observer = commanded(contract, robot), Observer(contract, settings.observe)
     topic = settings.joint_states or robot.topics.joint_states
-    wiring = Wiring(
-        _readings(observer, topic), _out(settings, robot), _order(settings, found.names)
-    )
+    safety = Safety(settings.safety, found.limits, found.home, found.follows)
+    teleop = Teleop(settings.teleop, found.names, safety.limits)
+    readings = _readings({**observer.topics, **teleop.topics}, topic)
+    wiring = Wiring(readings, _out(settings, robot), _order(settings, found.names))
     _check_age(settings, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
-    safety = Safety(settings.safety, found.limits, found.home, found.follows)
     demand_quick(safety.limits)
     planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
-    parts = Parts(observer, planner, chunks, safety, life)
+    parts = Parts(observer, planner, chunks, safety, life, teleop)
     return Runtime(parts, Joints(topic, found.names, found.change), now_s), wiring
 
 
@@ -131,8 +134,7 @@ _PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
 }
 
 
-def _readings(observer: Observer, joint_states: str) -> dict[str, Kind]:
-    topics = observer.topics
+def _readings(topics: dict[str, Kind], joint_states: str) -> dict[str, Kind]:
     if topics.get(joint_states, Kind.JOINT_STATES) is not Kind.JOINT_STATES:
         found = topics[joint_states].value
         raise ConfigError(

@@ -8,23 +8,27 @@ from robo_rl.errors import RoboRlError
 
 
 class State(str, Enum):
-    """unconfigured → inactive → ramping → running; holding → ramping; faulted until a reset."""
+    """unconfigured → inactive → ramping → running; holding → ramping; faulted until a reset.
+
+    Teleoperated from ramping or running, and back by ramping.
+    """
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
     RAMPING = "ramping"
     RUNNING = "running"
+    TELEOPERATED = "teleoperated"
     HOLDING = "holding"
     FAULTED = "faulted"
 
     @property
     def moves(self) -> bool:
-        """Whether the policy has a say in what is commanded."""
-        return self in (State.RAMPING, State.RUNNING, State.HOLDING)
+        """Whether the policy, or who took over from it, has a say in what is commanded."""
+        return self in (State.RAMPING, State.RUNNING, State.TELEOPERATED, State.HOLDING)
 
 
 class Event(str, Enum):
-    """What happens; the last four to a policy that is active."""
+    """What happens; the last six to a policy that is active."""
 
     CONFIGURE = "configure"
     CLEANUP = "cleanup"
@@ -32,6 +36,8 @@ class Event(str, Enum):
     DEACTIVATE = "deactivate"
     RESET = "reset"
     RAMPED = "ramped"
+    TAKE_OVER = "take over"
+    HAND_BACK = "hand back"
     HOLD = "hold"
     RECOVER = "recover"
     FAULT = "fault"
@@ -48,6 +54,10 @@ _NEXT: dict[tuple[State, Event], State] = {
     (State.RAMPING, Event.RAMPED): State.RUNNING,
     (State.RAMPING, Event.HOLD): State.HOLDING,
     (State.RUNNING, Event.HOLD): State.HOLDING,
+    (State.TELEOPERATED, Event.HOLD): State.HOLDING,
+    (State.RAMPING, Event.TAKE_OVER): State.TELEOPERATED,
+    (State.RUNNING, Event.TAKE_OVER): State.TELEOPERATED,
+    (State.TELEOPERATED, Event.HAND_BACK): State.RAMPING,
     (State.HOLDING, Event.RECOVER): State.RAMPING,
     (State.FAULTED, Event.RESET): State.INACTIVE,
     **{(state, Event.FAULT): State.FAULTED for state in State if state.moves},

@@ -33,6 +33,7 @@ READINGS = {
     ),
     Kind.FLAG: Reading({"data": np.asarray(True)}, (), 0.0),
     Kind.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
+    Kind.JOY: Reading({"axes": np.array([0.5, -1.0]), "buttons": np.array([0, 1])}, (), 0.0),
 }
 
 

@@ -1,0 +1,208 @@
+"""A human takes over while a switch is held, and the policy goes on when it is let go.
+
+Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock.
+
+What the human says is a target like the policy's, and goes through all that stands between a policy
+and the robot. It begins where the robot comes to rest by itself, and a leader arm is followed
+relative to where it was then, so that taking over moves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl.naming import did_you_mean
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
+
+
+class Follow(ConfigModel):
+    """What moves a joint.
+
+    Args:
+        source: A leader's joint.
+        axis: Or a gamepad's axis, from 0; full deflection moves the joint by ``scale`` a second.
+        scale: Of the leader's joint, or of the axis.
+        offset: Added to a leader's joint that is followed absolutely.
+        relative: Whether a leader's joint counts from where it was at first; a gripper's does not.
+    """
+
+    source: str = ""
+    axis: int = Field(default=-1, ge=-1)
+    scale: float = 1.0
+    offset: float = 0.0
+    relative: bool = True
+
+
+class Grip(NamedTuple):
+    """What the human does at the moment.
+
+    Args:
+        held: Whether the switch is held, as far as is known.
+        target: (n,) where to; None where it is not held, or nothing was heard of late.
+        heard_s: When the oldest message that this rests on arrived.
+    """
+
+    held: bool
+    target: Values | None
+    heard_s: float
+
+
+class Teleop:
+    """The human's say.
+
+    Args:
+        cfg: See Config.
+        names: (n,) joints.
+        limits: That the robot is held to.
+
+    Raises:
+        ConfigError: A joint is not known or has no source, or there is no switch.
+    """
+
+    class Config(ConfigModel):
+        """Where it comes from.
+
+        Args:
+            topic: Of a leader arm's joint states or a gamepad; empty where nobody takes over.
+            kind: ``sensor_msgs/msg/JointState`` or ``sensor_msgs/msg/Joy``.
+            joints: Joint → what moves it; others stay.
+            held: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
+            button: Or the gamepad's button that is the switch, from 0.
+            silent_s: Age of what was last said beyond which a robot in the human's hands holds.
+        """
+
+        topic: str = ""
+        kind: Kind = Kind.JOINT_STATES
+        joints: dict[str, Follow] = Field(default_factory=dict)
+        held: str = ""
+        button: int = Field(default=-1, ge=-1)
+        silent_s: float = Field(default=0.2, gt=0.0)
+
+    def __init__(self, cfg: Config, names: tuple[str, ...], limits: Limits) -> None:
+        self.cfg = cfg
+        if cfg.topic:
+            _check(cfg, names)
+        self._hand = _HANDS[cfg.kind](cfg, names, limits) if cfg.topic else None
+
+    @property
+    def topics(self) -> dict[str, Kind]:
+        """What is to be heard, and its interfaces."""
+        switch = {self.cfg.held: Kind.FLAG} if self.cfg.held else {}
+        return {self.cfg.topic: self.cfg.kind, **switch} if self._hand else {}
+
+    def look(self, inbox: Inbox, now_s: float, stop: Callable[[], Values]) -> Grip:
+        """What the human wants of a robot that would come to rest at ``stop`` (n,) by itself.
+
+        Raises:
+            SpecError: What came does not fit.
+        """
+        said = inbox.get(self.cfg.topic)
+        switch = inbox.get(self.cfg.held) if self.cfg.held else said
+        if self._hand is None or switch is None or not self._pressed(switch):
+            self._let_go()
+            return Grip(held=False, target=None, heard_s=now_s)
+        heard_s = switch.stamp_s if said is None else min(switch.stamp_s, said.stamp_s)
+        if said is None or now_s - heard_s > self.cfg.silent_s:
+            self._let_go()
+            return Grip(held=True, target=None, heard_s=heard_s)
+        return Grip(held=True, target=self._hand.target(said, stop), heard_s=heard_s)
+
+    def _pressed(self, switch: Reading) -> bool:
+        if self.cfg.held:
+            return bool(switch.fields["data"])
+        buttons = switch.fields["buttons"]
+        return self.cfg.button < len(buttons) and bool(buttons[self.cfg.button])
+
+    def _let_go(self) -> None:
+        if self._hand is not None:
+            self._hand.let_go()
+
+
+class _Hand(Protocol):
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        """Where to, (n,)."""
+        ...
+
+    def let_go(self) -> None:
+        """The next target is the first one again."""
+        ...
+
+
+class _Leader:
+    """Joints that follow another arm's."""
+
+    def __init__(self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits) -> None:
+        del limits
+        self._where, follows = cfg.topic, list(cfg.joints.values())
+        self._moved = [names.index(name) for name in cfg.joints]
+        self._sources = tuple(follow.source for follow in follows)
+        self._scale = np.array([follow.scale for follow in follows])
+        self._offset = np.array([follow.offset for follow in follows])
+        self._relative = np.array([follow.relative for follow in follows])
+        self._first: tuple[Values, Values] | None = None
+
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        led = self._scale * pick(reading, "position", self._sources, self._where)
+        home, zero = self._first = self._first or (stop(), led)
+        target = home.copy()
+        relative = home[self._moved] + led - zero
+        target[self._moved] = np.where(self._relative, relative, led + self._offset)
+        return target
+
+    def let_go(self) -> None:
+        self._first = None
+
+
+class _Gamepad:
+    """Joints that move as fast as axes say, and no faster than they can, so that they stop too."""
+
+    def __init__(self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits) -> None:
+        self._where, self._limits, follows = cfg.topic, limits, list(cfg.joints.values())
+        self._moved = [names.index(name) for name in cfg.joints]
+        self._axes = [follow.axis for follow in follows]
+        self._scale = np.array([follow.scale for follow in follows])
+        self._last: Values | None = None
+
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        axes, limits = pick(reading, "axes", (), self._where), self._limits
+        if len(axes) <= max(self._axes):
+            raise SpecError(self._where, expected=f"{max(self._axes) + 1} axes", found=len(axes))
+        vel = np.zeros_like(limits.velocity)
+        vel[self._moved] = self._scale * axes[self._axes]
+        last = stop() if self._last is None else self._last
+        target = last + limits.dt_s * np.clip(vel, -limits.velocity, limits.velocity)
+        self._last = np.clip(target, np.minimum(limits.low, last), np.maximum(limits.high, last))
+        return self._last
+
+    def let_go(self) -> None:
+        self._last = None
+
+
+_HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Gamepad}
+
+
+def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
+    if cfg.kind not in _HANDS:
+        known = ", ".join(kind.value for kind in _HANDS)
+        raise ConfigError("teleop.kind", expected=known, found=cfg.kind.value)
+    pad = cfg.kind is Kind.JOY
+    if not cfg.held and not (pad and cfg.button >= 0):
+        what = "held, a topic of the switch" + (", or button" if pad else "")
+        raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
+    if not cfg.joints:
+        raise ConfigError("teleop.joints: nothing is moved", expected=", ".join(names))
+    for name, follow in cfg.joints.items():
+        if name not in names:
+            raise ConfigError(
+                f"teleop.joints.{name}: no such joint", hint=did_you_mean(name, names)
+            )
+        if (follow.axis < 0) if pad else not follow.source:
+            raise ConfigError(f"teleop.joints.{name}", expected="axis" if pad else "source")
