@@ -1,10 +1,11 @@
-"""A cart that is driven to a mark, with a pole on it and a box before it."""
+"""A cart that is driven to a mark, with a pole on it and a box before it; and GymEnvs."""
 
 # mujoco ships no types.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,3 +99,21 @@ def cart():
     yield SimpleNamespace(task=CartTask, env=env, scene=SCENE)
     for sim in made:
         sim.close()
+
+
+@pytest.fixture
+def make(monkeypatch):
+    """Makes GymEnvs and closes them; workers can import the faulty env."""
+    from robo_rl.env.gym_env import GymEnv
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    made = []
+
+    def _make(env_id="Faults-v0", num_envs=4, **fields):
+        fields = {"workers": 2, "import_module": "gym_faults", **fields}
+        made.append(GymEnv(GymEnv.Config(id=env_id, **fields), num_envs))
+        return made[-1]
+
+    yield _make
+    for env in made:
+        env.close()
