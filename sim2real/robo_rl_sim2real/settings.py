@@ -25,6 +25,7 @@ from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.runtime import Joints, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
+from robo_rl_sim2real.watchdog.guard import Watchdog
 
 
 class Out(ConfigModel):
@@ -60,6 +61,7 @@ class Settings(ConfigModel):
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         chunks: How chunks are merged.
+        watchdog: Who stops the robot if this process dies or hangs.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -76,6 +78,7 @@ class Settings(ConfigModel):
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
+    watchdog: Watchdog.Config = Watchdog.Config()
 
 
 class Wiring(NamedTuple):
