@@ -49,7 +49,7 @@ def _watch(orders: Orders, policy: Process, block: Block) -> int:
         if found.verdict is Verdict.LEAVE:
             return 0
         problem = stop(block, policy, mouth, orders, clock)
-        _say(f"the policy process {found.why}; the robot was brought to rest {problem}".rstrip())
+        _say(f"the policy process {found.why}; the robot was brought to rest{problem}")
         return _STOPPED
     finally:
         transport.close()

@@ -132,7 +132,11 @@ class Watchdog:
             ended = self._process.poll() is not None
             if ended or time.monotonic() > until:
                 self._process.kill()
-                found = f"status {self._process.wait()}" if ended else f"none in {_PATIENCE_S:g} s"
+                found = (
+                    f"status {self._process.wait()}"
+                    if ended
+                    else f"nothing of it in {_PATIENCE_S:g} s"
+                )
                 raise DeviceError("the watchdog does not start", found=found, hint=WITHOUT)
             time.sleep(0.005)
 

@@ -51,10 +51,10 @@ class Process:
         return bool(self._ended.poll(1e3 * seconds))
 
     def kill(self, patience_s: float) -> bool:
-        """End it now, and wait for that; whether it has ended.
+        """End it now, and wait for that so long; whether it has ended.
 
-        One that the kernel holds up ends later. Even so it runs no more of its own code, so that
-        it does nothing any more, whatever it was about to do.
+        On a busy machine, or if the kernel holds it up, that comes later. None of its own code is
+        run any more in any case, so that it does nothing of what it was about to do.
         """
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)

@@ -82,11 +82,11 @@ def stop(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clo
 
     What it did last is read after its end: it may have gone on until then.
     """
-    problem = "" if policy.kill(_FENCE_S) else "the policy process is slow to end"
+    policy.kill(_FENCE_S)
     beat = block.policy.read()
     if beat is None or beat.phase is not Phase.SENDING:
-        return problem
-    said = False
+        return ""
+    problem, said = "", False
     for pos in way_to_rest(beat, orders.within, clock, orders.hold_s):
         try:
             mouth.command(pos)
@@ -94,5 +94,5 @@ def stop(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clo
                 mouth.say(State.FAULTED)
                 said = True
         except Exception as error:  # whatever it is: the next command may get through
-            problem = f"{type(error).__name__}: {error}"
-    return problem
+            problem = f"; {type(error).__name__}: {error}"
+    return problem if policy.wait(0.0) else f"{problem}; the policy process has not ended yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.verbs.watched import orders
+from robo_rl_sim2real.watchdog.guard import Watchdog
 from robo_rl_sim2real.watchdog.orders import Orders
 
 ROBOT = load("robots", "panda")
@@ -140,3 +142,11 @@ def test_orders_arrive_as_they_were_given(world: World):
     found = taken.outlet.reading(pos)
     np.testing.assert_array_equal(found.fields["data"], pos[::-1])
     assert found.names == NAMES[::-1]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the watchdog needs Linux")
+def test_one_that_does_not_start_is_told(world: World):
+    pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+    stranger = orders(world.node, SETTINGS).model_copy(update={"pid": 1})
+    with pytest.raises(DeviceError, match=r"does not start; found status 0; watchdog\.enabled"):
+        Watchdog(SETTINGS.watchdog, stranger)

@@ -122,9 +122,15 @@ def test_one_whose_loop_hangs_is_ended(deployment: Deployment):
     at_rest_within_limits(deployment, fault_s)
 
 
-def test_one_that_ends_in_order_ends_its_watchdog(deployment: Deployment):
+def test_one_that_ends_in_order_ends_its_watchdog_which_is_light_and_has_a_session_of_its_own(
+    deployment: Deployment,
+):
     deployment.robot.wait(30)
-    assert os.getsid(deployment.watchdog()) == deployment.watchdog()
+    watchdog = deployment.watchdog()
+    assert os.getsid(watchdog) == watchdog
+    loaded = Path(f"/proc/{watchdog}/maps").read_text()
+    assert "numpy" in loaded
+    assert not [name for name in ("onnxruntime", "torch", "mujoco") if name in loaded]
     deployment.policy.send_signal(signal.SIGINT)
     _, said = deployment.policy.communicate(timeout=20)
     assert deployment.policy.returncode == 0
