@@ -11,13 +11,15 @@ from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.planner import Query
-from robo_rl_sim2real.readings import Inbox, Reading, Values
+from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Command
 from robo_rl_sim2real.settings import Settings, assemble
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Transport
+from robo_rl_sim2real.watchdog.guard import Guard, Unguarded
 
 _WARM_UP = 20
 
@@ -25,7 +27,8 @@ _WARM_UP = 20
 class Node:
     """The policy of a bundle, on a robot.
 
-    Requests come on a topic, from any thread and at any time; they are granted between ticks.
+    Requests come on a topic, from any thread and at any time; they are granted between ticks. Its
+    ``guard`` is told of every command before it is sent; without one it does not go on moving.
 
     Args:
         settings: Of the deployment.
@@ -54,6 +57,7 @@ class Node:
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
         query, now_s = _warm(bundle, seed), self.clock.now_s
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
+        self.guard: Guard = Unguarded()
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
         self._running, self._leaving, self._number, self._said = True, False, 0, ""
@@ -109,8 +113,10 @@ class Node:
         """The control period of that number, whatever it brings."""
         began_s, self._number = self.clock.now_s(), number
         try:
-            if self.runtime.state.moves and self._estop_is_silent():
-                self.runtime.life.press(True)
+            if self.runtime.state.moves:
+                self.guard.demand()
+                if self._estop_is_silent():
+                    self.runtime.life.press(True)
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
@@ -126,9 +132,9 @@ class Node:
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
-        topic, self._out_kind = wiring.command
-        self._names = tuple(self.runtime.joints.names[i] for i in wiring.order)
-        self._out = transport.advertise(topic, self._out_kind, NEWEST)
+        names = tuple(self.runtime.joints.names[i] for i in wiring.order)
+        self.outlet = Outlet(*wiring.command, names, tuple(wiring.order), self.ticks.dt_s)
+        self._out = transport.advertise(self.outlet.topic, self.outlet.kind, NEWEST)
         self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
@@ -154,6 +160,7 @@ class Node:
     def _activate(self) -> None:
         if self._estop_is_silent():
             raise RoboRlError("cannot activate: nothing was heard of the emergency stop")
+        self.guard.demand()
         self.runtime.activate(self.inbox, self._number)
 
     def _grant(self) -> None:
@@ -183,21 +190,14 @@ class Node:
         return output
 
     def _send(self, command: Command | None) -> None:
-        if command is not None and not self.dry_run:
-            self._out.send(Reading(_FIELDS[self._out_kind](self, command), self._names, 0.0))
+        sent = None if self.dry_run else command
+        self.guard.tell(self.runtime.parts.safety.limiter.motion, sending=sent is not None)
+        if sent is not None:
+            self._out.send(self.outlet.reading(sent.pos))
         state = self.runtime.state.value
         if state != self._said:
             self._said = state
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
-
-
-_FIELDS: dict[Kind, Callable[[Node, Command], dict[str, Values]]] = {
-    Kind.ARRAY: lambda node, command: {"data": command.pos[node.wiring.order]},
-    Kind.TRAJECTORY: lambda node, command: {
-        "positions": command.pos[node.wiring.order][None],
-        "times": np.array([node.ticks.dt_s]),
-    },
-}
 
 
 def _warm(bundle: Bundle, seed: int) -> Query:

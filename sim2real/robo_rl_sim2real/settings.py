@@ -26,6 +26,7 @@ from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanne
 from robo_rl_sim2real.runtime import Joints, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 from robo_rl_sim2real.teleop import Teleop
+from robo_rl_sim2real.watchdog.guard import Watchdog
 
 
 class Out(ConfigModel):
@@ -62,6 +63,7 @@ class Settings(ConfigModel):
         safety: Thresholds.
         chunks: How chunks are merged.
         teleop: Who may take over.
+        watchdog: Who stops the robot if this process dies or hangs.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -79,6 +81,7 @@ class Settings(ConfigModel):
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
     teleop: Teleop.Config = Teleop.Config()
+    watchdog: Watchdog.Config = Watchdog.Config()
 
 
 class Wiring(NamedTuple):

@@ -24,15 +24,16 @@ class Ticks:
     Args:
         dt_s: Period.
         clock: What time it is.
+        began_s: When period 0 began; as soon as it is iterated over if left out.
     """
 
-    def __init__(self, dt_s: float, clock: Clock) -> None:
-        self.dt_s, self.clock = dt_s, clock
+    def __init__(self, dt_s: float, clock: Clock, began_s: float | None = None) -> None:
+        self.dt_s, self.clock, self.began_s = dt_s, clock, began_s
         self.missed = 0
 
     def __iter__(self) -> Iterator[int]:
         """Wait for the next period, again and again; gives its number on the grid."""
-        began, number = self.clock.now_s(), 0
+        began, number = self.clock.now_s() if self.began_s is None else self.began_s, 0
         while True:
             number += 1
             wait = began + number * self.dt_s - self.clock.now_s()

@@ -20,6 +20,7 @@ from robo_rl_sim2real.node import Health, Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.verbs.signals import end_by_signal
+from robo_rl_sim2real.verbs.watched import watched
 
 _PATIENCE_S = 10.0
 
@@ -49,7 +50,7 @@ def run(
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
     view, starter = View(node), Starter(node, wanted=activate)
-    with leaving(node):
+    with watched(node, chosen), leaving(node):
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
     view.close()
     typer.echo(text(node))

@@ -1,0 +1,174 @@
+"""Faults of the policy process: killed, stopped, hanging; over DDS, beside its watchdog.
+
+Every trial is a ``robo-rl deploy`` of its own. The robot is this process: it says where it was told
+to be, and notes what it was told and when, on the machine's one monotonic clock.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from _fault_stage import DT_S, JOINTS, NAMES, ROBOT, SETTINGS, WANTED, Array, contract, wander
+from _fault_table import TOLERANCE, Tally
+
+from robo_rl.config import to_yaml
+from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.contract import commanded
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.base import SENSOR, Qos
+from robo_rl_sim2real.transport.dds import Dds
+
+PATIENCE_S = 120.0
+WITHIN_S = 0.1
+"""From the fault to the first command of the watchdog."""
+BEFORE = 6
+"""Commands of the policy's that are looked at together with the watchdog's."""
+DOMAIN = 200 + os.getpid() % 30
+
+
+class Robot:
+    """Goes where it is told, wandering where it wants to be; remembers commands."""
+
+    def __init__(self) -> None:
+        self.pos, self.sent = ROBOT.home_ctrl.copy(), list[tuple[float, Array]]()
+        self._transport = Dds(Dds.Config(domain=DOMAIN), "robot")
+        out = self._transport.advertise
+        self._outs = out(JOINTS, Kind.JOINT_STATES, SENSOR), out(WANTED, Kind.ARRAY, SENSOR)
+        topic = ROBOT.topics.command
+        self._transport.subscribe(topic, Kind.ARRAY, self._obey, Qos(depth=100))
+        self._over, self._thread = threading.Event(), threading.Thread(target=self._say)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave."""
+        self._over.set()
+        self._thread.join()
+        self._transport.close()
+
+    def _obey(self, reading: Reading) -> None:
+        self.pos = reading.fields["data"]
+        self.sent.append((reading.stamp_s, self.pos))
+
+    def _say(self) -> None:
+        began_s = time.monotonic()
+        while not self._over.wait(0.01):
+            aim = wander(time.monotonic() - began_s, hz=0.5)
+            self._outs[0].send(Reading({"position": self.pos}, NAMES, 0.0))
+            self._outs[1].send(Reading({"data": aim}, (), 0.0))
+
+
+def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: int) -> Tally:
+    """Trials of a fault, at a random moment of motion."""
+    tally = Tally(0, 0, {})
+    for trial in range(first, first + number):
+        robot = Robot()
+        try:
+            tally += _trial(bundle, robot, fault, np.random.default_rng(trial))
+        finally:
+            robot.close()
+    return tally
+
+
+def killed(pid: int) -> None:
+    """As a crash, or the kernel when memory is short."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def stopped(pid: int) -> None:
+    """As Ctrl-Z does, or a debugger."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def _trial(
+    bundle: Bundle, robot: Robot, fault: Callable[[int], None], rng: np.random.Generator
+) -> Tally:
+    with tempfile.TemporaryDirectory() as folder:
+        policy = _deploy(bundle, Path(folder))
+        try:
+            _wait_for_motion(robot, policy, rng)
+            fault_s = time.monotonic()
+            fault(policy.pid)
+            _, said = policy.communicate(timeout=PATIENCE_S)  # the watchdog has ended as well then
+        finally:
+            policy.kill()
+            policy.wait()
+    told = len(robot.sent)
+    time.sleep(4 * DT_S)
+    ended = policy.returncode == -signal.SIGKILL and "robo-rl watchdog" in said
+    limits = commanded(bundle.manifest.contract, ROBOT).limits
+    return _judged(robot, fault_s, limits, fine=ended and len(robot.sent) == told)
+
+
+def _deploy(bundle: Bundle, folder: Path) -> subprocess.Popen[str]:
+    lifecycle = {**SETTINGS["lifecycle"], "hold_s": 0.2}
+    settings = folder / "settings.yaml"
+    settings.write_text(to_yaml({**SETTINGS, "lifecycle": lifecycle}))
+    words = ["deploy", str(bundle.path), "--settings", str(settings), "--activate"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "robo_rl", *words, f"transport.domain={DOMAIN}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _wait_for_motion(robot: Robot, policy: subprocess.Popen[str], rng: np.random.Generator) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while len(robot.sent) < 30 + rng.integers(10):
+        time.sleep(0.005)
+        if policy.poll() is not None or time.monotonic() > until:
+            raise SystemExit(f"the policy process did not move the robot: {policy.communicate()}")
+    time.sleep(DT_S * rng.random())
+
+
+def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tally:
+    """What was commanded after a fault.
+
+    The watchdog's first command repeats the policy's last, so it is the first that equals the one
+    before; a command of the policy's may still have been under way.
+    """
+    times = np.array([at_s for at_s, _ in robot.sent])
+    path = np.stack([pos for _, pos in robot.sent])
+    after = int(np.searchsorted(times, fault_s))
+    same = (path[1:] == path[:-1]).all(axis=1)
+    repeats = [i for i in range(max(after, 1), len(path)) if same[i - 1]]
+    moving = [i for i in range(after, len(path)) if i > 0 and not same[i - 1]]
+    first_s = times[repeats[0]] - fault_s if repeats else PATIENCE_S
+    rest_s = times[moving[-1]] - fault_s if moving else 0.0
+    over = _hand_over(times, path, repeats[0]) if repeats else 0.0
+    speed = np.abs(path[after - 1] - path[after - 2]) / DT_S
+    braking_s = float((speed / limits.acceleration).max()) + 3 * DT_S
+    late = first_s > WITHIN_S or rest_s > WITHIN_S + braking_s
+    broken = not fine or late or over > TOLERANCE
+    worst = {"first command after s": first_s, "at rest after s": rest_s, "excess": over}
+    return Tally(1, int(broken), worst)
+
+
+def _hand_over(times: Array, path: Array, repeat: int) -> float:
+    """By which share the commands on either side of the watchdog's first break a limit together.
+
+    That first one repeats the one before it and is left out. A process that was kept waiting for a
+    period goes on from standstill, here as in the runtime, so such a sequence is none: then what
+    is to be seen is that nothing moves any more, and that is a share of 0 or infinity.
+    """
+    limits, before = commanded(contract(), ROBOT).limits, slice(repeat - BEFORE, repeat)
+    if times[repeat + 1] - times[repeat - 1] > 1.9 * DT_S:
+        return 0.0 if (path[repeat:] == path[repeat]).all() else np.inf
+    if (np.diff(times[before]) > 1.5 * DT_S).any():
+        return 0.0
+    pos, worst = np.concatenate([path[before], path[repeat + 1 :]]), 0.0
+    for bound in (limits.velocity, limits.acceleration, limits.jerk):
+        pos = np.diff(pos, axis=0) / DT_S
+        worst = max(worst, float((np.abs(pos) / bound).max()) - 1.0)
+    return worst

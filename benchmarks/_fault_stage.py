@@ -1,0 +1,195 @@
+"""A panda behind the topics of a node, on a bus and a clock of its own, for benchmarks of faults.
+
+The bundle is made here: its policy passes on where the joints are wanted, one of its readings, so
+that whoever says that steers the robot. The robot is where it was last told to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from robo_rl.config import strict
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.registry import load
+from robo_rl.robot import Robot
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.runtime import Output
+from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.states import State
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import COMMAND
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+Array = NDArray[np.float64]
+Pass = Callable[[str, Reading], Sequence[tuple[str, Reading]]]
+
+ROBOT: Robot = load("robots", "panda")
+NAMES = tuple(joint.name for joint in ROBOT.actuated)
+HORIZON, EXEC = 8, 4
+DT_S = 1.0 / ROBOT.rates.control_hz
+READINGS = 2  # of each topic in a control period
+WANTED, JOINTS = "/wanted", ROBOT.topics.joint_states
+SETTINGS: dict[str, Any] = {
+    "robot": {"name": "panda"},
+    "observe": {"wanted": {"topic": WANTED, "kind": Kind.ARRAY.value, "field": "data"}},
+    "lifecycle": {"ramp_s": 0.0, "hold_s": 0.0, "start_within": 10.0},
+}
+
+
+def contract() -> Contract:
+    """Where joints are wanted in, the same out."""
+    joints = ROBOT.actuated
+    act = ActSpec(
+        shape=(len(joints),),
+        unit=",".join(joint.unit for joint in joints),
+        names=ROBOT.actuator_names,
+        low=tuple(joint.low for joint in joints),
+        high=tuple(joint.high for joint in joints),
+        rate_hz=ROBOT.rates.control_hz,
+    )
+    return Contract(
+        policy="passes on",
+        robot=ROBOT.name,
+        task="made_up",
+        obs=ObsSpec(items={"wanted": TensorSpec(shape=(len(joints),))}),
+        obs_horizon=1,
+        act=act,
+        horizon=HORIZON,
+        exec_horizon=EXEC,
+        num_steps=1,
+    )
+
+
+def make_bundle(path: Path) -> Bundle:
+    """The bundle of that contract, on disk."""
+    manifest = Manifest(
+        contract=contract(),
+        normalizer="none",
+        dataset="none",
+        config={},
+        gates=(),
+        evaluation={},
+        numeric=NumericParity(max_abs=0.0, limit=1e-4, rows=1),
+        closed_loop=ClosedLoopParity(
+            success=1.0, episodes=1, policy_success=1.0, policy_episodes=1, low=0.0, high=1.0
+        ),
+        latency={"onnx": Latency(p50_us=1.0, p99_us=1.0, calls=1)},
+        versions={},
+    )
+    return Bundle.write(path, manifest, {"policy.onnx": _graph(len(NAMES))})
+
+
+def _graph(size: int) -> bytes:
+    """Of wanted (B, 1, n), act (B, H, n)."""
+    nothing = numpy_helper.from_array(np.zeros((1, HORIZON, size), np.float32), "nothing")
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", length, size])
+        for name, length in (("wanted", 1), ("act", HORIZON))
+    ]
+    add = helper.make_node("Add", ["wanted", "nothing"], ["act"])
+    graph = helper.make_graph([add], "passes on", ends[:1], ends[1:], [nothing])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def wander(now_s: float, share: float = 0.1, hz: float = 0.3) -> Array:
+    """(n,) around home, by a share of each joint's range."""
+    low, high = (np.array([getattr(j, end) for j in ROBOT.actuated]) for end in ("low", "high"))
+    phase = 2.0 * np.pi * hz * now_s + np.arange(len(NAMES))
+    return np.clip(ROBOT.home_ctrl + share * (high - low) * np.sin(phase), low, high)
+
+
+class Stage:
+    """See above.
+
+    Args:
+        bundle: Of ``make_bundle``.
+        fields: Of the settings, besides the usual ones.
+    """
+
+    def __init__(self, bundle: Bundle, **fields: Any) -> None:
+        self.now_s, self.number, self.since_s = 100.0, 0, 0.0
+        self.bus = Bus(lambda: self.now_s)
+        robot = Loopback(self.bus)
+        self.outs = {
+            JOINTS: robot.advertise(JOINTS, Kind.JOINT_STATES),
+            WANTED: robot.advertise(WANTED, Kind.ARRAY),
+        }
+        self.estop = robot.advertise("/estop", Kind.FLAG)
+        robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self._obey, COMMAND)
+        self.pos, self.sent = ROBOT.home_ctrl.copy(), [ROBOT.home_ctrl.copy()]
+        self.heard_s = dict.fromkeys(self.outs, -np.inf)
+        clock = Clock(lambda: self.now_s, lambda s: None)
+        settings = strict({**SETTINGS, **fields}, Settings)
+        self.node = Node(settings, bundle, Loopback(self.bus), clock=clock)
+
+    @property
+    def limits(self) -> Limits:
+        """Of the commands."""
+        return self.node.runtime.parts.safety.limits
+
+    @property
+    def state(self) -> State:
+        """Of the node."""
+        return self.node.runtime.state
+
+    def tick(self, way: Pass = lambda topic, reading: [(topic, reading)]) -> Output:
+        """A control period: what is said goes by ``way``, then the node takes its turn."""
+        for _ in range(READINGS):
+            self.now_s += DT_S / READINGS
+            for topic, reading in self.say():
+                for arrived, message in way(topic, reading):
+                    self.outs[arrived].send(message)
+                    self.heard_s[arrived] = self.now_s
+        self.number += 1
+        return self.node.tick(self.number)
+
+    def say(self) -> list[tuple[str, Reading]]:
+        """What the robot says now."""
+        aim = wander(self.now_s - self.since_s)
+        return [
+            (JOINTS, Reading({"position": self.pos.copy()}, NAMES, self.now_s)),
+            (WANTED, Reading({"data": aim}, (), self.now_s)),
+        ]
+
+    def begin(self) -> None:
+        """Active, from wherever it is."""
+        while not self.state.moves:
+            self.node.request("reset" if self.state is State.FAULTED else "activate")
+            self.tick()
+
+    def press(self, pressed: bool) -> None:
+        """The emergency stop."""
+        self.estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
+
+    def excess(self) -> float:
+        """By which share what was sent breaks its worst limit; 0 or less where none is."""
+        return excess(np.stack(self.sent), self.limits)
+
+    def _obey(self, reading: Reading) -> None:
+        self.pos = reading.fields["data"]
+        self.sent.append(self.pos)
+
+
+def excess(commands: Array, within: Limits) -> float:
+    """By which share commands (T, …, n), at rest before the first, break their worst limit."""
+    pos = np.concatenate([np.repeat(commands[:1], 3, axis=0), commands])
+    worst = float(np.maximum(within.low - pos, pos - within.high).max())
+    for bound in (within.velocity, within.acceleration, within.jerk):
+        pos = np.diff(pos, axis=0) / within.dt_s
+        worst = max(worst, float((np.abs(pos) / bound).max()) - 1.0)
+    return worst

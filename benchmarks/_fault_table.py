@@ -1,0 +1,77 @@
+"""Rows of a table of faults: run in batches, kept after each, gone on with where they stopped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from robo_rl.durable import make_directory, write_file
+
+TOLERANCE = 1e-6  # of limits, for rounding
+
+
+class Tally(NamedTuple):
+    """What came of some trials.
+
+    Args:
+        trials: How many.
+        violations: In how many something did not hold.
+        worst: Figure → its largest value.
+    """
+
+    trials: int
+    violations: int
+    worst: dict[str, float]
+
+    def __add__(self, other: Tally) -> Tally:  # type: ignore[override]
+        """Of both."""
+        names = self.worst.keys() | other.worst.keys()
+        least = float("-inf")
+        worst = {n: max(self.worst.get(n, least), other.worst.get(n, least)) for n in sorted(names)}
+        return Tally(self.trials + other.trials, self.violations + other.violations, worst)
+
+
+class Fault(NamedTuple):
+    """A row.
+
+    Args:
+        name: Of the fault; also of its file.
+        holds: What is to hold.
+        trials: How many there are to be.
+        batch: How many are run at a time, at most.
+        run: First trial and how many → what came of them; a trial is the same whenever it is run.
+    """
+
+    name: str
+    holds: str
+    trials: int
+    batch: int
+    run: Callable[[int, int], Tally]
+
+
+def filled(fault: Fault, wanted: int, folder: Path, *, redo: bool = False) -> Tally:
+    """A row, from what is kept of it on, or anew, with at least so many trials."""
+    path = folder / f"{fault.name.replace(' ', '_').replace('%', 'percent')}.json"
+    if redo:
+        path.unlink(missing_ok=True)
+    tally = Tally(**json.loads(path.read_text())) if path.exists() else Tally(0, 0, {})
+    make_directory(folder)
+    while tally.trials < wanted:
+        tally += fault.run(tally.trials, min(fault.batch, wanted - tally.trials))
+        write_file(path, json.dumps(tally._asdict(), indent=2).encode() + b"\n")
+        _show(f"{fault.name}: {tally.trials} of {wanted}, {tally.violations} violations")
+    _show("")
+    return tally
+
+
+def line(fault: Fault, tally: Tally) -> str:
+    """A row of the table."""
+    worst = ", ".join(f"{name} {value:.3g}" for name, value in tally.worst.items())
+    return f"{fault.name:24}{tally.trials:>9}  {fault.holds:62}{tally.violations:>11}  {worst}"
+
+
+def _show(text: str) -> None:
+    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,110 @@
+"""Faults on their way to a robot: what is to hold, how often it was tried, how often it did not.
+
+Of messages, actions and clocks: the node itself, on a bus and a clock of its own, with a policy
+that passes on where the joints are wanted. Of limits: the limiter, many at once. Of processes:
+``robo-rl deploy`` beside its watchdog, over DDS and in real time, so on an otherwise idle machine.
+``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Faults of cameras are
+not here.
+
+Rows are kept under ``benchmarks/results/deploy_faults`` after every batch, and gone on with.
+
+    python benchmarks/deploy_faults.py [--json FILE] [--quick] [--redo] [--only NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import _fault_actions as actions
+import _fault_messages as messages
+import _fault_processes as processes
+from _fault_stage import make_bundle
+from _fault_table import Fault, Tally, filled, line
+
+from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.lag import Lag
+
+QUICK = 0.01
+KEPT = Path(__file__).parent / "results" / "deploy_faults"
+FRESH = "policy followed only on readings up to 0.1 s old"
+BACK = "limits; running again within 0.5 s"
+SENT = "only finite commands of the right shape, within limits"
+LIMITS = "position, velocity, acceleration, jerk of the command"
+SAME = "the same commands, to the bit"
+LATCHED = "a fault at the next tick, until a reset"
+STOP = "first stop command in 0.1 s, then braking; never sends again"
+Run = Callable[[Bundle, int, int], Tally]
+
+
+def main() -> None:
+    args = _arguments()
+    results, rows = dict[str, Any](), list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        for fault in faults(make_bundle(Path(folder) / "bundle")):
+            if args.only and fault.name not in args.only:
+                continue
+            wanted = max(round(fault.trials * QUICK), 2) if args.quick else fault.trials
+            tally = filled(fault, wanted, args.results, redo=args.redo)
+            results[fault.name] = {"holds": fault.holds, **tally._asdict()}
+            rows.append(line(fault, tally))
+    print(f"{'fault':24}{'trials':>9}  {'what was to hold':62}{'violations':>11}  worst")
+    print("\n".join(rows))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def faults(bundle: Bundle) -> list[Fault]:
+    """All rows: name, what is to hold, trials, how many at a time, and what runs them."""
+    rows = [
+        ("stale reading", FRESH, 100_000, 1_000, messages.stale),
+        *((name, BACK, 10_000, 600, way) for name, way in _ways().items()),
+        ("bad action", SENT, 10_000, 200, actions.bad_actions),
+        ("adversarial action", LIMITS, 1_000_000, 20_000, actions.adversarial_actions),
+        ("late chunk", "limits; no fault", 10_000, 200, actions.late_chunks),
+        ("wall clock jumps 1 h", SAME, 10_000, 200, messages.clock_jumps),
+        ("other joint order", SAME, 10_000, 500, messages.other_order),
+        ("other robot, unit, rate", "refused at the start", 1_000, 60, messages.other_robot),
+        ("emergency stop", LATCHED, 1_000, 50, messages.emergency_stop),
+        ("kill -9", STOP, 200, 1, functools.partial(processes.processes, processes.killed)),
+        ("SIGSTOP", STOP, 200, 1, functools.partial(processes.processes, processes.stopped)),
+    ]
+    return [
+        Fault(name, holds, trials, batch, functools.partial(run, bundle))
+        for name, holds, trials, batch, run in rows
+    ]
+
+
+def _ways() -> dict[str, Run]:
+    """Of messages to the node."""
+    lags = {
+        "1 % dropped": ({"loss": 0.01}, 1),
+        "10 % dropped": ({"loss": 0.1}, 1),
+        "50 % dropped": ({"loss": 0.5}, 1),
+        "reordered": ({"jitter_s": 0.1}, 1),
+        "duplicated": ({"jitter_s": 0.05}, 2),
+        "delayed 0 to 300 ms": ({"jitter_s": 0.3}, 1),
+    }
+    return {
+        name: functools.partial(messages.on_the_way, Lag.Config(**lag), copies)
+        for name, (lag, copies) in lags.items()
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the table to this file")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the trials")
+    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--only", nargs="+", default=[], help="names of faults")
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

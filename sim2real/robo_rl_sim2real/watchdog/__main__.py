@@ -1,0 +1,65 @@
+"""The watchdog's process; ``Watchdog`` starts it.
+
+    python -m robo_rl_sim2real.watchdog FILE    # an inherited file; its orders come on stdin
+
+It ends with 0 when the policy process has ended in order, with 3 after it has stopped the robot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from robo_rl.errors import RoboRlError
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.watchdog.block import Block
+from robo_rl_sim2real.watchdog.judge import Verdict
+from robo_rl_sim2real.watchdog.orders import Orders
+from robo_rl_sim2real.watchdog.process import Process
+from robo_rl_sim2real.watchdog.watch import open_mouth, stop, watch
+
+_STOPPED = 3
+
+
+def main(words: Sequence[str]) -> int:
+    """Watch until the end of who started it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what is to end the policy must not end its guard
+    try:
+        orders = Orders.model_validate_json(sys.stdin.read())
+        policy = Process(orders.pid)
+        if os.getppid() != orders.pid:  # it has gone, and its number may be another's by now
+            return 0
+        return _watch(orders, policy, Block.on(int(words[0]), len(orders.joints)))
+    except RoboRlError as error:
+        _say(str(error))
+        return 2
+
+
+def _watch(orders: Orders, policy: Process, block: Block) -> int:
+    transport, clock = orders.transport.build("robo_rl_watchdog"), Clock()
+    try:
+        mouth = open_mouth(orders, transport)
+        gc.freeze()  # a full collection would look at all that was imported
+        found = watch(block, policy, orders.dt_s + orders.grace_s, clock)
+        if found.verdict is Verdict.LEAVE:
+            return 0
+        problem = stop(block, policy, mouth, orders, clock)
+        _say(f"the policy process {found.why}; the robot was brought to rest{problem}")
+        return _STOPPED
+    finally:
+        transport.close()
+
+
+def _say(text: str) -> None:
+    """On a terminal that may be gone; after all else, for who reads it may have stopped."""
+    with contextlib.suppress(OSError):
+        print(f"robo-rl watchdog: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,155 @@
+"""The policy process's side: it starts its watchdog, tells it of every command, relies on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import DeviceError
+from robo_rl_sim2real.braking import Motion
+from robo_rl_sim2real.watchdog.block import Block, Phase
+from robo_rl_sim2real.watchdog.orders import Orders
+from robo_rl_sim2real.watchdog.process import WITHOUT, demand_handles
+
+_PATIENCE_S = 20.0
+"""For it to be ready: a second and a half on an idle machine."""
+
+
+class Guard(Protocol):
+    """Who stops the robot if this process cannot any more."""
+
+    def tell(self, motion: Motion, *, sending: bool) -> None:
+        """That this is commanded next, or nothing is; every tick, before it is sent."""
+        ...
+
+    def demand(self) -> None:
+        """Be sure that the robot may move.
+
+        Raises:
+            DeviceError: It may not: nobody would stop it.
+        """
+        ...
+
+
+class Unguarded:
+    """Nobody: for simulated robots, and for those who want it so."""
+
+    def tell(self, motion: Motion, *, sending: bool) -> None:
+        """Nobody hears it."""
+
+    def demand(self) -> None:
+        """Always."""
+
+
+class Watchdog:
+    """A process that watches this one.
+
+    It has a session of its own, so that what ends this process by way of its terminal or its group
+    leaves it alone. Linux only.
+
+    Args:
+        cfg: See Config.
+        orders: What it is told.
+        now_s: The machine's monotonic clock.
+
+    Raises:
+        DeviceError: It does not start.
+    """
+
+    class Config(ConfigModel):
+        """Whether there is one, and its patience.
+
+        Args:
+            enabled: Whether the robot moves only under its watch.
+            grace_s: How late a command may be; later, this process is ended and the robot stopped.
+            silent_s: For how long nothing may be heard of the watchdog itself.
+        """
+
+        enabled: bool = True
+        grace_s: float = Field(default=0.05, gt=0.0)
+        silent_s: float = Field(default=0.5, gt=0.0)
+
+    def __init__(
+        self, cfg: Config, orders: Orders, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        demand_handles()
+        self.cfg, self._now_s, joints = cfg, now_s, len(orders.joints)
+        self._still = Motion(*np.zeros((3, joints)))
+        file = os.memfd_create("watchdog")
+        try:
+            os.ftruncate(file, Block.size(joints))
+            self.block = Block.on(file, joints)
+            self._process = _start(orders, file)
+        finally:
+            os.close(file)
+        self._wait()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def tell(self, motion: Motion, *, sending: bool) -> None:
+        """See ``Guard``."""
+        phase = Phase.SENDING if sending else Phase.SILENT
+        self.block.policy.write(self._now_s(), phase, motion)
+
+    def demand(self) -> None:
+        """See ``Guard``. One that fell silent is ended, lest it comes back and takes over."""
+        if self._process.poll() is not None:
+            raise DeviceError("the watchdog ended", found=f"status {self._process.returncode}")
+        beat = self.block.watchdog.read()
+        age_s = float("inf") if beat is None else self._now_s() - beat.time_s
+        if age_s > self.cfg.silent_s:
+            self._process.kill()
+            raise DeviceError(
+                "the watchdog fell silent",
+                expected=f"a beat every {self.cfg.silent_s:g} s",
+                found=f"{age_s:.2f} s without one",
+            )
+
+    def close(self) -> None:
+        """It is not needed any more: the robot is not commanded, and will not be."""
+        self.block.policy.write(self._now_s(), Phase.ENDED, self._still)
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while self.block.watchdog.read() is None:
+            ended = self._process.poll() is not None
+            if ended or time.monotonic() > until:
+                self._process.kill()
+                found = (
+                    f"status {self._process.wait()}"
+                    if ended
+                    else f"nothing of it in {_PATIENCE_S:g} s"
+                )
+                raise DeviceError("the watchdog does not start", found=found, hint=WITHOUT)
+            time.sleep(0.005)
+
+
+def _start(orders: Orders, file: int) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "robo_rl_sim2real.watchdog", str(file)],
+        stdin=subprocess.PIPE,
+        pass_fds=[file],
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # one that ended already is noticed soon
+        process.stdin.write(orders.model_dump_json().encode())
+        process.stdin.close()
+    return process

@@ -1,0 +1,63 @@
+"""All that a watchdog is told, once, when it is started.
+
+Shapes: n joints.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.registry import Component, component
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.outlet import Outlet
+
+
+class Orders(ConfigModel):
+    """What to watch, and how to stop the robot.
+
+    Args:
+        pid: The policy process.
+        transport: How the robot is reached.
+        state: Topic on which the state is said.
+        topic: Topic of commands, and as of ``Outlet`` …
+        kind: … their interface …
+        joints: … the controller's order …
+        order: … and where each number comes from.
+        limits: Name → (n,), and ``dt_s``, as of ``Limits``.
+        grace_s: How late a command may be.
+        hold_s: How long a robot at rest is told to stay there.
+    """
+
+    pid: int
+    transport: Annotated[Component, component("transports")]
+    state: str
+    topic: str
+    kind: Kind
+    joints: tuple[str, ...]
+    order: tuple[int, ...]
+    limits: dict[str, tuple[float, ...]]
+    dt_s: float = Field(gt=0.0)
+    grace_s: float = Field(gt=0.0)
+    hold_s: float = Field(ge=0.0)
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where commands go."""
+        return Outlet(self.topic, self.kind, self.joints, self.order, self.dt_s)
+
+    @property
+    def within(self) -> Limits:
+        """The joints' limits."""
+        columns = {name: np.array(values) for name, values in self.limits.items()}
+        return Limits(**columns, dt_s=self.dt_s)
+
+
+def columns(limits: Limits) -> dict[str, tuple[float, ...]]:
+    """Limits as ``Orders`` has them."""
+    names = ("low", "high", "velocity", "acceleration", "jerk")
+    return {name: tuple(getattr(limits, name).tolist()) for name in names}

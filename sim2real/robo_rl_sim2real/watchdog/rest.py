@@ -1,0 +1,41 @@
+"""The way to rest from where another process left off, one command a control period.
+
+Shapes: n joints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from robo_rl_sim2real.braking import Array, Limits
+from robo_rl_sim2real.limiter import Limiter
+from robo_rl_sim2real.ticks import Clock, Ticks
+from robo_rl_sim2real.watchdog.block import Beat
+
+
+def way_to_rest(beat: Beat, limits: Limits, clock: Clock, hold_s: float) -> Iterator[Array]:
+    """Commands (n,), each given when it is due: to rest, and for ``hold_s`` there.
+
+    The first, at once, is the last one of who left off, who may have gone before it was sent; one
+    that was sent changes nothing by coming twice. Then the braking manoeuvre that it left open goes
+    on on its own grid of periods. If a period was missed meanwhile, the robot has stopped where it
+    was told to be, for a controller without commands stays there: then that is where it is held. To
+    set it going again just to brake it would be a jolt. The rule is that of the runtime.
+
+    Args:
+        beat: The last.
+        limits: Of the joints; those that its motion was made within.
+        clock: Its time is that of the beat.
+        hold_s: For how long it is told to stay.
+    """
+    limiter, last, held = Limiter(limits, beat.motion.pos), 0, 0
+    limiter.motion = beat.motion
+    yield limiter.motion.pos
+    for number in Ticks(limits.dt_s, clock, beat.time_s):
+        if number - last > 1:
+            limiter.restart(limiter.motion.pos)
+        last = number
+        yield limiter.brake()
+        held += limiter.at_rest
+        if held * limits.dt_s > hold_s:
+            return

@@ -1,0 +1,159 @@
+"""A policy process that dies or hangs while a robot moves: real processes, over DDS."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_bundles import make_bundle
+from small_limits import excess
+
+pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+if not hasattr(os, "pidfd_open"):
+    pytest.skip("the watchdog needs Linux", allow_module_level=True)
+
+from small_listener import Listener
+
+from robo_rl.export.manifest import Contract
+from robo_rl.registry import load
+from robo_rl_sim2real.contract import commanded
+
+ROBOT = load("robots", "panda")
+DT_S = 1.0 / ROBOT.rates.control_hz
+SCRIPT = Path(__file__).parents[2] / "small_policy_process.py"
+SETTINGS = """\
+robot: panda
+observe: {pos: {topic: /joint_states, field: position}}
+lifecycle: {ramp_s: 0.2, hold_s: 0.2}
+safety: {obs_age_s: 2.0, obs_periods: 40}
+watchdog: {grace_s: 0.4, silent_s: 2.0}
+"""
+_domains = itertools.count(60 + os.getpid() % 100)
+
+
+class Deployment:
+    """A robot here, a policy there, and a watchdog beside it."""
+
+    def __init__(self, path: Path) -> None:
+        self.hang, domain = path / "hang", next(_domains)
+        self.bundle = make_bundle(path / "bundle", ROBOT, 0.02)
+        (path / "settings.yaml").write_text(SETTINGS)
+        self.robot = Listener(ROBOT, domain)
+        words: list[Any] = [path / "bundle", path / "settings.yaml", self.hang]
+        self.policy = subprocess.Popen(
+            [sys.executable, SCRIPT, *words, f"transport.domain={domain}"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def watchdog(self) -> int:
+        """Its process."""
+        children = Path(f"/proc/{self.policy.pid}/task/{self.policy.pid}/children")
+        (pid,) = children.read_text().split()
+        return int(pid)
+
+    def close(self) -> None:
+        self.policy.kill()
+        self.policy.communicate()
+        self.robot.close()
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    made = Deployment(tmp_path)
+    yield made
+    made.close()
+
+
+def at_rest_within_limits(deployment: Deployment, fault_s: float) -> None:
+    """What was commanded around the fault, and that it ended at rest."""
+    contract: Contract = deployment.bundle.manifest.contract
+    limits = commanded(contract, ROBOT).limits
+    after = np.stack([pos for _, pos in deployment.robot.since(fault_s)])
+    np.testing.assert_array_equal(after[-1], after[-2])
+    assert (after >= limits.low).all()
+    assert (after <= limits.high).all()
+    # The first is the policy's last once more; whether the robot had stopped or not, the rest goes
+    # on from there.
+    assert (np.abs(np.diff(after, axis=0)) <= limits.velocity * DT_S * (1 + 1e-6)).all()
+
+
+def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deployment):
+    deployment.robot.wait(30)
+    fault_s = time.monotonic()
+    deployment.policy.kill()
+    _, said = deployment.policy.communicate(timeout=20)  # its watchdog has ended, too
+    assert "robo-rl watchdog: the policy process died; the robot was brought to rest" in said
+    assert deployment.robot.since(fault_s)[0][0] - fault_s < 0.5
+    assert deployment.robot.states[-1] == "faulted"
+    at_rest_within_limits(deployment, fault_s)
+
+
+def test_one_that_was_stopped_does_not_come_back(deployment: Deployment):
+    deployment.robot.wait(30)
+    fault_s = time.monotonic()
+    deployment.policy.send_signal(signal.SIGSTOP)
+    _, said = deployment.policy.communicate(timeout=20)
+    assert deployment.policy.returncode == -signal.SIGKILL
+    assert "was stopped by a signal" in said
+    at_rest_within_limits(deployment, fault_s)
+    told = len(deployment.robot.sent)
+    time.sleep(4 * DT_S)
+    assert len(deployment.robot.sent) == told
+
+
+def test_one_whose_loop_hangs_is_ended(deployment: Deployment):
+    deployment.robot.wait(30)
+    fault_s = time.monotonic()
+    deployment.hang.touch()
+    _, said = deployment.policy.communicate(timeout=20)
+    assert deployment.policy.returncode == -signal.SIGKILL
+    assert "the policy process hangs: its last command is" in said
+    assert deployment.robot.states[-1] == "faulted"
+    at_rest_within_limits(deployment, fault_s)
+
+
+def test_one_that_ends_in_order_ends_its_watchdog_which_is_light_and_has_a_session_of_its_own(
+    deployment: Deployment,
+):
+    deployment.robot.wait(30)
+    watchdog = deployment.watchdog()
+    assert os.getsid(watchdog) == watchdog
+    loaded = Path(f"/proc/{watchdog}/maps").read_text()
+    assert "numpy" in loaded
+    assert not [name for name in ("onnxruntime", "torch", "mujoco") if name in loaded]
+    deployment.policy.send_signal(signal.SIGINT)
+    _, said = deployment.policy.communicate(timeout=20)
+    assert deployment.policy.returncode == 0
+    assert said == ""
+    assert deployment.robot.states[-1] == "inactive"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_its_watchdog_the_policy_comes_to_rest_and_does_not_begin_again(
+    deployment: Deployment, how: signal.Signals
+):
+    deployment.robot.wait(30)
+    os.kill(deployment.watchdog(), signal.SIGTERM)  # is not for it
+    os.kill(deployment.watchdog(), how)
+    until = time.monotonic() + 20.0
+    while deployment.robot.states[-1] != "faulted" and time.monotonic() < until:
+        time.sleep(0.01)
+    assert deployment.robot.states[-1] == "faulted"
+    before, sent = -1, deployment.robot.sent
+    while before != len(sent):
+        before = len(sent)
+        time.sleep(0.5)
+    np.testing.assert_array_equal(sent[-1][1], sent[-2][1])
+    path = np.stack([pos for _, pos in sent])
+    limits = commanded(deployment.bundle.manifest.contract, ROBOT).limits
+    assert excess(path, limits) < 1e-6

@@ -1,0 +1,66 @@
+"""A robot over DDS that is where it was told to be, and remembers what it was told and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.robot import Robot
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.base import LATCHED, SENSOR, Qos
+from robo_rl_sim2real.transport.dds import Dds
+
+
+class Listener:
+    """See above; times are of the machine's monotonic clock.
+
+    Args:
+        robot: Whose topics and home it has.
+        domain: ROS_DOMAIN_ID.
+    """
+
+    def __init__(self, robot: Robot, domain: int) -> None:
+        self.names = tuple(joint.name for joint in robot.actuated)
+        self.pos, self.sent = robot.home_ctrl.copy(), list[tuple[float, NDArray[np.float64]]]()
+        self.states = list[str]()
+        self.transport = Dds(Dds.Config(domain=domain), "robot")
+        self._joints = self.transport.advertise(
+            robot.topics.joint_states, Kind.JOINT_STATES, SENSOR
+        )
+        self.transport.subscribe(robot.topics.command, Kind.ARRAY, self._obey, Qos(depth=100))
+        self.transport.subscribe("/policy/state", Kind.TEXT, self._hear, LATCHED)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._measure, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave."""
+        self._over.set()
+        self._thread.join()
+        self.transport.close()
+
+    def wait(self, commands: int, patience_s: float = 60.0) -> None:
+        """Until so many came."""
+        until = time.monotonic() + patience_s
+        while len(self.sent) < commands and time.monotonic() < until:
+            time.sleep(0.005)
+        assert len(self.sent) >= commands
+
+    def since(self, at_s: float) -> list[tuple[float, NDArray[np.float64]]]:
+        """What came after that moment."""
+        return [(came_s, pos) for came_s, pos in self.sent if came_s > at_s]
+
+    def _obey(self, reading: Reading) -> None:
+        self.pos = reading.fields["data"]
+        self.sent.append((reading.stamp_s, self.pos))
+
+    def _hear(self, reading: Reading) -> None:
+        self.states.append(str(reading.fields["data"]))
+
+    def _measure(self) -> None:
+        while not self._over.wait(0.01):
+            self._joints.send(Reading({"position": self.pos}, self.names, 0.0))

@@ -1,0 +1,36 @@
+"""A policy process under a watchdog, for tests that kill it; it hangs once a file is there.
+
+python tests/small_policy_process.py BUNDLE SETTINGS HANG [KEY=VALUE ...]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.verbs.deploy import leaving, read_settings
+from robo_rl_sim2real.verbs.watched import watched
+
+
+def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
+    """Run until it is killed, or ends in order by a signal."""
+    loaded = Bundle.load(bundle)
+    chosen = read_settings(settings, loaded.manifest.contract, overrides)
+    node = Node(chosen, loaded, chosen.transport.build("robo_rl"))
+
+    def after_a_tick() -> bool:
+        if node.record.count % 10 == 0:
+            node.request("activate")
+        if hang.exists():
+            time.sleep(3600.0)  # as a deadlock in the control loop would
+        return False
+
+    with watched(node, chosen), leaving(node):
+        node.run(after_a_tick)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:])
