@@ -9,6 +9,7 @@ import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.darkroom import Darkroom
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.planner import Query
@@ -55,6 +56,7 @@ class Node:
         query, now_s = _warm(bundle, seed), self.clock.now_s
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
+        self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
         self._running, self._leaving, self._number, self._said = True, False, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
@@ -102,6 +104,7 @@ class Node:
         """Leave the transport and end the policy's thread."""
         try:
             self.runtime.parts.planner.close()
+            self.darkroom.close()
         finally:
             self.transport.close()
 
@@ -136,7 +139,7 @@ class Node:
             transport.subscribe(topic, kind, self._putter(topic), SENSOR)
 
     def _putter(self, topic: str) -> Callable[[Reading], None]:
-        return lambda reading: self.inbox.put(topic, reading)
+        return lambda reading: self.darkroom.put(topic, reading)
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)

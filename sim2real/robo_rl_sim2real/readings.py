@@ -7,7 +7,7 @@ are synchronised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +38,27 @@ class Inbox:
 
     def __init__(self) -> None:
         self._newest: dict[str, Reading] = {}
+        self._amiss: dict[str, str] = {}
 
     def put(self, topic: str, reading: Reading) -> None:
         """Take a reading; one that arrived before the present one is left out."""
         before = self._newest.get(topic)
         if before is None or reading.stamp_s >= before.stamp_s:
             self._newest[topic] = reading
+            self._amiss.pop(topic, None)
+
+    def note(self, topic: str, problem: str) -> None:
+        """What came last on a topic was of no use, and why; the reading before it stays."""
+        self._amiss[topic] = problem
+
+    def problem(self, topics: Iterable[str], since_s: float) -> str:
+        """What is amiss with topics, and which were silent since then; empty for nothing."""
+        found = [f"{topic}: {why}" for topic, why in list(self._amiss.items())]
+        for topic in topics:
+            newest = self._newest.get(topic)
+            if topic not in self._amiss and (newest is None or newest.stamp_s < since_s):
+                found.append(f"{topic}: nothing came")
+        return "; ".join(found)
 
     def moment(self) -> Inbox:
         """What is there now, whatever comes meanwhile: one moment for all that reads it."""

@@ -16,6 +16,8 @@ from robo_rl.errors import ConfigError
 from robo_rl.export.manifest import Contract
 from robo_rl.registry import Component, component, default
 from robo_rl.robot import Robot
+from robo_rl_sim2real.camera_guard import CameraGuard
+from robo_rl_sim2real.cameras import Eye, eyes
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
 from robo_rl_sim2real.lifecycle import Lifecycle
@@ -60,6 +62,7 @@ class Settings(ConfigModel):
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         chunks: How chunks are merged.
+        cameras: When a picture is not worth acting on.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -76,6 +79,7 @@ class Settings(ConfigModel):
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
+    cameras: CameraGuard.Config = CameraGuard.Config()
 
 
 class Wiring(NamedTuple):
@@ -85,11 +89,13 @@ class Wiring(NamedTuple):
         readings: Topic → interface, of all that is read.
         command: Topic of commands, and their interface.
         order: Where each number of a command comes from among the policy's actions.
+        eyes: Topic → what makes its pictures ready.
     """
 
     readings: dict[str, Kind]
     command: tuple[str, Kind]
     order: list[int]
+    eyes: dict[str, Eye]
 
 
 def assemble(
@@ -112,9 +118,9 @@ def assemble(
     robot: Robot = settings.robot.build()
     found, observer = commanded(contract, robot), Observer(contract, settings.observe)
     topic = settings.joint_states or robot.topics.joint_states
-    wiring = Wiring(
-        _readings(observer, topic), _out(settings, robot), _order(settings, found.names)
-    )
+    shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
+    readings = {**_readings(observer, topic), **_calibrations(shown)}
+    wiring = Wiring(readings, _out(settings, robot), _order(settings, found.names), shown)
     _check_age(settings, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
@@ -139,6 +145,10 @@ def _readings(observer: Observer, joint_states: str) -> dict[str, Kind]:
             f"observe: topic '{joint_states}'", expected=Kind.JOINT_STATES.value, found=found
         )
     return {**topics, joint_states: Kind.JOINT_STATES}
+
+
+def _calibrations(shown: dict[str, Eye]) -> dict[str, Kind]:
+    return {eye.lens.info: Kind.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
 
 
 def _check_age(settings: Settings, contract: Contract) -> None:

@@ -26,6 +26,12 @@ READINGS = {
     Kind.IMAGE: Reading(
         {"image": np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)}, (), 0.0
     ),
+    Kind.COMPRESSED: Reading(
+        {"data": np.arange(999).astype(np.uint8), "format": np.asarray("bgr8; jpeg")}, (), 0.0
+    ),
+    Kind.CAMERA_INFO: Reading(
+        {"k": np.arange(9.0).reshape(3, 3), "size": np.array([480.0, 640.0])}, (), 0.0
+    ),
     Kind.TRAJECTORY: Reading(
         {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
         NAMES,
