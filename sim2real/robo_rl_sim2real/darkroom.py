@@ -44,7 +44,7 @@ class Darkroom:
             self._changed.notify()
 
     def close(self) -> None:
-        """Let the thread end after the picture that it is at."""
+        """Let the thread end after the pictures that it has."""
         with self._changed:
             self._open = False
             self._changed.notify()
@@ -55,10 +55,12 @@ class Darkroom:
         return lambda reading: self._inbox.put(eye.topic, eye.look(reading))
 
     def _work(self) -> None:
-        while self._open:
+        while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or not self._open)
                 waiting, self._waiting = self._waiting, {}
+            if not waiting:
+                return
             for topic, reading in waiting.items():
                 self._make(topic, reading)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import Contract
 from robo_rl_sim2real.darkroom import Darkroom
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.messages import Kind
@@ -53,7 +54,7 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query, now_s = _warm(bundle, seed), self.clock.now_s
+        query, now_s = warm(bundle, seed), self.clock.now_s
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
         self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
@@ -203,14 +204,18 @@ _FIELDS: dict[Kind, Callable[[Node, Command], dict[str, Values]]] = {
 }
 
 
-def _warm(bundle: Bundle, seed: int) -> Query:
+def warm(bundle: Bundle, seed: int) -> Query:
     """The bundle's policy, asked a few times, for the first answers take long."""
     session, noise = bundle.session(), np.random.default_rng(seed)
-    contract = bundle.manifest.contract
-    nothing = {
+    zeros = nothing(bundle.manifest.contract)
+    for _ in range(_WARM_UP):
+        session.act(zeros, noise)
+    return lambda obs: session.act(obs, noise)
+
+
+def nothing(contract: Contract) -> dict[str, Values]:
+    """An observation of zeros: name → (1, To, …)."""
+    return {
         name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
         for name, spec in contract.obs.items.items()
     }
-    for _ in range(_WARM_UP):
-        session.act(nothing, noise)
-    return lambda obs: session.act(obs, noise)

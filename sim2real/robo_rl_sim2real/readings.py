@@ -51,13 +51,15 @@ class Inbox:
         """What came last on a topic was of no use, and why; the reading before it stays."""
         self._amiss[topic] = problem
 
-    def problem(self, topics: Iterable[str], since_s: float) -> str:
-        """What is amiss with topics, and which were silent since then; empty for nothing."""
-        found = [f"{topic}: {why}" for topic, why in list(self._amiss.items())]
-        for topic in topics:
-            newest = self._newest.get(topic)
-            if topic not in self._amiss and (newest is None or newest.stamp_s < since_s):
-                found.append(f"{topic}: nothing came")
+    def problem(self, topics: Iterable[str], since_s: float = -np.inf) -> str:
+        """What is amiss with topics, and which fell silent then; empty for nothing."""
+        found = list[str]()
+        for topic in sorted(topics):
+            why, newest = self._amiss.get(topic), self._newest.get(topic)
+            if why is not None:
+                found.append(f"{topic}: {why}")
+            elif newest is not None and newest.stamp_s < since_s:
+                found.append(f"{topic}: nothing came any more")
         return "; ".join(found)
 
     def moment(self) -> Inbox:

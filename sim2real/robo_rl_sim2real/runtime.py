@@ -195,5 +195,5 @@ class Runtime:
             "cannot activate: observations are not fresh",
             expected=f"at most {limit:g} s old",
             found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
-            hint=inbox.problem((), now_s) or None,
+            hint=inbox.problem(self._topics) or None,
         )

@@ -66,14 +66,14 @@ def test_a_bad_picture_is_told_the_last_good_one_stays_and_the_next_heals(room):
     room.put("/camera", picture(1.0))
     until(lambda: room._inbox.get("/camera"))
     room.put("/camera", picture(2.0, channels=1))
-    until(lambda: room._inbox.problem((), 0.0))
-    assert room._inbox.problem((), 0.0).startswith("/camera: obs 'rgb': channels of an image")
+    until(lambda: room._inbox.problem(["/camera"]))
+    assert room._inbox.problem(["/camera"]).startswith("/camera: obs 'rgb': channels of an image")
     assert room._inbox.get("/camera").stamp_s == 1.0
     room.put("/camera", Reading({"image": np.zeros(3)}, (), 3.0))  # not even an image
-    until(lambda: "IndexError" in room._inbox.problem((), 0.0))
+    until(lambda: "IndexError" in room._inbox.problem(["/camera"]))
     room.put("/camera", picture(4.0))
     until(lambda: room._inbox.get("/camera").stamp_s == 4.0)
-    assert room._inbox.problem((), 0.0) == ""
+    assert room._inbox.problem(["/camera"]) == ""
 
 
 def test_who_hands_a_picture_over_does_not_wait_and_only_the_newest_is_made():
