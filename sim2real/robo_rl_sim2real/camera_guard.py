@@ -64,7 +64,7 @@ class CameraGuard:
         Raises:
             SpecError: It has been the same for longer than ``frozen_s``.
         """
-        digest = zlib.crc32(np.ascontiguousarray(data))
+        digest = zlib.crc32(np.ascontiguousarray(data).data)
         before = self._seen.get(topic)
         since_s = before.since_s if before and before.digest == digest else stamp_s
         self._seen[topic] = _Seen(digest, since_s, stamp_s)

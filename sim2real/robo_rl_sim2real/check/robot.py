@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from robo_rl.errors import SpecError
+from robo_rl_sim2real.braking import Limits
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts, looked
+from robo_rl_sim2real.contract import commanded
 from robo_rl_sim2real.readings import pick
 
 _SLACK = 0.02
@@ -67,49 +69,41 @@ def observation(facts: Facts) -> Iterator[Finding]:
 def policy(facts: Facts) -> Iterator[Finding]:
     """Whether the policy answers in time on this machine."""
     p50_s, p99_s = np.percentile(facts.query_s, [50, 99])
-    act, settings = facts.contract.act, facts.settings
-    inline = settings.planner == "inline"
-    limit_s = 1.0 / act.rate_hz if inline else settings.safety.inference_s
-    what = "a control period" if inline else "safety.inference_s"
-    text = f"answers in {1e3 * p50_s:.1f} ms, 99 % in {1e3 * p99_s:.1f} ms; {what} is "
-    text += f"{1e3 * limit_s:.0f} ms"
+    inline = facts.settings.planner == "inline"
+    period_s, patience_s = 1.0 / facts.contract.act.rate_hz, facts.settings.safety.inference_s
+    limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_s")
+    text = f"answers in {1e3 * p50_s:.3g} ms, 99 % in {1e3 * p99_s:.3g} ms;"
+    text += f" {what} is {1e3 * limit_s:.0f} ms"
+    faster = "a faster machine, fewer denoising steps" + (", or planner: thread" if inline else "")
     if p50_s > limit_s:
-        yield failed(
-            "policy",
-            text,
-            "planner: thread, or a faster machine" if inline else "as it is, it holds",
-        )
+        yield failed("policy", text, faster)
     elif p99_s > (0.5 if inline else 1.0) * limit_s:
-        yield warning("policy", text, "end what else runs here, or planner: thread")
+        yield warning("policy", text, f"end what else runs here; {faster}")
     else:
         yield ok("policy", text)
 
 
 def _out_of_range(facts: Facts, measured: np.ndarray) -> Iterator[Finding]:
-    """Joints beyond their limits, and the unit that would explain them."""
-    limits, names = facts.runtime.parts.safety.limits, facts.runtime.joints.names
+    """Joints beyond the robot's limits, and the unit that would explain them."""
+    limits, names = _limits(facts), facts.runtime.joints.names
     slack = _SLACK * (limits.high - limits.low)
-    low, high = limits.low - slack, limits.high + slack
-    beyond = (measured < low) | (measured > high)
-    if not beyond.any():
+
+    def beyond(values: np.ndarray) -> np.ndarray:
+        return (values < limits.low - slack) | (values > limits.high + slack)
+
+    where = np.flatnonzero(beyond(measured))
+    if not len(where):
         return
-    which = ", ".join(
-        f"{names[i]} {measured[i]:.3f} (of {limits.low[i]:.3f} to {limits.high[i]:.3f})"
-        for i in np.flatnonzero(beyond)
-    )
-    fits = [
-        unit
-        for unit, scale in _SCALES.items()
-        if (
-            (measured[beyond] / scale >= low[beyond]) & (measured[beyond] / scale <= high[beyond])
-        ).all()
-    ]
-    remedy = (
-        f"these look like {fits[0]}: publish rad and m"
-        if fits
-        else "move it back, or mend robot.yaml"
-    )
-    yield failed("joints", f"beyond their limits: {which}", remedy)
+    text = ", ".join(f"{names[i]} {measured[i]:.3f}" for i in where)
+    units = [unit for unit, scale in _SCALES.items() if not beyond(measured / scale)[where].any()]
+    like = f"these look like {units[0]}: publish rad and m" if units else ""
+    remedy = like or "move them back, or mend robot.yaml"
+    yield failed("joints", f"beyond their limits: {text}", remedy)
+
+
+def _limits(facts: Facts) -> Limits:
+    """The robot's own, without the margin that commands keep."""
+    return commanded(facts.contract, facts.settings.robot.build()).limits
 
 
 def _start(facts: Facts, measured: np.ndarray) -> Finding:
@@ -124,7 +118,7 @@ def _start(facts: Facts, measured: np.ndarray) -> Finding:
 
 def _near(facts: Facts, first: np.ndarray) -> Finding:
     """The first target beside where the robot is; what is far from it was trained elsewhere."""
-    limits, (topic, names, _) = facts.runtime.parts.safety.limits, facts.runtime.joints
+    limits, (topic, names, _) = _limits(facts), facts.runtime.joints
     reading = facts.inbox.get(topic)
     assert reading is not None
     share = np.abs(first - pick(reading, "position", names, topic)) / (limits.high - limits.low)

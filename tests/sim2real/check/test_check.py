@@ -129,7 +129,10 @@ def simulated_time(scene: Scene) -> None:
 
 
 def change(**fields: Any) -> Callable[[Scene], None]:
-    return lambda scene: [setattr(scene, *pair) for pair in fields.items()] and None
+    def fault(scene: Scene) -> None:
+        vars(scene).update(fields)
+
+    return fault
 
 
 FAULTS = [
