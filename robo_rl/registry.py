@@ -25,7 +25,7 @@ EXTRA_OF = {
     "torch": "train", "zarr": "train", "numcodecs": "train", "google_crc32c": "train",
     "safetensors": "train", "scipy": "train",
     "onnx": "export", "onnxruntime": "export", "onnxscript": "export",
-    "cyclonedds": "dds", "rosbags": "dds",
+    "cyclonedds": "dds", "rosbags": "dds", "cv2": "images",
     "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video", "metaworld": "bench",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that brings it."""

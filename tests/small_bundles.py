@@ -83,3 +83,12 @@ def make_bundle(path: Path, robot: Robot, offset: float = 0.002, **changes: Any)
     )
     steps = np.full(agreed.act.shape, offset, np.float32)
     return Bundle.write(path, manifest, {"policy.onnx": graph(steps)})
+
+
+def with_items(path: Path, bundle: Bundle, **items: TensorSpec) -> Bundle:
+    """Another bundle whose policy was also shown these, though it looks at none."""
+    agreed = bundle.manifest.contract
+    obs = ObsSpec(items={**agreed.obs.items, **items})
+    contract = agreed.model_copy(update={"obs": obs})
+    manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
+    return Bundle.write(path, manifest, {"policy.onnx": bundle.read("policy.onnx")})

@@ -132,7 +132,7 @@ def test_every_extra_brings_what_is_said_to_come_with_it():
         if module in by_hand:
             assert "--no-deps" in str(registry.missing_extra(ModuleNotFoundError(name=module)))
             continue
-        wanted = {"numcodecs": "zarr"}.get(module, module.replace("_", "-"))
+        wanted = {"numcodecs": "zarr", "cv2": "opencv"}.get(module, module.replace("_", "-"))
         assert wanted in extras[extra], f"{module} is not in the extra {extra}"
 
 

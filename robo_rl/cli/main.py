@@ -29,13 +29,14 @@ VERBS = {
     "eval": "Evaluate a stage's checkpoint or an export bundle.",
     "bench": "Run a suite of tasks × methods × seeds, and print its tables.",
     "deploy": "Run an export bundle on a robot.",
+    "deploy check": "Compare a bundle with a robot as it is, before anything moves.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
-_ON_ROBOTS = ("deploy", "sim-robot")
+_ON_ROBOTS = ("deploy", "deploy check", "sim-robot")
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -54,11 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
-        return _run([word for word in words if word != "--debug"])
+        return _run(_joined([word for word in words if word != "--debug"]))
     except (RoboRlError, ModuleNotFoundError) as error:
         return _report(error, debug)
     except KeyboardInterrupt:
         return _interrupted()
+
+
+def _joined(words: list[str]) -> list[str]:
+    """A verb of two words is one: ``deploy check``. A bundle of that name is ``./check``."""
+    both = " ".join(words[:2])
+    return [both, *words[2:]] if both in VERBS else words
 
 
 def _run(words: list[str]) -> int:
@@ -99,7 +106,7 @@ def code_of(verb: str) -> Any:
     if verb in _ON_ROBOTS:
         from robo_rl.registry import load
 
-        return load("verbs", verb)
+        return load("verbs", verb.replace(" ", "-"))
     module: Any = import_module(f"robo_rl.cli.{verb}")
     return getattr(module, "app", None) or module.run
 

@@ -1,19 +1,20 @@
 """Kinds of messages: ROS 2 interfaces on one side, readings on the other.
 
 One conversion serves every transport: the classes that a ``Dialect`` gives (rosbags', rclpy's) have
-the same fields. Quaternions are xyzw in ROS and wxyz here; images are (height, width, 3) RGB.
+the same fields. Quaternions are xyzw in ROS and wxyz here; images are (height, width, channels).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from robo_rl.errors import SpecError
+from robo_rl_sim2real import camera_messages as camera
+from robo_rl_sim2real.dialect import Dialect, header
 from robo_rl_sim2real.readings import Reading, Values
 
 
@@ -23,25 +24,17 @@ class Kind(str, Enum):
     JOINT_STATES = "sensor_msgs/msg/JointState"
     ARRAY = "std_msgs/msg/Float64MultiArray"
     POSE = "geometry_msgs/msg/PoseStamped"
-    IMAGE = "sensor_msgs/msg/Image"
+    IMAGE = camera.IMAGE
+    COMPRESSED = camera.COMPRESSED
+    CAMERA_INFO = camera.CAMERA_INFO
     TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
     FLAG = "std_msgs/msg/Bool"
     TEXT = "std_msgs/msg/String"
     JOY = "sensor_msgs/msg/Joy"
 
 
-class Dialect(NamedTuple):
-    """How one library writes messages.
-
-    Args:
-        message: Name of an interface → its class, made with its fields as keywords.
-        floats: Array → what a ``float64[]`` field takes.
-        octets: Bytes → what a ``uint8[]`` field takes.
-    """
-
-    message: Callable[[str], Callable[..., Any]]
-    floats: Callable[[Values], Any]
-    octets: Callable[[bytes], Any]
+IMAGES = frozenset({Kind.IMAGE, Kind.COMPRESSED})
+"""Those that are pictures."""
 
 
 def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
@@ -59,18 +52,11 @@ def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
     return Reading(fields, names, stamp_s)
 
 
-def _header(dialect: Dialect, *, now: bool = True) -> Any:
-    """Of now by the wall clock; 0 says "begin at once" to a trajectory controller."""
-    sec, nanosec = divmod(time.time_ns() if now else 0, 1_000_000_000)
-    stamp = dialect.message("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
-    return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id="")
-
-
 def _write_joints(reading: Reading, dialect: Dialect) -> Any:
     none = np.zeros(0)
     fields = {f: reading.fields.get(f, none) for f in ("position", "velocity", "effort")}
     return dialect.message(Kind.JOINT_STATES.value)(
-        header=_header(dialect),
+        header=header(dialect),
         name=list(reading.names),
         **{name: dialect.floats(value) for name, value in fields.items()},
     )
@@ -98,42 +84,13 @@ def _write_pose(reading: Reading, dialect: Dialect) -> Any:
     point = dialect.message("geometry_msgs/msg/Point")(x=x, y=y, z=z)
     turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
     pose = dialect.message("geometry_msgs/msg/Pose")(position=point, orientation=turn)
-    return dialect.message(Kind.POSE.value)(header=_header(dialect), pose=pose)
+    return dialect.message(Kind.POSE.value)(header=header(dialect), pose=pose)
 
 
 def _read_pose(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     p, q = message.pose.position, message.pose.orientation
     fields = {"position": np.array([p.x, p.y, p.z]), "orientation": np.array([q.w, q.x, q.y, q.z])}
     return fields, ()
-
-
-def _write_image(reading: Reading, dialect: Dialect) -> Any:
-    image = reading.fields["image"]
-    height, width, _ = image.shape
-    return dialect.message(Kind.IMAGE.value)(
-        header=_header(dialect),
-        height=height,
-        width=width,
-        encoding="rgb8",
-        is_bigendian=0,
-        step=3 * width,
-        data=dialect.octets(image.astype(np.uint8, copy=False).tobytes()),
-    )
-
-
-_CHANNELS = {"rgb8": [0, 1, 2], "bgr8": [2, 1, 0], "rgba8": [0, 1, 2], "bgra8": [2, 1, 0]}
-
-
-def _read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    channels = _CHANNELS.get(message.encoding)
-    if channels is None:
-        raise SpecError("image encoding", expected=sorted(_CHANNELS), found=message.encoding)
-    depth, data = len(message.encoding) - 1, np.asarray(message.data, np.uint8)
-    height, width, step = message.height, message.width, message.step
-    if step < depth * width or len(data) != step * height:
-        raise SpecError("image", expected=f"{step * height} bytes", found=len(data))
-    rows = data.reshape(height, step)[:, : depth * width].reshape(height, width, depth)
-    return {"image": rows[..., channels]}, ()
 
 
 def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
@@ -154,7 +111,7 @@ def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
             )
         )
     return dialect.message(Kind.TRAJECTORY.value)(
-        header=_header(dialect, now=False), joint_names=list(reading.names), points=points
+        header=header(dialect, now=False), joint_names=list(reading.names), points=points
     )
 
 
@@ -186,7 +143,7 @@ def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
 
 def _write_joy(reading: Reading, dialect: Dialect) -> Any:
     return dialect.message(Kind.JOY.value)(
-        header=_header(dialect),
+        header=header(dialect),
         axes=np.asarray(reading.fields["axes"], np.float32),
         buttons=np.asarray(reading.fields["buttons"], np.int32),
     )
@@ -204,7 +161,9 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.JOINT_STATES: _write_joints,
     Kind.ARRAY: _write_array,
     Kind.POSE: _write_pose,
-    Kind.IMAGE: _write_image,
+    Kind.IMAGE: camera.write_image,
+    Kind.COMPRESSED: camera.write_compressed,
+    Kind.CAMERA_INFO: camera.write_info,
     Kind.TRAJECTORY: _write_trajectory,
     Kind.FLAG: _write_flag,
     Kind.TEXT: _write_text,
@@ -214,7 +173,9 @@ _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = 
     Kind.JOINT_STATES: _read_joints,
     Kind.ARRAY: _read_array,
     Kind.POSE: _read_pose,
-    Kind.IMAGE: _read_image,
+    Kind.IMAGE: camera.read_image,
+    Kind.COMPRESSED: camera.read_compressed,
+    Kind.CAMERA_INFO: camera.read_info,
     Kind.TRAJECTORY: _read_trajectory,
     Kind.FLAG: _read_flag,
     Kind.TEXT: _read_text,

@@ -9,11 +9,13 @@ import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import Contract
+from robo_rl_sim2real.darkroom import Darkroom
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.planner import Query
-from robo_rl_sim2real.readings import Inbox, Reading
+from robo_rl_sim2real.readings import Inbox, Reading, Values
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Command
 from robo_rl_sim2real.settings import Settings, assemble
@@ -55,10 +57,11 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query, now_s = _warm(bundle, seed), self.clock.now_s
+        query, now_s = warm(bundle, seed), self.clock.now_s
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.guard: Guard = Unguarded()
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
+        self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
         self._running, self._leaving, self._number, self._said = True, False, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
@@ -106,6 +109,7 @@ class Node:
         """Leave the transport and end the policy's thread."""
         try:
             self.runtime.parts.planner.close()
+            self.darkroom.close()
         finally:
             self.transport.close()
 
@@ -142,7 +146,7 @@ class Node:
             transport.subscribe(topic, kind, self._putter(topic), SENSOR)
 
     def _putter(self, topic: str) -> Callable[[Reading], None]:
-        return lambda reading: self.inbox.put(topic, reading)
+        return lambda reading: self.darkroom.put(topic, reading)
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)
@@ -200,14 +204,18 @@ class Node:
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
 
 
-def _warm(bundle: Bundle, seed: int) -> Query:
+def warm(bundle: Bundle, seed: int) -> Query:
     """The bundle's policy, asked a few times, for the first answers take long."""
     session, noise = bundle.session(), np.random.default_rng(seed)
-    contract = bundle.manifest.contract
-    nothing = {
+    zeros = nothing(bundle.manifest.contract)
+    for _ in range(_WARM_UP):
+        session.act(zeros, noise)
+    return lambda obs: session.act(obs, noise)
+
+
+def nothing(contract: Contract) -> dict[str, Values]:
+    """An observation of zeros: name → (1, To, …)."""
+    return {
         name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
         for name, spec in contract.obs.items.items()
     }
-    for _ in range(_WARM_UP):
-        session.act(nothing, noise)
-    return lambda obs: session.act(obs, noise)

@@ -14,9 +14,10 @@ import numpy as np
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, SpecError
 from robo_rl.export.manifest import Contract
+from robo_rl.image import Crop
 from robo_rl.naming import did_you_mean
 from robo_rl.spec import TensorSpec
-from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.messages import IMAGES, Kind
 from robo_rl_sim2real.readings import Inbox, Values, pick
 
 
@@ -28,12 +29,20 @@ class Source(ConfigModel):
         kind: Its messages' interface.
         field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
         minus: (a, b): the item is item a less item b.
+        crop: [top, left, height, width] of the part of an image that is used; shares of the image
+            where none is above 1, else pixels. An image has no field to choose.
+        info: Topic of the calibration of an image's camera, if it is to be compared with the
+            robot's; it is a sensor_msgs/msg/CameraInfo.
+        camera: Which of the robot's cameras that is; the topic tells where it is the robot's own.
     """
 
     topic: str = ""
     kind: Kind = Kind.JOINT_STATES
     field: str = "data"
     minus: tuple[str, str] | None = None
+    crop: Crop | None = None
+    info: str = ""
+    camera: str = ""
 
 
 class Frame(NamedTuple):
@@ -121,7 +130,8 @@ class Observer:
         where = f"{source.topic} for obs '{name}'"
         if source.kind is Kind.JOINT_STATES and not reading.names:
             raise SpecError("joint states without names", where=where)
-        return pick(reading, source.field, spec.names, where)
+        field = name if source.kind in IMAGES else source.field
+        return pick(reading, field, spec.names, where)
 
     def _check_kinds(self) -> None:
         kinds = self.topics

@@ -7,7 +7,7 @@ are synchronised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +38,29 @@ class Inbox:
 
     def __init__(self) -> None:
         self._newest: dict[str, Reading] = {}
+        self._amiss: dict[str, str] = {}
 
     def put(self, topic: str, reading: Reading) -> None:
         """Take a reading; one that arrived before the present one is left out."""
         before = self._newest.get(topic)
         if before is None or reading.stamp_s >= before.stamp_s:
             self._newest[topic] = reading
+            self._amiss.pop(topic, None)
+
+    def note(self, topic: str, problem: str) -> None:
+        """What came last on a topic was of no use, and why; the reading before it stays."""
+        self._amiss[topic] = problem
+
+    def problem(self, topics: Iterable[str], since_s: float = -np.inf) -> str:
+        """What is amiss with topics, and which fell silent then; empty for nothing."""
+        found = list[str]()
+        for topic in sorted(topics):
+            why, newest = self._amiss.get(topic), self._newest.get(topic)
+            if why is not None:
+                found.append(f"{topic}: {why}")
+            elif newest is not None and newest.stamp_s < since_s:
+                found.append(f"{topic}: nothing came any more")
+        return "; ".join(found)
 
     def moment(self) -> Inbox:
         """What is there now, whatever comes meanwhile: one moment for all that reads it."""

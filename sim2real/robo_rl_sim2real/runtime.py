@@ -73,7 +73,7 @@ class Runtime:
 
     def __init__(self, parts: Parts, joints: Joints, now_s: Callable[[], float]) -> None:
         self.parts, self.joints, self.now_s, self.life = parts, joints, now_s, parts.life
-        self.seen_s = -np.inf
+        self.seen_s, self._topics = -np.inf, {*parts.observer.topics, joints.topic}
         self._measured = parts.life.start
         self._begun = self._last = self._epoch = 0
         self._grip = Grip(held=False, target=None, heard_s=-np.inf)
@@ -131,7 +131,7 @@ class Runtime:
                 self._hear(tick)
         except RoboRlError as error:
             return str(error)
-        return ""
+        return inbox.problem(self._topics, self.now_s() - self.parts.safety.max_age_s)
 
     def _feel(self, inbox: Inbox) -> None:
         """Whether a human has the robot in hand; the policy begins anew after that."""
@@ -207,8 +207,8 @@ class Runtime:
         return Output(safety.step(silent, now_s), self.state)
 
     def _demand_fresh(self, inbox: Inbox, now_s: float) -> None:
-        limit, wanted = self.parts.safety.max_age_s, {*self.parts.observer.topics}
-        silent = [t for t in wanted | {self.joints.topic} if inbox.get(t) is None]
+        limit = self.parts.safety.max_age_s
+        silent = [topic for topic in self._topics if inbox.get(topic) is None]
         age = now_s - self.seen_s
         if not silent and age <= limit:
             return
@@ -216,4 +216,5 @@ class Runtime:
             "cannot activate: observations are not fresh",
             expected=f"at most {limit:g} s old",
             found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
+            hint=inbox.problem(self._topics) or None,
         )

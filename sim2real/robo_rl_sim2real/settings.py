@@ -16,6 +16,8 @@ from robo_rl.errors import ConfigError
 from robo_rl.export.manifest import Contract
 from robo_rl.registry import Component, component, default
 from robo_rl.robot import Robot
+from robo_rl_sim2real.camera_guard import CameraGuard
+from robo_rl_sim2real.cameras import Eye, eyes
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
 from robo_rl_sim2real.lifecycle import Lifecycle
@@ -64,6 +66,7 @@ class Settings(ConfigModel):
         chunks: How chunks are merged.
         teleop: Who may take over.
         watchdog: Who stops the robot if this process dies or hangs.
+        cameras: When a picture is not worth acting on.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -82,6 +85,7 @@ class Settings(ConfigModel):
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
     teleop: Teleop.Config = Teleop.Config()
     watchdog: Watchdog.Config = Watchdog.Config()
+    cameras: CameraGuard.Config = CameraGuard.Config()
 
 
 class Wiring(NamedTuple):
@@ -91,11 +95,13 @@ class Wiring(NamedTuple):
         readings: Topic → interface, of all that is read.
         command: Topic of commands, and their interface.
         order: Where each number of a command comes from among the policy's actions.
+        eyes: Topic → what makes its pictures ready.
     """
 
     readings: dict[str, Kind]
     command: tuple[str, Kind]
     order: list[int]
+    eyes: dict[str, Eye]
 
 
 def assemble(
@@ -120,8 +126,14 @@ def assemble(
     topic = settings.joint_states or robot.topics.joint_states
     safety = Safety(settings.safety, found.limits, found.home, found.follows)
     teleop = Teleop(settings.teleop, found.names, safety.limits)
+    shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, topic)
-    wiring = Wiring(readings, _out(settings, robot), _order(settings, found.names))
+    wiring = Wiring(
+        {**readings, **_calibrations(shown)},
+        _out(settings, robot),
+        _order(settings, found.names),
+        shown,
+    )
     _check_age(settings, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
@@ -144,6 +156,10 @@ def _readings(topics: dict[str, Kind], joint_states: str) -> dict[str, Kind]:
             f"observe: topic '{joint_states}'", expected=Kind.JOINT_STATES.value, found=found
         )
     return {**topics, joint_states: Kind.JOINT_STATES}
+
+
+def _calibrations(shown: dict[str, Eye]) -> dict[str, Kind]:
+    return {eye.lens.info: Kind.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
 
 
 def _check_age(settings: Settings, contract: Contract) -> None:

@@ -18,7 +18,12 @@ def image(encoding: str, pixels: np.ndarray, pad: int = 0) -> SimpleNamespace:
     rows = np.pad(pixels.reshape(len(pixels), -1), ((0, 0), (0, pad)))
     height, step = rows.shape
     return SimpleNamespace(
-        encoding=encoding, height=height, width=3, step=step, data=rows.flatten()
+        encoding=encoding,
+        is_bigendian=0,
+        height=height,
+        width=3,
+        step=step,
+        data=rows.flatten(),
     )
 
 
@@ -37,12 +42,27 @@ def test_pixels_are_red_green_blue_whatever_the_camera_says(encoding, pixels, pa
     np.testing.assert_array_equal(found, RGB)
 
 
+def test_grey_and_depth_have_one_channel_and_depth_is_in_metres():
+    grey = to_reading(Kind.IMAGE, image("mono8", RGB[..., :1]), 1.0).fields["image"]
+    np.testing.assert_array_equal(grey, RGB[..., :1])
+    depth = np.array([[500, 1500, 0]], np.uint16)
+    for order, big in (("<u2", 0), (">u2", 1)):
+        message = image("16UC1", depth.astype(order).view(np.uint8), pad=3)
+        message.is_bigendian = big
+        found = to_reading(Kind.IMAGE, message, 1.0).fields["image"]
+        np.testing.assert_allclose(found[..., 0], [[0.5, 1.5, 0.0]])
+    metres = np.array([[0.5, np.nan, np.inf]], np.float32).view(np.uint8)
+    found = to_reading(Kind.IMAGE, image("32FC1", metres), 1.0).fields["image"]
+    assert found.ravel().tolist() == [0.5, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encoding": "16UC1"}, "image encoding"),
+        ({"encoding": "yuv422"}, "image encoding"),
         ({"height": 5}, "image; expected 45 bytes, found 36"),
         ({"width": 4}, "image"),
+        ({"width": 0}, "image without pixels"),
         ({"data": np.zeros(0, np.uint8)}, "image"),
     ],
 )

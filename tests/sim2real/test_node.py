@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_bundles import make_bundle
+from small_bundles import make_bundle, with_items
 from small_limits import excess
 
 from robo_rl.config import strict
 from robo_rl.errors import BundleError, ConfigError
 from robo_rl.registry import load
+from robo_rl.spec import TensorSpec
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.planner import Question
@@ -57,10 +59,10 @@ class World:
         robot.subscribe(
             "/policy/state", Kind.TEXT, lambda r: self.states.append(str(r.fields["data"])), LATCHED
         )
-        dry_run = fields.pop("dry_run", False)
+        dry_run, items = fields.pop("dry_run", False), fields.pop("items", {})
         self.node = Node(
             settings(**fields),
-            make_bundle(path / "bundle", ROBOT, offset),
+            with_items(path / "shown", make_bundle(path / "bundle", ROBOT, offset), **items),
             Loopback(self.bus),
             clock=Clock(lambda: self.now_s, lambda s: None),
             dry_run=dry_run,
@@ -211,6 +213,43 @@ def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
     sent = np.stack([command.fields["data"] for command in world.commands])
     assert excess(sent, world.node.runtime.parts.safety.limits) < 1e-6
     np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+def test_a_frozen_camera_holds_the_robot_within_a_second_and_is_named(tmp_path: Path):
+    observe = {
+        "pos": {"topic": "/joint_states", "field": "position"},
+        "rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"},
+    }
+    rgb = TensorSpec(shape=(8, 8, 3), dtype="uint8")
+    world = World(tmp_path, observe=observe, items={"rgb": rgb})
+    camera = Loopback(world.bus).advertise("/front", Kind.IMAGE)
+    rng, inbox, seen = np.random.default_rng(0), world.node.inbox, list[State]()
+
+    def show(image: np.ndarray) -> None:
+        """Send it, and wait until it is ready or refused: that takes real time."""
+        camera.send(Reading({"image": image}, (), 0.0))
+        until = time.monotonic() + 10.0
+        while not inbox.problem(["/front"]) and time.monotonic() < until:
+            newest = inbox.get("/front")
+            if newest is not None and newest.stamp_s == world.now_s:
+                return
+            time.sleep(0.001)
+
+    def look(ticks: int, *, frozen: bool) -> State:
+        image = rng.integers(0, 256, (16, 16, 3), np.uint8)
+        for _ in range(ticks):
+            show(image if frozen else rng.integers(0, 256, (16, 16, 3), np.uint8))
+            seen.append(world.run(1))
+        return seen[-1]
+
+    look(1, frozen=False)
+    world.say("activate")
+    assert look(20, frozen=False) is State.RUNNING
+    assert look(round(1.0 / DT_S), frozen=True) is State.HOLDING
+    assert world.node.health.reason == "stale observation"
+    assert "/front: the camera is frozen" in world.node.health.problem
+    assert look(10, frozen=False) is State.RUNNING
+    world.node.close()
 
 
 def test_a_dry_run_sends_nothing(tmp_path: Path):

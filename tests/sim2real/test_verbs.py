@@ -81,6 +81,27 @@ def test_a_bundle_without_settings_is_told_where_they_were_looked_for(tmp_path: 
     assert read_settings("", known, ["safety.speed=0.5"]).safety.speed == 0.5
 
 
+def test_a_robot_is_checked_before_anything_moves(tmp_path: Path):
+    words = deploy(tmp_path, "--json", tmp_path / "found.json")
+    words.insert(words.index("deploy") + 1, "check")
+    alone = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert alone.returncode == 2, alone.stderr
+    assert "nobody publishes it" in alone.stdout
+    robot = subprocess.Popen(command("sim-robot", "--domain", DOMAIN), stderr=subprocess.PIPE)
+    assert robot.stderr is not None
+    try:
+        assert b"panda at lift_cube" in robot.stderr.readline()
+        both = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    finally:
+        robot.send_signal(signal.SIGINT)
+        robot.communicate(timeout=30)
+    assert both.returncode == 0, both.stdout + both.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["passed"]
+    said = {finding["subject"]: finding["text"] for finding in found["findings"]}
+    assert said["/joint_position_controller/commands"].startswith("/sim_robot hears commands")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

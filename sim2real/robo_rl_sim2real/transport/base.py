@@ -50,6 +50,31 @@ LATCHED = Qos(latched=True)
 """Reliable, and who comes later hears the last one: states, descriptions."""
 
 
+class Endpoint(NamedTuple):
+    """One end of a topic, of another node.
+
+    Args:
+        node: Whose it is, with its namespace; empty where that is not known.
+        type: Interface, such as ``sensor_msgs/msg/JointState``.
+        writes: Whether it publishes rather than hears.
+        qos: Its quality of service.
+    """
+
+    node: str
+    type: str
+    writes: bool
+    qos: Qos
+
+
+def deaf(writer: Qos, reader: Qos) -> str:
+    """Why a reader hears nothing from a writer, as ROS 2 has it; empty if it does."""
+    if reader.reliable and not writer.reliable:
+        return "a reliable reader hears nothing from a best-effort writer"
+    if reader.latched and not writer.latched:
+        return "a latched reader hears nothing from a volatile writer"
+    return ""
+
+
 class Publisher(Protocol):
     """One topic's way out."""
 
@@ -75,6 +100,10 @@ class Transport(Protocol):
         Raises:
             ConfigError: This transport has no services, with the reason.
         """
+        ...
+
+    def endpoints(self, topic: str) -> list[Endpoint]:
+        """Who else publishes and hears on a topic, as far as it was discovered up to now."""
         ...
 
     def problems(self) -> list[str]:

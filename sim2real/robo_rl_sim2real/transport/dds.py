@@ -31,8 +31,9 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Endpoint, Publisher, Put, Qos
 from robo_rl_sim2real.transport.codec import Codec
+from robo_rl_sim2real.transport.discovery import Discovery
 from robo_rl_sim2real.transport.graph import Graph
 
 _ONLY_HERE = """<CycloneDDS><Domain Id="any">
@@ -81,6 +82,7 @@ class Dds:
         self._mouths: list[tuple[str, DataWriter[Any]]] = []
         self._outs: list[_Out] = []
         self._bad: dict[str, str] = {}
+        self._discovery: Discovery | None = None
         self._lock = threading.Lock()
         self._waits, self._open = WaitSet(self._participant), True
         self._thread = threading.Thread(target=self._listen, name=f"dds {node}", daemon=True)
@@ -116,6 +118,12 @@ class Dds:
             " (ros2/rmw_cyclonedds issue 577); use topics, or the ros2 transport",
         )
 
+    def endpoints(self, topic: str) -> list[Endpoint]:
+        """See ``Transport``."""
+        if self._discovery is None:
+            self._discovery = Discovery(self._participant, self.codec)
+        return self._discovery.endpoints(f"rt{topic}")
+
     def problems(self) -> list[str]:
         """See ``Transport``."""
         deaf = [] if self._thread.is_alive() or not self._open else ["the listening thread died"]
@@ -137,6 +145,7 @@ class Dds:
         self._open = False
         self._thread.join(timeout=2.0)
         self._graph.leave()
+        self._discovery = None
         for out in self._outs:
             out.close()
         self._ears, self._mouths, self._outs = {}, [], []

@@ -14,7 +14,9 @@ from cyclonedds.util import duration
 
 from robo_rl_sim2real.transport.codec import GID_BYTES, Codec
 
-_INFO = "rmw_dds_common/msg/ParticipantEntitiesInfo"
+INFO = "rmw_dds_common/msg/ParticipantEntitiesInfo"
+"""Interface of ``ros_discovery_info``."""
+
 _NODE = "rmw_dds_common/msg/NodeEntitiesInfo"
 _GID = "rmw_dds_common/msg/Gid"
 
@@ -42,9 +44,9 @@ class Graph:
             keep,
             Policy.DurabilityService(duration(seconds=0), keep, -1, -1, -1),
             Policy.WriterDataLifecycle(autodispose=False),
-            Policy.Userdata(f"typehash={codec.type_hash(_INFO)};".encode()),
+            Policy.Userdata(f"typehash={codec.type_hash(INFO)};".encode()),
         )
-        topic = Topic(participant, "ros_discovery_info", codec.wire_type(_INFO))
+        topic = Topic(participant, "ros_discovery_info", codec.wire_type(INFO))
         self._writer = DataWriter(participant, topic, qos=qos)
         self._say()
 
@@ -73,8 +75,8 @@ class Graph:
                     writer_gid_seq=self._writers,
                 )
             ]
-        info = types[_INFO](gid=self._gid(self._participant), node_entities_info_seq=nodes)
-        self._writer.write(self._codec.wrap(_INFO, info))
+        info = types[INFO](gid=self._gid(self._participant), node_entities_info_seq=nodes)
+        self._writer.write(self._codec.wrap(INFO, info))
 
     def _gid(self, entity: Any) -> Any:
         """An endpoint's identifier, filled up with zeros where the distribution has longer ones."""

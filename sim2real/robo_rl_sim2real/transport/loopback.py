@@ -13,7 +13,17 @@ import numpy as np
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos, Reply
+from robo_rl_sim2real.transport.base import (
+    COMMAND,
+    SENSOR,
+    Call,
+    Endpoint,
+    Publisher,
+    Put,
+    Qos,
+    Reply,
+    deaf,
+)
 
 
 class _Ear(NamedTuple):
@@ -85,6 +95,15 @@ class Loopback:
         self.bus.services[name] = call
         self._services.append(name)
 
+    def endpoints(self, topic: str) -> list[Endpoint]:
+        """See ``Transport``; members of a bus have no names."""
+        ours = {id(end) for _, end in (*self._ears, *self._mouths)}
+        with self.bus.lock:
+            ends = [(False, ear) for ear in self.bus.ears[topic]]
+            ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
+        found = [(writes, end) for writes, end in ends if id(end) not in ours]
+        return [Endpoint("", end.kind.value, writes, end.qos) for writes, end in found]
+
     def problems(self) -> list[str]:
         """See ``Transport``."""
         with self.bus.lock:
@@ -136,8 +155,4 @@ def _deaf(mouth: _Mouth, ear: _Ear) -> str:
     """Why one does not hear the other, as ROS 2 has it; empty if it does."""
     if mouth.kind is not ear.kind:
         return f"type {ear.kind.value} here, {mouth.kind.value} there"
-    if ear.qos.reliable and not mouth.qos.reliable:
-        return "a reliable reader hears nothing from a best-effort writer"
-    if ear.qos.latched and not mouth.qos.latched:
-        return "a latched reader hears nothing from a volatile writer"
-    return ""
+    return deaf(mouth.qos, ear.qos)

@@ -13,6 +13,7 @@ from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos
+from robo_rl_sim2real.transport.loopback import Loopback
 
 NAMES = ("shoulder", "elbow")
 READINGS = {
@@ -25,6 +26,12 @@ READINGS = {
     ),
     Kind.IMAGE: Reading(
         {"image": np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)}, (), 0.0
+    ),
+    Kind.COMPRESSED: Reading(
+        {"data": np.arange(999).astype(np.uint8), "format": np.asarray("bgr8; jpeg")}, (), 0.0
+    ),
+    Kind.CAMERA_INFO: Reading(
+        {"k": np.arange(9.0).reshape(3, 3), "size": np.array([480.0, 640.0])}, (), 0.0
     ),
     Kind.TRAJECTORY: Reading(
         {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
@@ -158,3 +165,44 @@ def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
         time.sleep(0.02)
     assert "not mine" in node.problems()[0]
     heard.wait(say=lambda: good.send(READINGS[Kind.ARRAY]))
+
+
+def test_it_knows_who_else_publishes_and_hears(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+    robot.advertise("/joints", Kind.JOINT_STATES, SENSOR)
+    robot.subscribe("/command", Kind.ARRAY, print, COMMAND)
+    node.subscribe("/joints", Kind.JOINT_STATES, print)
+    until = time.monotonic() + 10.0
+    while not node.endpoints("/command") and time.monotonic() < until:
+        time.sleep(0.02)
+    ((writer,), (reader,)) = node.endpoints("/joints"), node.endpoints("/command")
+    assert (writer.type, writer.writes) == (Kind.JOINT_STATES.value, True)
+    assert (reader.type, reader.writes) == (Kind.ARRAY.value, False)
+    assert not writer.qos.reliable
+    assert reader.qos.reliable
+    assert not reader.qos.latched
+    assert node.endpoints("/nothing") == []
+
+
+def test_who_has_left_is_forgotten(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+    robot.advertise("/state", Kind.TEXT, LATCHED)
+    until = time.monotonic() + 10.0
+    while not node.endpoints("/state") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert node.endpoints("/state")[0].qos.latched
+    robot.close()
+    while node.endpoints("/state") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert node.endpoints("/state") == []
+
+
+def test_over_dds_nodes_are_known_by_name(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+    if isinstance(robot, Loopback):
+        pytest.skip("members of a bus have no names")
+    robot.advertise("/joints", Kind.JOINT_STATES, SENSOR)
+    until = time.monotonic() + 10.0
+    while [end.node for end in node.endpoints("/joints")] != ["/robot"]:
+        assert time.monotonic() < until
+        time.sleep(0.02)

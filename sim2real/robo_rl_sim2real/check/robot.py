@@ -1,0 +1,129 @@
+"""The robot and the policy: joints by name, in range, in their unit, near the start; fast enough.
+
+Shapes: n joints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from robo_rl.errors import SpecError
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
+from robo_rl_sim2real.check.survey import Facts, looked
+from robo_rl_sim2real.contract import commanded
+from robo_rl_sim2real.readings import pick
+
+_SLACK = 0.02
+"""Share of a joint's range by which a sensor may say that it is beyond it."""
+_FAR = 0.5
+"""Share of a joint's range by which a first action must not be elsewhere."""
+_SCALES = {"degrees": 180.0 / math.pi, "mm": 1000.0}
+
+
+def contract(facts: Facts) -> Iterator[Finding]:
+    """Robot, limits, units and rate agree with the bundle's, or it would not have come so far."""
+    act, of = facts.contract.act, facts.contract
+    text = f"{of.robot}, {of.task}: {len(act.names)} actions at {act.rate_hz:g} Hz, limits agree"
+    yield ok("contract", text)
+
+
+def joints(facts: Facts) -> Iterator[Finding]:
+    """Measured joints: there, in range and in their unit, near the start."""
+    topic, names, _ = facts.runtime.joints
+    reading = facts.inbox.get(topic)
+    if reading is None:
+        return
+    try:
+        if not reading.names:
+            raise SpecError("joint states without names", where=topic)
+        measured = pick(reading, "position", names, topic)
+    except SpecError as error:
+        yield failed("joints", str(error), f"joint_states must name {', '.join(names)}")
+        return
+    amiss = list(_out_of_range(facts, measured))
+    yield from amiss
+    if not amiss:
+        yield ok("joints", f"{len(names)} of {len(reading.names)} by name, within their limits")
+        yield _start(facts, measured)
+
+
+def observation(facts: Facts) -> Iterator[Finding]:
+    """What the policy would see now, and what it would do."""
+    obs, problem = looked(facts)
+    if problem:
+        yield failed("observation", problem, "mend what publishes it, or observe in the settings")
+    if obs is None:
+        return
+    yield ok("observation", f"{', '.join(obs)} as in training")
+    first = np.asarray(facts.query(obs))[0, 0].astype(np.float64)
+    if not np.isfinite(first).all():
+        yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
+    elif facts.runtime.joints.change is None:
+        yield _near(facts, first)
+
+
+def policy(facts: Facts) -> Iterator[Finding]:
+    """Whether the policy answers in time on this machine."""
+    p50_s, p99_s = np.percentile(facts.query_s, [50, 99])
+    inline = facts.settings.planner == "inline"
+    period_s, patience_s = 1.0 / facts.contract.act.rate_hz, facts.settings.safety.inference_s
+    limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_s")
+    text = f"answers in {1e3 * p50_s:.3g} ms, 99 % in {1e3 * p99_s:.3g} ms;"
+    text += f" {what} is {1e3 * limit_s:.0f} ms"
+    faster = "a faster machine, fewer denoising steps" + (", or planner: thread" if inline else "")
+    if p50_s > limit_s:
+        yield failed("policy", text, faster)
+    elif p99_s > (0.5 if inline else 1.0) * limit_s:
+        yield warning("policy", text, f"end what else runs here; {faster}")
+    else:
+        yield ok("policy", text)
+
+
+def _out_of_range(facts: Facts, measured: np.ndarray) -> Iterator[Finding]:
+    """Joints beyond the robot's limits, and the unit that would explain them."""
+    limits, names = _limits(facts), facts.runtime.joints.names
+    slack = _SLACK * (limits.high - limits.low)
+
+    def beyond(values: np.ndarray) -> np.ndarray:
+        return (values < limits.low - slack) | (values > limits.high + slack)
+
+    where = np.flatnonzero(beyond(measured))
+    if not len(where):
+        return
+    text = ", ".join(f"{names[i]} {measured[i]:.3f}" for i in where)
+    units = [unit for unit, scale in _SCALES.items() if not beyond(measured / scale)[where].any()]
+    like = f"these look like {units[0]}: publish rad and m" if units else ""
+    remedy = like or "move them back, or mend robot.yaml"
+    yield failed("joints", f"beyond their limits: {text}", remedy)
+
+
+def _limits(facts: Facts) -> Limits:
+    """The robot's own, without the margin that commands keep."""
+    return commanded(facts.contract, facts.settings.robot.build()).limits
+
+
+def _start(facts: Facts, measured: np.ndarray) -> Finding:
+    life, names = facts.runtime.life, facts.runtime.joints.names
+    apart, within = np.abs(measured - life.start), life.cfg.start_within
+    worst = int(apart.argmax())
+    text = f"{names[worst]} is {apart[worst]:.3f} from its start, of at most {within:g}"
+    if apart[worst] > within:
+        return warning("start", text, f"move it there: {np.round(life.start, 3).tolist()}")
+    return ok("start", text)
+
+
+def _near(facts: Facts, first: np.ndarray) -> Finding:
+    """The first target beside where the robot is; what is far from it was trained elsewhere."""
+    limits, (topic, names, _) = _limits(facts), facts.runtime.joints
+    reading = facts.inbox.get(topic)
+    assert reading is not None
+    share = np.abs(first - pick(reading, "position", names, topic)) / (limits.high - limits.low)
+    worst = int(share.argmax())
+    text = f"moves {names[worst]} by {100 * share[worst]:.0f} % of its range"
+    if share[worst] > _FAR:
+        return warning("first action", text, "are joints, units and start those of training?")
+    return ok("first action", text)

@@ -1,0 +1,177 @@
+"""What a deployment would meet: listens for a while as the node would, and commands nothing.
+
+Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl.errors import RoboRlError
+from robo_rl.export.bundle import Bundle
+from robo_rl.export.manifest import Contract
+from robo_rl_sim2real.darkroom import Darkroom
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import nothing, warm
+from robo_rl_sim2real.planner import Query
+from robo_rl_sim2real.readings import Inbox, Reading
+from robo_rl_sim2real.runtime import Runtime
+from robo_rl_sim2real.settings import Settings, Wiring, assemble
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Transport
+
+_QUERIES = 200
+_NAPS = 50
+
+
+class Arrivals:
+    """What came on a topic, and when."""
+
+    def __init__(self) -> None:
+        self.stamps_s, self.newest = list[float](), None
+        self.newest: Reading | None
+
+    def put(self, reading: Reading) -> None:
+        """One more."""
+        self.stamps_s.append(reading.stamp_s)
+        self.newest = reading
+
+    @property
+    def rate_hz(self) -> float:
+        """Mean rate; 0 where fewer than two came."""
+        stamps = self.stamps_s
+        return (len(stamps) - 1) / (stamps[-1] - stamps[0]) if len(stamps) > 1 else 0.0
+
+    @property
+    def gap_s(self) -> float:
+        """The longest time between two."""
+        return float(np.diff(self.stamps_s).max()) if len(self.stamps_s) > 1 else np.inf
+
+
+class Facts(NamedTuple):
+    """What was met.
+
+    Args:
+        settings: Of the deployment.
+        contract: The bundle's.
+        runtime: As the node would have it.
+        wiring: Likewise.
+        heard: Topic → what came.
+        ends: Topic → who else publishes and hears there.
+        inbox: The newest readings, pictures made ready.
+        problems: The transport's.
+        query: The policy.
+        query_s: How long each of some queries took.
+        late_s: How much too late each of some naps of a control period ended.
+        seconds: How long it listened.
+    """
+
+    settings: Settings
+    contract: Contract
+    runtime: Runtime
+    wiring: Wiring
+    heard: dict[str, Arrivals]
+    ends: dict[str, list[Endpoint]]
+    inbox: Inbox
+    problems: list[str]
+    query: Query
+    query_s: np.ndarray
+    late_s: np.ndarray
+    seconds: float
+
+
+def survey(
+    settings: Settings,
+    bundle: Bundle,
+    connect: Callable[[], Transport],
+    seconds: float,
+    clock: Clock | None = None,
+) -> Facts:
+    """Listen, and time the policy on this machine.
+
+    Args:
+        settings: Of the deployment.
+        bundle: Verified.
+        connect: Makes a transport; it is closed at the end.
+        seconds: How long to listen.
+        clock: Monotonic.
+
+    Raises:
+        BundleError: The bundle does not fit the robot.
+        ConfigError: The settings do not fit the bundle.
+    """
+    clock, contract = clock or Clock(), bundle.manifest.contract
+    query = warm(bundle, 0)
+    inline = settings.model_copy(update={"planner": "inline"})
+    runtime, wiring = assemble(inline, contract, query, clock.now_s)
+    inbox, transport = Inbox(), connect()
+    darkroom = Darkroom(wiring.eyes, inbox)
+    try:
+        heard = _listen(transport, {**wiring.readings, settings.estop: Kind.FLAG}, darkroom)
+        topics = (*heard, wiring.command[0], "/clock")
+        for topic in topics:  # discovery begins with the first question
+            transport.endpoints(topic)
+        query_s, late_s = _timed(query, contract, clock), _late(1.0 / contract.act.rate_hz, clock)
+        for arrivals in heard.values():  # what came while the policy was timed is no measure
+            arrivals.stamps_s.clear()
+        clock.sleep(seconds)
+        ends = {topic: transport.endpoints(topic) for topic in topics}
+        problems = transport.problems()
+    finally:
+        darkroom.close()
+        transport.close()
+    found = runtime, wiring, heard, ends, inbox, problems, query, query_s, late_s, seconds
+    return Facts(settings, contract, *found)
+
+
+def _listen(
+    transport: Transport, topics: dict[str, Kind], darkroom: Darkroom
+) -> dict[str, Arrivals]:
+    """Subscribe as the node does: commands reliably, readings as they come."""
+    heard = {topic: Arrivals() for topic in topics}
+    for topic, kind in topics.items():
+        qos = COMMAND if kind is Kind.FLAG else SENSOR
+        transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), qos)
+    return heard
+
+
+def _taker(topic: str, arrivals: Arrivals, darkroom: Darkroom) -> Callable[[Reading], None]:
+    def take(reading: Reading) -> None:
+        arrivals.put(reading)
+        darkroom.put(topic, reading)
+
+    return take
+
+
+def _timed(query: Query, contract: Contract, clock: Clock) -> np.ndarray:
+    """(n,) seconds a query, of an observation of zeros; at most some seconds of queries."""
+    zeros, spent = nothing(contract), list[float]()
+    until_s = clock.now_s() + 2.0
+    while len(spent) < _QUERIES and (clock.now_s() < until_s or not spent):
+        began_s = clock.now_s()
+        query(zeros)
+        spent.append(clock.now_s() - began_s)
+    return np.array(spent)
+
+
+def _late(period_s: float, clock: Clock) -> np.ndarray:
+    """(n,) seconds by which this machine wakes too late."""
+    found = list[float]()
+    for _ in range(min(_NAPS, int(1.0 / period_s))):
+        began_s = clock.now_s()
+        clock.sleep(period_s)
+        found.append(clock.now_s() - began_s - period_s)
+    return np.array(found or [0.0])
+
+
+def looked(facts: Facts) -> tuple[dict[str, np.ndarray] | None, str]:
+    """The observation that the policy would get, None where there is none; and what is wrong."""
+    observer = facts.runtime.parts.observer
+    try:
+        frame = observer.look(facts.inbox)
+    except RoboRlError as error:
+        return None, str(error)
+    return (None, "") if frame is None else (observer.observation(frame, 0), "")

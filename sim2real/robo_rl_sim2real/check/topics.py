@@ -1,0 +1,130 @@
+"""Topics: is anyone there, of the right type, often enough, and is nobody in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
+from robo_rl_sim2real.check.survey import Facts
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, deaf
+
+
+def readings(facts: Facts) -> Iterator[Finding]:
+    """Every topic that is read."""
+    for topic, kind in facts.wiring.readings.items():
+        amiss = list(_writers(topic, kind, SENSOR, facts.ends[topic]))
+        yield from amiss
+        came = len(facts.heard[topic].stamps_s)
+        if came:
+            yield _pace(facts, topic)
+        elif not amiss:
+            text = f"{kind.value} is published, but nothing came in {facts.seconds:g} s"
+            yield failed(topic, text, f"look with: ros2 topic hz {topic}")
+
+
+def pictures(facts: Facts) -> Iterator[Finding]:
+    """What became of pictures."""
+    for topic, eye in facts.wiring.eyes.items():
+        if not facts.heard[topic].stamps_s:
+            continue
+        ready, items = facts.inbox.get(topic), ", ".join(view.name for view in eye.views)
+        if problem := facts.inbox.problem([topic]):
+            yield failed(f"{topic} picture", problem, f"mend the camera, or observe of {items}")
+        elif ready is not None:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in ready.fields.items())
+            yield ok(f"{topic} picture", f"made ready: {shapes}")
+
+
+def command(facts: Facts) -> Iterator[Finding]:
+    """Where commands go: one who obeys, and nobody else who commands."""
+    topic, kind = facts.wiring.command
+    ends = facts.ends[topic]
+    readers = [end for end in ends if not end.writes]
+    rivals = [end for end in ends if end.writes]
+    fitting = [end for end in readers if end.type == kind.value and not deaf(COMMAND, end.qos)]
+    if rivals:
+        who = _names(rivals)
+        yield failed(topic, f"{who} publishes commands too", "two must not steer: stop the other")
+    if len(fitting) == 1:
+        yield ok(topic, f"{_names(fitting)} hears commands, {kind.value}")
+    elif fitting:
+        yield warning(topic, f"{len(fitting)} hear commands: {_names(fitting)}", "one should obey")
+    elif readers:
+        found = ", ".join(sorted({end.type for end in readers}))
+        text = f"{_names(readers)} hears {found}, but commands are {kind.value}"
+        yield failed(topic, text, "set command.kind, or command.topic")
+    else:
+        yield failed(topic, "nobody hears commands", "start the controller, or set command.topic")
+
+
+def estop(facts: Facts) -> Iterator[Finding]:
+    """The emergency stop: heard where it has to be, and released."""
+    topic, age_s = facts.settings.estop, facts.settings.estop_age_s
+    ends = [end for end in facts.ends[topic] if end.writes]
+    amiss = list(_writers(topic, Kind.FLAG, COMMAND, ends)) if ends else []
+    yield from amiss
+    newest = facts.heard[topic].newest
+    if newest is not None and bool(newest.fields["data"]):
+        yield failed(topic, "the emergency stop is pressed", "release it, then reset")
+    elif newest is None and age_s > 0.0:
+        remedy = "start what publishes it, or set estop_age_s to 0"
+        yield failed(topic, f"nothing came, though it has to every {age_s:g} s", remedy)
+    elif not amiss:
+        yield ok(topic, f"{_names(ends)} says it is released" if ends else "nobody presses it")
+
+
+def clock(facts: Facts) -> Iterator[Finding]:
+    """Time: of this machine, and a simulator's."""
+    if any(end.writes for end in facts.ends["/clock"]):
+        text = f"{_names(facts.ends['/clock'])} publishes simulated time"
+        remedy = "the policy runs in real time: so must the simulator"
+        yield warning("/clock", text, remedy)
+    period_s, late_s = 1.0 / facts.contract.act.rate_hz, float(facts.late_s.max())
+    text = f"wakes at most {1e3 * late_s:.1f} ms late, of a period of {1e3 * period_s:.0f} ms"
+    if late_s > 0.5 * period_s:
+        yield warning("clock", text, "end what else runs here, or raise the node's priority")
+    else:
+        yield ok("clock", text)
+    for problem in facts.problems:
+        yield warning("transport", problem, "mend who sends it")
+
+
+def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Iterator[Finding]:
+    """What keeps a topic from being heard, or has it twice."""
+    writers = [end for end in ends if end.writes]
+    fitting = [end for end in writers if end.type == kind.value]
+    if not writers:
+        yield failed(topic, "nobody publishes it", f"start what publishes {kind.value} there")
+    elif not fitting:
+        found = ", ".join(sorted({end.type for end in writers}))
+        text = f"{_names(writers)} publishes {found}, expected {kind.value}"
+        yield failed(topic, text, "set the topic's kind in the settings' observe")
+    for end in fitting:
+        if why := deaf(end.qos, reader):
+            yield failed(topic, f"{_names([end])}: {why}", "make that publisher reliable")
+    if len(fitting) > 1:
+        text = f"{len(fitting)} publish it: {_names(fitting)}"
+        yield warning(topic, text, "readings of the two are mixed: stop one")
+
+
+def _pace(facts: Facts, topic: str) -> Finding:
+    """How often it comes, against what the policy and the safety filter need."""
+    came, safety = facts.heard[topic], facts.runtime.parts.safety
+    rate_hz, oldest_s = facts.contract.act.rate_hz, safety.max_age_s
+    text = f"{came.rate_hz:.1f} Hz, longest gap {1e3 * came.gap_s:.0f} ms"
+    if topic not in {*facts.runtime.parts.observer.topics, facts.runtime.joints.topic}:
+        return ok(topic, text)  # a calibration need not come again
+    if came.rate_hz < 1.0 / oldest_s:
+        text += f"; readings older than {1e3 * oldest_s:.0f} ms hold the robot"
+        return failed(topic, text, f"publish at {rate_hz:g} Hz or more")
+    if came.gap_s > oldest_s:
+        return warning(topic, f"{text}, above {1e3 * oldest_s:.0f} ms: holds", "mend the network")
+    if came.rate_hz < 0.95 * rate_hz:
+        text += f", below the policy's {rate_hz:g} Hz"
+        return warning(topic, text, "it was trained on fresh readings every period")
+    return ok(topic, text)
+
+
+def _names(ends: list[Endpoint]) -> str:
+    return ", ".join(sorted({end.node or "somebody" for end in ends}))

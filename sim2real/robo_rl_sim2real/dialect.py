@@ -1,0 +1,30 @@
+"""How one library writes ROS 2 messages: rosbags' classes and rclpy's have the same fields."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from robo_rl_sim2real.readings import Values
+
+
+class Dialect(NamedTuple):
+    """How one library writes messages.
+
+    Args:
+        message: Name of an interface → its class, made with its fields as keywords.
+        floats: Array → what a ``float64[]`` field takes.
+        octets: Bytes → what a ``uint8[]`` field takes.
+    """
+
+    message: Callable[[str], Callable[..., Any]]
+    floats: Callable[[Values], Any]
+    octets: Callable[[bytes], Any]
+
+
+def header(dialect: Dialect, *, now: bool = True) -> Any:
+    """Of now by the wall clock; 0 says "begin at once" to a trajectory controller."""
+    sec, nanosec = divmod(time.time_ns() if now else 0, 1_000_000_000)
+    stamp = dialect.message("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
+    return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id="")
