@@ -5,7 +5,7 @@ Times are seconds of one monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +31,8 @@ class Arrivals:
     """What came on a topic, and when."""
 
     def __init__(self) -> None:
-        self.stamps_s, self.newest = list[float](), None
-        self.newest: Reading | None
+        self.stamps_s = list[float]()
+        self.newest: Reading | None = None
 
     def put(self, reading: Reading) -> None:
         """One more."""
@@ -103,28 +103,29 @@ def survey(
         BundleError: The bundle does not fit the robot.
         ConfigError: The settings do not fit the bundle.
     """
-    clock, contract = clock or Clock(), bundle.manifest.contract
-    query = warm(bundle, 0)
-    inline = settings.model_copy(update={"planner": "inline"})
+    clock, query = clock or Clock(), warm(bundle, 0)
+    contract, inline = bundle.manifest.contract, settings.model_copy(update={"planner": "inline"})
     runtime, wiring = assemble(inline, contract, query, clock.now_s)
     inbox, transport = Inbox(), connect()
     darkroom = Darkroom(wiring.eyes, inbox)
     try:
         heard = _listen(transport, {**wiring.readings, settings.estop: Kind.FLAG}, darkroom)
         topics = (*heard, wiring.command[0], "/clock")
-        for topic in topics:  # discovery begins with the first question
-            transport.endpoints(topic)
+        _ends(transport, topics)  # discovery begins with the first question
         query_s, late_s = _timed(query, contract, clock), _late(1.0 / contract.act.rate_hz, clock)
         for arrivals in heard.values():  # what came while the policy was timed is no measure
             arrivals.stamps_s.clear()
         clock.sleep(seconds)
-        ends = {topic: transport.endpoints(topic) for topic in topics}
-        problems = transport.problems()
+        ends, problems = _ends(transport, topics), transport.problems()
     finally:
         darkroom.close()
         transport.close()
     found = runtime, wiring, heard, ends, inbox, problems, query, query_s, late_s, seconds
     return Facts(settings, contract, *found)
+
+
+def _ends(transport: Transport, topics: Iterable[str]) -> dict[str, list[Endpoint]]:
+    return {topic: transport.endpoints(topic) for topic in topics}
 
 
 def _listen(

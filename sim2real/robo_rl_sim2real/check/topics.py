@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, deaf
+from robo_rl_sim2real.transport.base import COMMAND, NEWEST, SENSOR, Endpoint, Qos, deaf
 
 
 def readings(facts: Facts) -> Iterator[Finding]:
@@ -39,23 +39,10 @@ def pictures(facts: Facts) -> Iterator[Finding]:
 def command(facts: Facts) -> Iterator[Finding]:
     """Where commands go: one who obeys, and nobody else who commands."""
     topic, kind = facts.wiring.command
-    ends = facts.ends[topic]
-    readers = [end for end in ends if not end.writes]
-    rivals = [end for end in ends if end.writes]
-    fitting = [end for end in readers if end.type == kind.value and not deaf(COMMAND, end.qos)]
-    if rivals:
-        who = _names(rivals)
-        yield failed(topic, f"{who} publishes commands too", "two must not steer: stop the other")
-    if len(fitting) == 1:
-        yield ok(topic, f"{_names(fitting)} hears commands, {kind.value}")
-    elif fitting:
-        yield warning(topic, f"{len(fitting)} hear commands: {_names(fitting)}", "one should obey")
-    elif readers:
-        found = ", ".join(sorted({end.type for end in readers}))
-        text = f"{_names(readers)} hears {found}, but commands are {kind.value}"
-        yield failed(topic, text, "set command.kind, or command.topic")
-    else:
-        yield failed(topic, "nobody hears commands", "start the controller, or set command.topic")
+    if rivals := [end for end in facts.ends[topic] if end.writes]:
+        text = f"{_names(rivals)} publishes commands too"
+        yield failed(topic, text, "two must not steer: stop the other")
+    yield _obeyed(topic, kind, [end for end in facts.ends[topic] if not end.writes])
 
 
 def estop(facts: Facts) -> Iterator[Finding]:
@@ -106,6 +93,24 @@ def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Itera
     if len(fitting) > 1:
         text = f"{len(fitting)} publish it: {_names(fitting)}"
         yield warning(topic, text, "readings of the two are mixed: stop one")
+
+
+def _obeyed(topic: str, kind: Kind, readers: list[Endpoint]) -> Finding:
+    """Whether exactly one hears what is sent there."""
+    fitting = [end for end in readers if end.type == kind.value and not deaf(NEWEST, end.qos)]
+    if len(fitting) == 1:
+        return ok(topic, f"{_names(fitting)} hears commands, {kind.value}")
+    if fitting:
+        return warning(topic, f"{len(fitting)} hear commands: {_names(fitting)}", "one should obey")
+    if not readers:
+        return failed(topic, "nobody hears commands", "start the controller, or set command.topic")
+    others = [end for end in readers if end.type != kind.value]
+    if not others:
+        why = deaf(NEWEST, readers[0].qos)
+        return failed(topic, f"{_names(readers)}: {why}", "make that subscription volatile")
+    found = ", ".join(sorted({end.type for end in others}))
+    text = f"{_names(others)} hears {found}, but commands are {kind.value}"
+    return failed(topic, text, "set command.kind, or command.topic")
 
 
 def _pace(facts: Facts, topic: str) -> Finding:

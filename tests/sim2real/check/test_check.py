@@ -20,7 +20,7 @@ from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.ticks import Clock
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Publisher, Qos
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Qos
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.verbs.check import RULES, check, text
 
@@ -40,7 +40,8 @@ class Scene:
         self.member, self.rng = Loopback(self.bus), np.random.default_rng(0)
         self.pos, self.names, self.every = ROBOT.home_ctrl.copy(), NAMES, 1
         self.estop: bool | None = None
-        self.estop_qos, self.joints_kind, self.obeys = COMMAND, Kind.JOINT_STATES, Kind.ARRAY
+        self.estop_qos, self.joints_kind = COMMAND, Kind.JOINT_STATES
+        self.obeys: Kind | None = Kind.ARRAY
         self.shape: tuple[int, int] | None = None
         self.fields: dict[str, Any] = {}
         self.late_s, self.sent = 0.0, list[Reading]()
@@ -120,6 +121,15 @@ def rival(scene: Scene) -> None:
     scene.member.advertise(COMMANDS, Kind.ARRAY)
 
 
+def second(scene: Scene) -> None:
+    scene.member.subscribe(COMMANDS, Kind.ARRAY, print, COMMAND)
+
+
+def latched(scene: Scene) -> None:
+    scene.obeys = None
+    scene.member.subscribe(COMMANDS, Kind.ARRAY, print, LATCHED)
+
+
 def twice(scene: Scene) -> None:
     scene.member.advertise(JOINTS, Kind.JOINT_STATES, SENSOR)
 
@@ -150,6 +160,8 @@ FAULTS = [
     (rival, COMMANDS, Mark.FAILED, "publishes commands too"),
     (change(obeys=None), COMMANDS, Mark.FAILED, "nobody hears commands"),
     (change(obeys=Kind.TRAJECTORY), COMMANDS, Mark.FAILED, "but commands are std_msgs"),
+    (second, COMMANDS, Mark.WARNING, "2 hear commands"),
+    (latched, COMMANDS, Mark.FAILED, "hears nothing from a volatile writer"),
     (change(estop=True), "/estop", Mark.FAILED, "is pressed"),
     (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Mark.FAILED, "best-effort"),
     (change(fields={"estop_age_s": 0.5}), "/estop", Mark.FAILED, "nothing came"),
