@@ -158,13 +158,16 @@ def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tall
 def _hand_over(times: Array, path: Array, repeat: int) -> float:
     """By which share the commands on either side of the watchdog's first break a limit together.
 
-    That first one repeats the one before it and is left out. A process that was kept waiting for a
-    period goes on from standstill, here as in the runtime, so such a sequence is none: then what
-    is to be seen is that nothing moves any more, and that is a share of 0 or infinity.
+    That first one repeats the one before it and is left out. Where a period was missed it goes on
+    from standstill, as the runtime does, so nothing may move any more: 0 if so, else infinity. It
+    counts one as missed from two periods on; what is known here is when commands arrived, so a
+    fifth of a period is allowed for their way.
     """
     limits, before = commanded(contract(), ROBOT).limits, slice(repeat - BEFORE, repeat)
-    if times[repeat + 1] - times[repeat - 1] > 1.9 * DT_S:
-        return 0.0 if (path[repeat:] == path[repeat]).all() else np.inf
+    if (path[repeat:] == path[repeat]).all():
+        return 0.0
+    if times[repeat + 1] - times[repeat - 1] > 2.2 * DT_S:
+        return np.inf
     if (np.diff(times[before]) > 1.5 * DT_S).any():
         return 0.0
     pos, worst = np.concatenate([path[before], path[repeat + 1 :]]), 0.0
