@@ -31,7 +31,7 @@ VERBS = {
     "deploy": "Run an export bundle on a robot.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
-    "data": "Look into, verify and repair datasets.",
+    "data": "Look into, verify and repair datasets; make them of recordings.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }

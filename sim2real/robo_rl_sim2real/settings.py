@@ -23,6 +23,7 @@ from robo_rl_sim2real.limiter import demand_quick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
+from robo_rl_sim2real.recording.recorder import Recorder
 from robo_rl_sim2real.runtime import Joints, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 
@@ -60,6 +61,7 @@ class Settings(ConfigModel):
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         chunks: How chunks are merged.
+        record: What is recorded.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -76,6 +78,7 @@ class Settings(ConfigModel):
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
+    record: Recorder.Config = Recorder.Config()
 
 
 class Wiring(NamedTuple):
