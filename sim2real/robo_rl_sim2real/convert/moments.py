@@ -9,7 +9,6 @@ that was given before its end, for it answers what was observed when it began.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -157,10 +156,15 @@ def outcomes(bag: OpenBag, topic: str) -> list[tuple[float, bool | None]]:
     found: list[tuple[float, bool | None]] = []
     for came in bag.messages([topic]):
         try:
-            said = json.loads(str(came.reading.fields["data"]).lower())
-            over, success = (True, said) if isinstance(said, bool) else (said["over"], None)
-            success = bool(said["success"]) if success is None else success
+            found.append((came.reading.stamp_s, _outcome(came)))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"no outcome on '{topic}': {error}", where=bag.path) from None
-        found.append((came.reading.stamp_s, success if over else None))
     return found
+
+
+def _outcome(came: Came) -> bool | None:
+    data = came.reading.fields["data"]
+    if data.dtype == np.bool_:
+        return bool(data)
+    said = came.fields
+    return bool(said["success"]) if said["over"] else None

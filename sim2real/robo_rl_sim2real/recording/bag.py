@@ -22,6 +22,7 @@ from rosbags.interfaces import (
     QosTime,
 )
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.rosbag2.storage_mcap import zstd
 from rosbags.typesys.store import Typestore
 
 from robo_rl_sim2real.recording.log import Message
@@ -58,6 +59,8 @@ class Bag:
         self._writer = Writer(path, version=_VERSION, storage_plugin=StoragePlugin.MCAP)
         self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
         self._writer.open()
+        storage: Any = self._writer.storage
+        storage.compressor = _with_checksum
         self._ways: dict[str, Connection] = {}
         self._unflushed = False
 
@@ -107,3 +110,8 @@ class Bag:
         )
         self._ways[message.topic] = way
         return way
+
+
+def _with_checksum(data: bytes) -> bytes:
+    """So that a changed bit is found by whatever reads it."""
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})

@@ -12,7 +12,7 @@ from small_disk import mount_small_disk
 from small_flights import DT_S, HOME, NAMES, Flight, sent_of
 
 from robo_rl.errors import ConfigError
-from robo_rl_sim2real.listener import By
+from robo_rl_sim2real.listener import By, Tick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.recording import topics
@@ -213,10 +213,14 @@ def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path: Path):
 
 def test_a_listener_that_breaks_breaks_nothing_else(tmp_path: Path):
     class Broken:
-        def heard(self, *_: object) -> None:
+        def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
             raise RuntimeError("no")
 
-        ticked = told = heard
+        def ticked(self, tick: Tick) -> None:
+            raise RuntimeError("no")
+
+        def told(self, event: str, what: str) -> None:
+            raise RuntimeError("no")
 
         def problems(self) -> list[str]:
             return []

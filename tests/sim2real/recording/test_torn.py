@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,8 @@ def sent(bag: Path) -> np.ndarray:
 
     with AnyReader([bag]) as reader:
         ways = [way for way in reader.connections if way.topic == "/robo_rl/sent"]
-        messages = [reader.deserialize(cdr, way.msgtype) for way, _, cdr in reader.messages(ways)]
+        found = reader.messages(ways)
+        messages: list[Any] = [reader.deserialize(cdr, way.msgtype) for way, _, cdr in found]
     return np.stack([message.position for message in messages])
 
 
