@@ -79,8 +79,10 @@ class Log:
             yield from self._tick(item)
 
     def _heard(self, item: Heard) -> Message:
-        cdr = item.reading.wire or self._cdr(item.kind, item.reading)
-        return Message(item.topic, item.kind.value, self.origin.wall(item.reading.stamp_s), cdr)
+        if not item.reading.wire:
+            return self._message(item.topic, item.kind, item.reading.stamp_s, item.reading)
+        at_ns = self.origin.wall(item.reading.stamp_s)
+        return Message(item.topic, item.kind.value, at_ns, item.reading.wire)
 
     def _tick(self, tick: Tick) -> Iterator[Message]:
         output, at_s = tick.output, tick.began_s
@@ -119,11 +121,18 @@ class Log:
         return self._message(topic, Kind.JOINT_STATES, at_s, reading)
 
     def _message(self, topic: str, kind: Kind, at_s: float, reading: Reading) -> Message:
-        return Message(topic, kind.value, self.origin.wall(at_s), self._cdr(kind, reading))
+        message, at_ns = to_message(kind, reading, self._dialect), self.origin.wall(at_s)
+        if hasattr(message, "header"):
+            message.header = self._header(at_ns)
+        return self._packed(topic, kind.value, at_ns, message)
 
-    def _cdr(self, kind: Kind, reading: Reading) -> bytes:
-        message = to_message(kind, reading, self._dialect)
-        return bytes(self.store.serialize_cdr(message, kind.value))
+    def _header(self, at_ns: int) -> Any:
+        make, (sec, nanosec) = self._dialect.message, divmod(at_ns, 1_000_000_000)
+        stamp = make("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
+        return make("std_msgs/msg/Header")(stamp=stamp, frame_id="")
+
+    def _packed(self, topic: str, interface: str, at_ns: int, message: Any) -> Message:
+        return Message(topic, interface, at_ns, bytes(self.store.serialize_cdr(message, interface)))
 
     def _array(self, topic: str, at_s: float, data: Values, labels: tuple[str, ...]) -> Message:
         """With its shape, as a plain reading has none."""
@@ -136,8 +145,7 @@ class Log:
         ]
         layout = make("std_msgs/msg/MultiArrayLayout")(dim=dim, data_offset=0)
         message = make(Kind.ARRAY.value)(layout=layout, data=self._dialect.floats(data.ravel()))
-        cdr = bytes(self.store.serialize_cdr(message, Kind.ARRAY.value))
-        return Message(topic, Kind.ARRAY.value, self.origin.wall(at_s), cdr)
+        return self._packed(topic, Kind.ARRAY.value, self.origin.wall(at_s), message)
 
     def _diagnostics(self, at_s: float) -> Message:
         make, at_ns = self._dialect.message, self.origin.wall(at_s)
@@ -150,12 +158,8 @@ class Log:
             hardware_id="",
             values=[pair(key=key, value=str(value)) for key, value in health.items()],
         )
-        sec, nanosec = divmod(at_ns, 1_000_000_000)
-        stamp = make("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
-        header = make("std_msgs/msg/Header")(stamp=stamp, frame_id="")
-        message = make(DIAGNOSTICS)(header=header, status=[status])
-        cdr = bytes(self.store.serialize_cdr(message, DIAGNOSTICS))
-        return Message(topics.HEALTH, DIAGNOSTICS, at_ns, cdr)
+        message = make(DIAGNOSTICS)(header=self._header(at_ns), status=[status])
+        return self._packed(topics.HEALTH, DIAGNOSTICS, at_ns, message)
 
 
 def tick_fields(tick: Tick, origin: Origin) -> dict[str, Any]:

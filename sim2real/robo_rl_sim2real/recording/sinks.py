@@ -110,7 +110,7 @@ class Ring:
             self._faulted = faulted
         if self._now_s >= self._due_s:
             self._write()
-        while self._size > self._limit or self._now_s - stamp_of(self._items[0]) > self._kept_s:
+        while self._items and self._is_too_much():
             self._size -= size_of(self._items.popleft())
 
     def save(self) -> None:
@@ -129,10 +129,10 @@ class Ring:
         """Forget it."""
         self._items.clear()
 
-    @property
-    def _kept_s(self) -> float:
-        """Longer while it is to be written: what came before is not to be lost meanwhile."""
-        return self._before_s + (self._after_s if self._due_s < np.inf else 0.0)
+    def _is_too_much(self) -> bool:
+        """More is kept while it is to be written: what came before is not to be lost."""
+        kept_s = self._before_s + (self._after_s if self._due_s < np.inf else 0.0)
+        return self._size > self._limit or self._now_s - stamp_of(self._items[0]) > kept_s
 
     def _write(self) -> None:
         self._due_s = np.inf

@@ -54,11 +54,13 @@ def run(
     if record is not None:
         chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
-    with recording(node, loaded, chosen), leaving(node):
+    with recording(node, loaded, chosen) as recorder, leaving(node):
         view, starter = View(node), Starter(node, wanted=activate)
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
         view.close()
     typer.echo(text(node))
+    for bag in recorder.bags if recorder else ():
+        typer.echo(f"recorded: {bag}")
     if json_file is not None:
         write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
 

@@ -61,6 +61,8 @@ def test_every_reading_keeps_its_values_and_the_time_at_which_it_came(tmp_path: 
     np.testing.assert_allclose(np.diff(times), DT_S * 1e9, atol=2)
     assert tuple(found[0][1].name) == NAMES[::-1]
     np.testing.assert_array_equal(found[0][1].position, HOME[::-1])
+    stamp = found[0][1].header.stamp
+    assert stamp.sec * 1_000_000_000 + stamp.nanosec == times[0]
 
 
 def test_a_chunk_is_recorded_with_the_tick_that_it_rests_on(tmp_path: Path):
@@ -143,6 +145,7 @@ def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path
         flight.press(True)
         flight.run(60)
         assert flight.node.runtime.state is State.FAULTED
+    assert recorder.problems() == []
     assert len(recorder.bags) == 1
     ticks = texts(read(recorder.bags[0])[topics.TICK])
     fault = next(fields["tick"] for fields in ticks if fields["state"] == "faulted")
@@ -150,6 +153,23 @@ def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path
     assert fault == 63
     assert (numbers[0], numbers[-1]) == (fault - 20, fault + 10)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):
+    flight = Flight(tmp_path, mode="ring", seconds=1.0, after_s=0.2)
+    with flight.recorded() as recorder:
+        for _ in range(2):
+            flight.node.request("activate")
+            flight.run(20)
+            flight.press(True)
+            flight.run(5)
+            flight.press(False)
+            flight.node.request("reset")
+            flight.run(30)
+    assert recorder.problems() == []
+    assert len(recorder.bags) == 2
+    first, second = (texts(read(bag)[topics.TICK]) for bag in recorder.bags)
+    assert first[-1]["tick"] < second[0]["tick"]
 
 
 def test_a_ring_is_written_when_it_is_asked_for(tmp_path: Path):

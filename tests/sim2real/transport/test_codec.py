@@ -70,6 +70,13 @@ def test_bytes_by_hand(distro):
     assert serialised(codec, Kind.TEXT, text) == Cdr().text("hi").bytes
 
 
+def test_what_came_keeps_its_bytes():
+    codec = Codec("jazzy")
+    data = serialised(codec, Kind.TEXT, Reading({"data": np.asarray("hi")}, (), 0.0))
+    sample = codec.wire_type(Kind.TEXT.value).deserialize(data)
+    assert (sample.wire, sample.message.data) == (data, "hi")
+
+
 @pytest.mark.parametrize(("kind", "expected"), HASHES.items())
 def test_type_hashes_are_those_of_ros(kind, expected):
     assert Codec("jazzy").type_hash(kind.value) == expected
