@@ -172,6 +172,18 @@ def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):
     assert first[-1]["tick"] < second[0]["tick"]
 
 
+def test_a_ring_holds_no_more_memory_than_it_may(tmp_path: Path):
+    flight = Flight(tmp_path, mode="ring", memory_mb=1, after_s=0.0)
+    image = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
+    with flight.recorded() as recorder:
+        for number in range(10):
+            recorder.heard("/big", Kind.IMAGE, Reading({"image": image}, (), 50.0 + number))
+        flight.node.request("record")
+        flight.run(1)
+    assert recorder.problems() == []
+    assert len(read(recorder.bags[0])["/big"]) == 3
+
+
 def test_a_ring_is_written_when_it_is_asked_for(tmp_path: Path):
     flight = Flight(tmp_path, mode="ring", after_s=0.0)
     with flight.recorded() as recorder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_bytes_by_hand(distro):
 def test_what_came_keeps_its_bytes():
     codec = Codec("jazzy")
     data = serialised(codec, Kind.TEXT, Reading({"data": np.asarray("hi")}, (), 0.0))
-    sample = codec.wire_type(Kind.TEXT.value).deserialize(data)
+    sample: Any = codec.wire_type(Kind.TEXT.value).deserialize(data)
     assert (sample.wire, sample.message.data) == (data, "hi")
 
 
