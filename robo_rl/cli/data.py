@@ -1,4 +1,4 @@
-"""``robo-rl data``: look into, verify and repair datasets."""
+"""``robo-rl data``: look into, verify and repair datasets; make them of recordings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robo_rl.cli.show import table
+from robo_rl.compose import overlay, tree_of
+from robo_rl.config import ConfigModel, validate
 from robo_rl.errors import DataError
+from robo_rl.registry import Component, component, default
 
 if TYPE_CHECKING:
+    from robo_rl.data.convert import Converter
     from robo_rl.data.verify import Report
     from robo_rl.data.zarr_store import ZarrStore
 
 app = typer.Typer(no_args_is_help=True)
 
 _Store = Annotated[Path, typer.Argument(help="Directory of the dataset, such as data.zarr.")]
+_Run = Annotated[Path, typer.Argument(help="A recording, or a folder of some.")]
+_Source = Annotated[str, typer.Option("--from", help="What recorded it.")]
+
+
+class _From(ConfigModel):
+    source: Annotated[Component, component("converters")] = default("rosbag")
 
 
 @app.command()
@@ -83,6 +93,37 @@ def repair(path: _Store) -> None:
     if not (done.quarantined or done.rewritten or done.torn_bytes):
         typer.echo("nothing to repair")
     typer.echo(f"{done.episodes} episodes remain")
+
+
+@app.command()
+def convert(
+    run: _Run,
+    out: Annotated[Path, typer.Option(help="Directory of the dataset, to be made.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as settings=deploy/NAME.")
+    ] = None,
+    source: _Source = "rosbag",
+) -> None:
+    """Make a dataset of what was recorded on a robot."""
+    done = _converter(source, overrides or []).convert(run, out)
+    for note in done.notes:
+        typer.echo(note)
+    typer.echo(f"{out}: {done.episodes} episodes, {done.rows} steps")
+
+
+@app.command()
+def mend(run: _Run, source: _Source = "rosbag") -> None:
+    """Write what is whole of recordings that were cut off to recordings beside them."""
+    made = _converter(source, []).mend(run)
+    for path in made:
+        typer.echo(f"written: {path}")
+    if not made:
+        typer.echo("nothing was cut off")
+
+
+def _converter(source: str, overrides: list[str]) -> Converter:
+    words = [f"source.{word}" for word in (f"name={source}", *overrides)]
+    return validate(tree_of(overlay(words)), _From).source.build()
 
 
 def _summary(store: ZarrStore) -> list[tuple[str, object]]:

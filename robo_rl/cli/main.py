@@ -32,7 +32,7 @@ VERBS = {
     "deploy check": "Compare a bundle with a robot as it is, before anything moves.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
-    "data": "Look into, verify and repair datasets.",
+    "data": "Look into, verify and repair datasets; make them of recordings.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }

@@ -12,6 +12,7 @@ from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import Contract
 from robo_rl_sim2real.darkroom import Darkroom
 from robo_rl_sim2real.health import Health, Record
+from robo_rl_sim2real.listener import Listeners, Tick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.planner import Query
@@ -62,6 +63,7 @@ class Node:
         self.guard: Guard = Unguarded()
         self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
         self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
+        self.listeners = Listeners()
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
         self._running, self._leaving, self._number, self._said = True, False, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
@@ -127,12 +129,18 @@ class Node:
         except Exception as error:  # a robot in motion is brought to rest before anyone asks why
             output = self._broken(error)
         done_s = self.clock.now_s()
-        self.record.add(output, spent_s=done_s - began_s, age_s=done_s - self.runtime.seen_s)
+        seen_s, spent_s = self.runtime.seen_s, done_s - began_s
+        self.record.add(output, spent_s=spent_s, age_s=done_s - seen_s)
+        self.listeners.ticked(Tick(number, began_s, spent_s, output, seen_s, not self.dry_run))
         return output
 
     def request(self, what: str) -> None:
         """Ask for ``activate``, ``deactivate`` or ``reset``; granted before the next tick."""
         self._requests.put(what)
+
+    def offer(self, what: str, grant: Callable[[], None]) -> None:
+        """Grant another request from now on."""
+        self._requests_of[what] = grant
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
@@ -143,10 +151,14 @@ class Node:
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
-            transport.subscribe(topic, kind, self._putter(topic), SENSOR)
+            transport.subscribe(topic, kind, self._putter(topic, kind), SENSOR)
 
-    def _putter(self, topic: str) -> Callable[[Reading], None]:
-        return lambda reading: self.darkroom.put(topic, reading)
+    def _putter(self, topic: str, kind: Kind) -> Callable[[Reading], None]:
+        def put(reading: Reading) -> None:
+            self.darkroom.put(topic, reading)
+            self.listeners.heard(topic, kind, reading)
+
+        return put
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)
@@ -172,8 +184,10 @@ class Node:
             what = self._requests.get()
             try:
                 self._granted(what)
+                self.listeners.told("request", what)
             except RoboRlError as error:
                 self.record.refuse(str(error))
+                self.listeners.told("refused", f"{what}: {error}")
 
     def _granted(self, what: str) -> None:
         grant = self._requests_of.get(what)
@@ -186,7 +200,7 @@ class Node:
     def _broken(self, error: Exception) -> Output:
         """Whatever it was: come to rest, and say so if that can still be said."""
         self.record.problem = f"{type(error).__name__}: {error}"
-        output = self.runtime.fail()
+        output = self.runtime.fail()._replace(problem=self.record.problem)
         try:
             self._send(output.command)
         except Exception as again:  # nothing can be sent: what is left is to go on trying

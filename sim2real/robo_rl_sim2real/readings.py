@@ -26,11 +26,13 @@ class Reading(NamedTuple):
         fields: Field → its array.
         names: Names of the elements, where the message has any (joints).
         stamp_s: When it arrived.
+        wire: The message as it came, in CDR; empty where the transport has no bytes.
     """
 
     fields: Mapping[str, Values]
     names: tuple[str, ...]
     stamp_s: float
+    wire: bytes = b""
 
 
 class Inbox:

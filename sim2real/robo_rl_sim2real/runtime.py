@@ -55,11 +55,15 @@ class Output(NamedTuple):
         command: What is to be sent, None for nothing.
         state: The state after it.
         problem: What was wrong with a reading or an answer, empty for nothing.
+        asked: (n,) what the policy asked for, None where it had nothing to say.
+        inferred: The chunk that it answered with, on the numbers of ``tick``; None for none.
     """
 
     command: Command | None
     state: State
     problem: str = ""
+    asked: Values | None = None
+    inferred: Chunk | None = None
 
 
 class Runtime:
@@ -77,6 +81,7 @@ class Runtime:
         self._measured = parts.life.start
         self._begun = self._last = self._epoch = 0
         self._grip = Grip(held=False, target=None, heard_s=-np.inf)
+        self._inferred: Chunk | None = None
 
     @property
     def state(self) -> State:
@@ -108,12 +113,14 @@ class Runtime:
             return self._resting(stalled=stalled)
         problem = self._learn(inbox, number - self._begun)
         now_s = self.now_s()
-        command = self.parts.safety.step(self._asked(now_s, stalled=stalled), now_s)
+        asked = self._asked(now_s, stalled=stalled)
+        command = self.parts.safety.step(asked, now_s)
         if not self._waits_for_first(command.reason):
             self.life.follow(command.reason, command.pos, now_s)
         if command.reason is not None:
             self.life.hold_from(command.pos)
-        return Output(command, self.state, problem)
+        inferred, self._inferred = self._inferred, None
+        return Output(command, self.state, problem, asked.target, inferred)
 
     def fail(self) -> Output:
         """Something broke: come to rest, at fault."""
@@ -168,7 +175,9 @@ class Runtime:
         asked, size = found.question, len(self.joints.names)
         if found.act.ndim != 2 or found.act.shape[1] != size:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
-        self.parts.chunks.add(Chunk(found.act, asked.tick, tick, asked.observed_s))
+        self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
+        begun = self._begun
+        self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
 
     def _asked(self, now_s: float, *, stalled: bool) -> Asked:
         target, basis_s = self._wanted(now_s)

@@ -25,6 +25,7 @@ from robo_rl_sim2real.limiter import demand_quick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
+from robo_rl_sim2real.recording.recorder import Recorder
 from robo_rl_sim2real.runtime import Joints, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 from robo_rl_sim2real.teleop import Teleop
@@ -67,6 +68,7 @@ class Settings(ConfigModel):
         teleop: Who may take over.
         watchdog: Who stops the robot if this process dies or hangs.
         cameras: When a picture is not worth acting on.
+        record: What is recorded.
     """
 
     robot: Annotated[Component, component("robots")]
@@ -86,6 +88,7 @@ class Settings(ConfigModel):
     teleop: Teleop.Config = Teleop.Config()
     watchdog: Watchdog.Config = Watchdog.Config()
     cameras: CameraGuard.Config = CameraGuard.Config()
+    record: Recorder.Config = Recorder.Config()
 
 
 class Wiring(NamedTuple):

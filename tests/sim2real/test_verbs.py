@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from small_bundles import make_bundle
 
+from robo_rl.cli.main import main
+from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import ConfigError
 from robo_rl.registry import load
 from robo_rl_sim2real.verbs.deploy import read_settings
@@ -49,7 +51,11 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     try:
         assert b"panda at lift_cube" in robot.stderr.readline()
         node = subprocess.run(
-            deploy(tmp_path, "--activate", "--seconds", 7, "--json", tmp_path / "health.json"),
+            deploy(
+                tmp_path,
+                *("--activate", "--seconds", 7, "--json", tmp_path / "health.json"),
+                *("--record", tmp_path / "recordings"),
+            ),
             capture_output=True,
             text=True,
             timeout=120,
@@ -58,6 +64,9 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
         health = json.loads((tmp_path / "health.json").read_text())
         assert 0.0 < health["latency_s"][0] < 1.0  # it was active: readings became commands
         assert health["state"] == "inactive"
+        done = main(["data", "convert", f"{tmp_path}/recordings", "--out", f"{tmp_path}/d.zarr"])
+        assert done == 0
+        assert len(ZarrStore.open(tmp_path / "d.zarr").episodes) > 0
     finally:
         robot.send_signal(signal.SIGINT)
         said, _ = robot.communicate(timeout=30)
@@ -109,6 +118,7 @@ def test_a_robot_is_checked_before_anything_moves(tmp_path: Path):
         (["observe.pos.topic=5"], "observe.pos.topic"),
         (["command.joints=[a]"], "command.joints"),
         (["--transport", "telepathy"], "unknown transport 'telepathy'"),
+        (["--record", "/dev/null/here"], "cannot be recorded to: Not a directory"),
     ],
 )
 def test_what_cannot_be_is_one_line(tmp_path: Path, words: list[str], problem: str):

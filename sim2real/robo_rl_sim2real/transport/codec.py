@@ -10,21 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from rosbags.interfaces import Nodetype
-from rosbags.typesys import Stores, get_typestore
 
-from robo_rl.errors import ConfigError
-from robo_rl.naming import did_you_mean
-from robo_rl_sim2real.messages import Dialect
-
-DISTROS = {
-    "humble": Stores.ROS2_HUMBLE,
-    "jazzy": Stores.ROS2_JAZZY,
-    "kilted": Stores.ROS2_KILTED,
-}
-"""ROS 2 distribution → its interfaces."""
+from robo_rl_sim2real.interfaces import dialect_of, store_of
 
 GID_BYTES = {"humble": 24, "jazzy": 16, "kilted": 16}
 """ROS 2 distribution → length of an endpoint's identifier in its graph."""
@@ -55,11 +44,8 @@ class Codec:
     """
 
     def __init__(self, distro: str) -> None:
-        if distro not in DISTROS:
-            raise ConfigError(f"distro '{distro}'", hint=did_you_mean(distro, DISTROS))
-        self.distro = distro
-        self.store = get_typestore(DISTROS[distro])
-        self.dialect = Dialect(self.store.types.__getitem__, _floats, _octets)
+        self.distro, self.store = distro, store_of(distro)
+        self.dialect = dialect_of(self.store)
         self._idl = lru_cache(maxsize=None)(self._make_idl)
 
     def type_hash(self, name: str) -> str:
@@ -86,7 +72,7 @@ class Codec:
 
         def deserialize(data: bytes, *args: Any, **kwargs: Any) -> IdlStruct:
             del args, kwargs
-            return _sample(cls, store.deserialize_cdr(data, name))
+            return _sample(cls, store.deserialize_cdr(data, name), bytes(data))
 
         cls.serialize, cls.deserialize = serialize, staticmethod(deserialize)
         return cls
@@ -106,16 +92,8 @@ class Codec:
         return types.sequence[element, size] if size else types.sequence[element]
 
 
-def _sample(cls: type[IdlStruct], message: Any) -> IdlStruct:
-    """A sample that carries a message, made without its fields."""
+def _sample(cls: type[IdlStruct], message: Any, wire: bytes = b"") -> IdlStruct:
+    """A sample that carries a message, and the bytes that it came in; made without its fields."""
     sample: Any = cls.__new__(cls)
-    sample.message = message
+    sample.message, sample.wire = message, wire
     return sample
-
-
-def _floats(values: Any) -> np.ndarray:
-    return np.ascontiguousarray(values, np.float64)
-
-
-def _octets(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, np.uint8)

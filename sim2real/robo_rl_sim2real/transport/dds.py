@@ -189,7 +189,7 @@ class Dds:
         now_s = time.monotonic()
         for sample in samples:
             if hasattr(sample, "message"):
-                put(to_reading(kind, sample.message, now_s))
+                put(to_reading(kind, sample.message, now_s)._replace(wire=sample.wire))
 
 
 def _join(cfg: Dds.Config) -> None:

@@ -16,6 +16,7 @@ from robo_rl.config import compose, validate
 from robo_rl.durable import write_file
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import Contract
+from robo_rl_sim2real.flight import recording
 from robo_rl_sim2real.node import Health, Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
@@ -43,17 +44,28 @@ def run(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="File to write its health to.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Folder to record to; in full unless record.mode=ring.")
+    ] = None,
 ) -> None:
     """Run a bundle's policy on a robot, until Ctrl-C."""
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
+    if record is not None:
+        chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
-    view, starter = View(node), Starter(node, wanted=activate)
-    with watched(node, chosen), leaving(node):
+    with (
+        recording(node, loaded, chosen) as recorder,
+        watched(node, chosen),
+        leaving(node),
+    ):
+        view, starter = View(node), Starter(node, wanted=activate)
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
-    view.close()
+        view.close()
     typer.echo(text(node))
+    for bag in recorder.bags if recorder else ():
+        typer.echo(f"recorded: {bag}")
     if json_file is not None:
         write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
 
@@ -139,6 +151,7 @@ def text(node: Node) -> str:
         f"reading to command {p50:.1f} / {p99:.1f} ms",
         f"{health.clamped} clamped",
         *node.transport.problems(),
+        *node.listeners.problems(),
         *([health.problem] if health.problem else []),
     ]
     return " · ".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +69,13 @@ def test_bytes_by_hand(distro):
     assert serialised(codec, Kind.ARRAY, array) == Cdr().put("I", 0).put("I", 0).floats([3.0]).bytes
     text = Reading({"data": np.asarray("hi")}, (), 0.0)
     assert serialised(codec, Kind.TEXT, text) == Cdr().text("hi").bytes
+
+
+def test_what_came_keeps_its_bytes():
+    codec = Codec("jazzy")
+    data = serialised(codec, Kind.TEXT, Reading({"data": np.asarray("hi")}, (), 0.0))
+    sample: Any = codec.wire_type(Kind.TEXT.value).deserialize(data)
+    assert (sample.wire, sample.message.data) == (data, "hi")
 
 
 @pytest.mark.parametrize(("kind", "expected"), HASHES.items())

@@ -1,0 +1,62 @@
+"""Stage ``dataset``: takes up a dataset that is there already, such as one of recordings."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.spec import ActSpec, ObsSpec
+from robo_rl.train.stage import Context, Gate, Report
+
+
+class Dataset:
+    """Hands a dataset to the stages behind it, if the experiment's policy can learn from it.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Where it is; it stays there."""
+
+        path: str
+
+    reads: ClassVar = ("task", "env")
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Compare it with the env that policies are evaluated in.
+
+        Raises:
+            DataError: It is not there, damaged, or of other observations or actions.
+        """
+        store = ZarrStore.open(Path(self.cfg.path).absolute())
+        with closing(context.experiment.make_env(1)) as env:
+            _demand_same(store, env.obs_spec, env.act_spec)
+        good, total = sum(record.success for record in store.episodes), len(store.episodes)
+        return Report(
+            "dataset",
+            numbers={"episodes": total, "rows": store.num_rows, "dataset": store.digest()},
+            artifacts={"dataset": str(store.path)},
+            gate=Gate(
+                name="demonstrations",
+                passed=good > 0,
+                detail=f"{good} of {total} episodes succeed; at least one must",
+            ),
+        )
+
+
+def _demand_same(store: ZarrStore, obs_spec: ObsSpec, act_spec: ActSpec) -> None:
+    pairs = {
+        f"obs '{name}'": (spec, store.obs_spec.items.get(name))
+        for name, spec in obs_spec.items.items()
+    }
+    for what, (wanted, found) in {**pairs, "act": (act_spec, store.act_spec)}.items():
+        if found != wanted:
+            raise DataError(f"{what} is another", where=store.path, expected=wanted, found=found)

@@ -1,0 +1,144 @@
+"""Reading a bag: of MCAP or SQLite, ours or another's; what is wrong with it is one error.
+
+Times are seconds since the bag's first message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rosbags.highlevel import AnyReader
+
+from robo_rl.errors import DataError, RoboRlError
+from robo_rl.naming import did_you_mean
+from robo_rl_sim2real.interfaces import store_of
+from robo_rl_sim2real.messages import Kind, to_reading
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.recording.torn import is_torn, mcap_of
+
+_MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it"
+
+
+class Came(NamedTuple):
+    """A message of a bag: on which topic, and what it says; it came at ``reading.stamp_s``."""
+
+    topic: str
+    reading: Reading
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """A text of JSON.
+
+        Raises:
+            ValueError: It is none.
+        """
+        return json.loads(str(self.reading.fields["data"]))
+
+
+class OpenBag:
+    """A bag that is being read; see ``opened``."""
+
+    def __init__(self, path: Path, reader: AnyReader) -> None:
+        self.path, self._reader = path, reader
+        self._begun_ns = reader.start_time
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Topic → interface."""
+        return {way.topic: way.msgtype for way in self._reader.connections if way.msgcount}
+
+    def messages(self, topics: Collection[str]) -> Iterator[Came]:
+        """The messages of some topics, in the order of their times.
+
+        Raises:
+            DataError: A topic is missing or of an interface that is not understood, a message does
+                not hold together, or times fall.
+        """
+        ways = [way for way in self._reader.connections if way.topic in topics and way.msgcount]
+        known = {kind.value: kind for kind in Kind}
+        for topic in topics:
+            self._check(topic, known)
+        last_s = 0.0
+        try:
+            for way, time_ns, cdr in self._reader.messages(ways) if ways else ():
+                at_s = (time_ns - self._begun_ns) * 1e-9
+                message = self._reader.deserialize(cdr, way.msgtype)
+                yield Came(way.topic, to_reading(known[way.msgtype], message, at_s))
+                last_s = at_s
+        except GeneratorExit:
+            raise
+        except RoboRlError as error:
+            raise DataError(f"{last_s:.3f} s into it: {error}", where=self.path) from None
+        except Exception as error:  # whatever a damaged file makes of a reader
+            raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
+
+    def _check(self, topic: str, known: Collection[str]) -> None:
+        found = self.kinds.get(topic)
+        if found is None:
+            raise DataError(
+                f"nothing came on '{topic}'",
+                where=self.path,
+                hint=did_you_mean(topic, self.kinds),
+            )
+        if found not in known:
+            raise DataError(
+                f"topic '{topic}'", where=self.path, expected=sorted(known), found=found
+            )
+
+
+@contextmanager
+def opened(path: Path) -> Generator[OpenBag]:
+    """Open a bag.
+
+    Raises:
+        DataError: It is none, or was cut off.
+    """
+    if is_torn(path):
+        raise DataError("the recording was cut off", where=path, hint=_MEND)
+    reader = None
+    try:
+        reader = AnyReader([path], default_typestore=store_of("jazzy"))
+        reader.open()
+    except Exception as error:  # likewise
+        raise _unreadable(path, _said(error)) from None
+    try:
+        yield OpenBag(path, reader)
+    finally:
+        reader.close()
+
+
+def bags_of(run: Path) -> list[Path]:
+    """The bags that are meant: one, or all in a folder, by name.
+
+    Raises:
+        DataError: There is none.
+    """
+    if _is_bag(run):
+        return [run]
+    found = sorted(path for path in run.iterdir() if _is_bag(path)) if run.is_dir() else []
+    if not found:
+        raise DataError(
+            "no recording",
+            where=run,
+            expected="a rosbag2, or a folder of some",
+            found="nothing there" if not run.exists() else "none",
+        )
+    return found
+
+
+def _is_bag(path: Path) -> bool:
+    if path.is_dir():
+        return (path / "metadata.yaml").exists() or bool(mcap_of(path))
+    return path.suffix in (".mcap", ".db3") and path.is_file()
+
+
+def _unreadable(path: Path, what: str) -> DataError:
+    return DataError(f"cannot be read as a rosbag2: {what}", where=path, hint=_MEND)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:200]}"

@@ -1,0 +1,138 @@
+"""Rows of a dataset, cut into episodes.
+
+Shapes: L rows of an episode, A act_dim.
+
+A row is a control period: the last readings that had arrived when it began, as the node takes them
+and nothing later, and what was sent in it. An episode is an unbroken run of such rows. What breaks
+it: a period that was missed, a hold or a fault, a stale reading, an outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robo_rl.errors import DataError, SpecError
+from robo_rl_sim2real.convert.bags import OpenBag
+from robo_rl_sim2real.convert.moments import Moment
+from robo_rl_sim2real.convert.wanted import Wanted
+from robo_rl_sim2real.observe import Frame
+from robo_rl_sim2real.readings import Inbox, Values
+
+
+class Row(NamedTuple):
+    """A control period with what was observed when it began and the action (A,) in it."""
+
+    moment: Moment
+    frame: Frame
+    act: Values
+
+
+class Run(NamedTuple):
+    """Rows without a break between them, and what became of them; None where nobody said."""
+
+    rows: list[Row]
+    success: bool | None = None
+
+
+def rows(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator[Row]:
+    """All rows of a bag, in order.
+
+    Raises:
+        DataError: A topic is missing, or a reading does not fit: other joints, not finite.
+    """
+    before: Moment | None = None
+    for moment, frame in zip(moments, _frames(bag, wanted, moments), strict=True):
+        act = _act(wanted, moment, before)
+        before = moment
+        if act is None or frame is None or not moment.counts:
+            continue
+        if moment.at_s - frame.stamp_s <= wanted.max_age_s + 1e-9:
+            yield Row(moment, frame, act)
+
+
+def runs(found: Sequence[Row], told: Sequence[tuple[float, bool | None]]) -> list[Run]:
+    """Cut rows into episodes.
+
+    Args:
+        found: Of one bag, in order.
+        told: When → what became of the episode, None where the next one began.
+    """
+    made: list[Run] = []
+    pieces = list(_unbroken(found, [at_s for at_s, _ in told]))
+    starts = [piece[0].moment.at_s for piece in pieces]
+    for index, piece in enumerate(pieces):
+        ends_s = starts[index + 1] if index + 1 < len(starts) else np.inf
+        begun = [success for at_s, success in told if at_s <= starts[index]]
+        after = [success for at_s, success in told if starts[index] < at_s <= ends_s]
+        if begun and begun[-1] is not None:
+            continue  # it was over, and nobody began anew
+        made.append(Run(piece, next((s for s in after if s is not None), None)))
+    return made
+
+
+def episode(run: Run, wanted: Wanted, *, unknown: bool) -> dict[str, Any]:
+    """A run as ``ZarrStore.extend`` takes it.
+
+    Args:
+        run: Which.
+        wanted: Types of what it holds.
+        unknown: What to take an outcome for that nobody told.
+    """
+    act, length = wanted.contract.act, len(run.rows)
+    specs, ended = wanted.contract.obs.items, np.arange(length) == length - 1
+    success = unknown if run.success is None else run.success
+    return {
+        "obs": {name: np.stack([row.frame.items[name] for row in run.rows]) for name in specs},
+        "act": np.stack([row.act for row in run.rows]).astype(act.dtype),
+        "rew": np.zeros(length, np.float32),
+        "terminated": ended & bool(run.success),
+        "truncated": ended & (not run.success),
+        "intervention": np.array([row.moment.human for row in run.rows]),
+        "success": success,
+        "meta": {"outcome": _OUTCOME[run.success]},
+    }
+
+
+_OUTCOME = {True: "success", False: "failure", None: "unknown"}
+
+
+def _frames(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator[Frame | None]:
+    """What could be seen when each of them began; None before all topics were heard."""
+    observer, inbox = wanted.observer(), Inbox()
+    readings = bag.messages(observer.topics)
+    coming = next(readings, None)
+    for moment in moments:
+        while coming is not None and coming.reading.stamp_s <= moment.at_s:
+            inbox.put(coming.topic, coming.reading)
+            coming = next(readings, None)
+        try:
+            yield observer.look(inbox) if moment.counts else None
+        except SpecError as error:
+            raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
+
+
+def _act(wanted: Wanted, moment: Moment, before: Moment | None) -> Values | None:
+    """What was sent, as the policy would have had to say it."""
+    if moment.sent is None or wanted.contract.act.reference == "absolute":
+        return moment.sent
+    if before is None or before.sent is None or before.number + 1 != moment.number:
+        return None
+    return moment.sent - before.sent
+
+
+def _unbroken(found: Sequence[Row], breaks_s: Sequence[float]) -> Iterator[list[Row]]:
+    """Rows of periods that follow each other, with nothing told in between."""
+    if not found:
+        return
+    piece = [found[0]]
+    for row, following in pairwise(found):
+        told = any(row.moment.at_s < at_s <= following.moment.at_s for at_s in breaks_s)
+        if told or following.moment.number != row.moment.number + 1:
+            yield piece
+            piece = []
+        piece.append(following)
+    yield piece

@@ -1,0 +1,120 @@
+"""Recordings of robots to a dataset: ``robo-rl data convert``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.convert import Converted
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.spec import TensorSpec
+
+_COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
+_ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
+_ACT = "what was sent in it, after all limits"
+_ENDS = "a missed period, a hold, a fault, a stale reading, an outcome"
+
+
+class Rosbag:
+    """Makes a dataset of bags.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """What is wanted, where it is, and what to make of it.
+
+        Args:
+            settings: Config of a deployment that says where things are; empty for what the
+                recording says itself.
+            like: A bundle or a dataset whose observations and actions are wanted; empty likewise.
+            outcome: Topic on which somebody says what became of an episode.
+            unknown_is_success: Whether episodes count as successful of which nobody said so.
+            shortest: Episodes of fewer rows are left out.
+        """
+
+        settings: str = ""
+        like: str = ""
+        outcome: str = "/sim/episode"
+        unknown_is_success: bool = False
+        shortest: int = Field(default=2, ge=1)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def convert(self, run: Path, out: Path) -> Converted:
+        """See ``Converter``."""
+        from robo_rl_sim2real.convert.bags import bags_of
+
+        store: ZarrStore | None = None
+        notes: list[str] = []
+        if out.exists():
+            raise DataError("is there already", where=out, hint="choose another --out")
+        try:
+            for bag in bags_of(run):
+                store = self._append(bag, out, store, notes)
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # made here: half a dataset is none
+            raise
+        if store is None or not store.episodes:
+            shutil.rmtree(out, ignore_errors=True)
+            raise DataError("holds no episode", where=run, found="; ".join(notes))
+        return Converted(len(store.episodes), store.num_rows, tuple(notes))
+
+    def mend(self, run: Path) -> list[Path]:
+        """See ``Converter``."""
+        from robo_rl_sim2real.convert.bags import bags_of
+        from robo_rl_sim2real.recording.torn import is_torn, mend
+
+        torn = [bag for bag in bags_of(run) if is_torn(bag)]
+        made = [bag.with_name(f"{bag.stem}-mended") for bag in torn]
+        for bag, mended in zip(torn, made, strict=True):
+            mend(bag, mended)
+        return made
+
+    def _append(
+        self, bag: Path, out: Path, store: ZarrStore | None, notes: list[str]
+    ) -> ZarrStore | None:
+        """The store with a bag's episodes; made for the first."""
+        from robo_rl_sim2real.convert.bags import opened
+        from robo_rl_sim2real.convert.episodes import episode, rows, runs
+        from robo_rl_sim2real.convert.moments import moments, outcomes
+        from robo_rl_sim2real.convert.wanted import wanted
+
+        with opened(bag) as reader:
+            want = wanted(reader, self.cfg.settings, self.cfg.like)
+            found = moments(reader, want)
+            kept = list(rows(reader, want, found))
+            told = outcomes(reader, self.cfg.outcome)
+        made = [run for run in runs(kept, told) if len(run.rows) >= self.cfg.shortest]
+        used = sum(len(run.rows) for run in made)
+        notes.append(f"{bag.name}: {len(made)} episodes, {used} of {len(found)} control periods")
+        if store is None:
+            contract, meta = want.contract, self._meta(want)
+            store = ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)
+        elif (store.obs_spec, store.act_spec) != (want.contract.obs, want.contract.act):
+            raise DataError("another contract than the recordings before it", where=bag)
+        unknown = self.cfg.unknown_is_success
+        store.extend(episode(run, want, unknown=unknown) for run in made)
+        return store
+
+    def _meta(self, want: Any) -> dict[str, Any]:
+        """How it was made."""
+        return {
+            "robot": want.contract.robot,
+            "task": want.contract.task,
+            "source": "rosbag",
+            "bundle": want.bundle,
+            "obs": _ALIGNED,
+            "act": _ACT,
+            "episodes end at": _ENDS,
+            "stale after s": want.max_age_s,
+            "rew": "not recorded: zero",
+            "unknown outcomes": "success" if self.cfg.unknown_is_success else "failure",
+        }

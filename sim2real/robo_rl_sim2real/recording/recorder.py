@@ -1,0 +1,190 @@
+"""The recorder: hears all that a node tells, and writes it in a thread of its own.
+
+It never delays the control loop. What happens is put on a bounded backlog; where it does not fit it
+is dropped, counted and told.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError
+from robo_rl_sim2real.listener import Tick
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.recording.backlog import Backlog
+from robo_rl_sim2real.recording.items import Heard, Item, Told, size_of
+
+if TYPE_CHECKING:
+    from robo_rl_sim2real.recording.log import Log
+    from robo_rl_sim2real.recording.sinks import Sink
+
+_POLL_S = 0.02
+_FLUSH_S = 1.0
+_MB = 1_000_000
+
+
+class Recorder:
+    """A listener of a node.
+
+    Args:
+        cfg: See Config; not ``off``.
+        log: Makes messages of what it hears.
+        now_s: The node's clock.
+
+    Raises:
+        ConfigError: The folder cannot be written, or its disk is nearly full.
+    """
+
+    class Config(ConfigModel):
+        """What is recorded, and where.
+
+        Args:
+            mode: ``full`` writes as it comes; ``ring`` keeps the last ``seconds`` in memory and
+                writes them when a fault latches or on the request ``record``; ``off`` neither.
+            folder: Every recording is a folder in it.
+            seconds: How much a ring keeps …
+            after_s: … and how much of what follows it writes, too.
+            memory_mb: How much a ring holds at most.
+            backlog_mb: How much may wait for the disk before it is dropped.
+            free_mb: How much is left free on the disk.
+            topics: Topic → interface, of what is recorded though the policy does not need it.
+        """
+
+        mode: Literal["off", "ring", "full"] = "off"
+        folder: str = "recordings"
+        seconds: float = Field(default=30.0, gt=0.0)
+        after_s: float = Field(default=5.0, ge=0.0)
+        memory_mb: int = Field(default=256, ge=1)
+        backlog_mb: int = Field(default=64, ge=1)
+        free_mb: int = Field(default=500, ge=0)
+        topics: dict[str, Kind] = Field(default_factory=lambda: {"/sim/episode": Kind.TEXT})
+
+        def into(self, folder: str) -> Recorder.Config:
+            """To that folder; in full unless it is to be a ring."""
+            mode = "full" if self.mode == "off" else self.mode
+            return self.model_copy(update={"folder": folder, "mode": mode})
+
+    def __init__(self, cfg: Config, log: Log, now_s: Callable[[], float]) -> None:
+        self.cfg, self._now_s, self._log = cfg, now_s, log
+        self.folder, self.bags = Path(cfg.folder), list[Path]()
+        self._backlog: Backlog[Item] = Backlog(cfg.backlog_mb * _MB)
+        self._problem, self._lost, self._saves, self._open = "", 0, 0, True
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._demand_room()
+            tempfile.TemporaryFile(dir=self.folder).close()
+            self._sink: Sink | None = self._make_sink()
+        except OSError as error:
+            raise ConfigError(
+                f"record.folder: cannot be recorded to: {error.strerror or error}",
+                where=self.folder,
+            ) from None
+        self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
+        self._thread.start()
+
+    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+        """A reading."""
+        if reading.wire:
+            reading = Reading({}, (), reading.stamp_s, reading.wire)
+        self._put(Heard(topic, kind, reading))
+
+    def ticked(self, tick: Tick) -> None:
+        """A control period."""
+        self._put(tick)
+
+    def told(self, event: str, what: str) -> None:
+        """Something else."""
+        self._put(Told(self._now_s(), event, what))
+
+    def save(self) -> None:
+        """Keep what a ring holds; from any thread."""
+        self._saves += 1
+
+    def problems(self) -> list[str]:
+        """What was dropped, and why it stopped."""
+        dropped = self._backlog.dropped + self._lost
+        found = [f"recording stopped: {self._problem}"] if self._problem else []
+        return found + ([f"{dropped} not recorded"] if dropped else [])
+
+    def close(self) -> None:
+        """Write what is left, and end."""
+        self._open = False
+        self._thread.join(timeout=30.0)
+
+    def _put(self, item: Item) -> None:
+        self._backlog.put(item, size_of(item))
+
+    def _make_sink(self) -> Sink:
+        from robo_rl_sim2real.recording.sinks import Ring, Straight
+
+        if self.cfg.mode == "full":
+            return Straight(self._log, self._name)
+        cfg = self.cfg
+        return Ring(self._log, self._name, cfg.seconds, cfg.after_s, cfg.memory_mb * _MB)
+
+    def _work(self) -> None:
+        """Until it is closed and nothing is left."""
+        flushed_s, saved = time.monotonic(), 0
+        while True:
+            last = not self._open
+            self._guarded(self._drain)
+            if self._saves > saved:
+                saved = self._saves
+                self._guarded(lambda sink: sink.save())
+            if time.monotonic() - flushed_s >= _FLUSH_S:
+                flushed_s = time.monotonic()
+                self._guarded(self._flush)
+            if last:
+                break
+            time.sleep(_POLL_S)
+        self._guarded(lambda sink: sink.close())
+
+    def _guarded(self, work: Callable[[Any], None]) -> None:
+        """Do it; what the disk refuses ends the recording and nothing else."""
+        if self._sink is None:
+            while self._backlog.take() is not None:
+                self._lost += 1
+            return
+        try:
+            work(self._sink)
+        except Exception as error:  # the robot goes on without its recorder
+            reason = error.strerror if isinstance(error, OSError) else None
+            self._problem = reason or f"{type(error).__name__}: {error}"
+            self._sink.abandon()
+            self._sink = None
+
+    def _drain(self, sink: Sink) -> None:
+        while (item := self._backlog.take()) is not None:
+            sink.take(item)
+            time.sleep(0)  # lets the control loop have the interpreter
+
+    def _flush(self, sink: Sink) -> None:
+        sink.flush()
+        self._demand_room()
+
+    def _demand_room(self) -> None:
+        free = shutil.disk_usage(self.folder).free
+        if free < self.cfg.free_mb * _MB:
+            raise OSError(0, f"{free // _MB} MB are free, {self.cfg.free_mb} are to stay so")
+
+    def _name(self) -> Path:
+        """Of the next bag."""
+        stamp, number = self._stamp(), 0
+        while (path := self.folder / (f"{stamp}-{number}" if number else stamp)).exists():
+            number += 1
+        self.bags.append(path)
+        return path
+
+    @staticmethod
+    def _stamp() -> str:
+        return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())

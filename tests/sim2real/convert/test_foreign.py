@@ -1,0 +1,218 @@
+"""Recordings that others made, and recordings that are not what they should be."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from small_bundles import contract as contract_of
+from small_bundles import make_bundle
+from small_flights import HOME, NAMES, ROBOT, Flight
+
+from robo_rl.cli.main import main
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.registry import component
+from robo_rl_sim2real.messages import Kind, to_message
+from robo_rl_sim2real.readings import Reading
+
+pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
+
+from robo_rl_sim2real.interfaces import dialect_of, store_of
+from robo_rl_sim2real.recording import topics
+from robo_rl_sim2real.recording.bag import Bag
+from robo_rl_sim2real.recording.log import Message
+
+STORE = store_of("jazzy")
+BEGUN_NS = 1_700_000_000_000_000_000
+JOINTS, COMMAND = "/joint_states", ROBOT.topics.command
+Said = tuple[float, str, Kind, Reading]
+
+
+def joints(at_s: float, pos: np.ndarray, names: tuple[str, ...] = NAMES) -> Said:
+    return at_s, JOINTS, Kind.JOINT_STATES, Reading({"position": pos}, names, at_s)
+
+
+def command(at_s: float, pos: np.ndarray) -> Said:
+    return at_s, COMMAND, Kind.ARRAY, Reading({"data": pos}, (), at_s)
+
+
+def text(at_s: float, topic: str, data: str) -> Said:
+    return at_s, topic, Kind.TEXT, Reading({"data": np.asarray(data)}, (), at_s)
+
+
+def write(path: Path, said: Iterable[Said]) -> Path:
+    bag = Bag(path, STORE)
+    for at_s, topic, kind, reading in said:
+        message = to_message(kind, reading, dialect_of(STORE))
+        cdr = bytes(STORE.serialize_cdr(message, kind.value))
+        bag.write(Message(topic, kind.value, BEGUN_NS + round(1e9 * at_s), cdr))
+    bag.close()
+    return path
+
+
+def course(commands: int = 20) -> list[Said]:
+    """Joints at 100 Hz, commands at 20 Hz, each a little after a control period began."""
+    said = [joints(0.01 * i, HOME + 0.001 * i) for i in range(5 * commands + 5)]
+    said += [command(0.052 + 0.05 * i, HOME + 0.01 * i) for i in range(commands)]
+    return sorted(said, key=lambda item: item[0])
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> dict[str, str]:
+    """What the user has to say of a recording that says nothing of itself."""
+    make_bundle(tmp_path / "bundle", ROBOT)
+    settings = {"robot": "panda", "observe": {"pos": {"topic": JOINTS, "field": "position"}}}
+    (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
+    return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
+
+
+def convert(run: Path, out: Path, **fields: Any) -> ZarrStore:
+    component("converters").make({"name": "rosbag", **fields}).build().convert(run, out)
+    return ZarrStore.open(out)
+
+
+def test_commands_are_laid_on_the_grid_and_no_reading_comes_from_the_future(
+    tmp_path: Path, known: dict[str, str]
+):
+    bag = write(tmp_path / "bag", course())
+    rows = convert(bag, tmp_path / "data.zarr", **known).read()
+    number = np.arange(20)
+    expected = HOME + 0.01 * number[:, None]
+    np.testing.assert_array_equal(rows["act"], expected.astype(np.float32))
+    newest = np.floor((0.052 + 0.05 * number) / 0.01 + 1e-9)
+    seen = HOME + 0.001 * newest[:, None]
+    np.testing.assert_allclose(rows["obs.pos"], seen, atol=1e-6)
+
+
+def test_a_dataset_says_what_is_wanted_as_well_as_a_bundle(tmp_path: Path, known: dict[str, str]):
+    bag = write(tmp_path / "bag", course())
+    first = convert(bag, tmp_path / "a", **known)
+    again = convert(bag, tmp_path / "b", **{**known, "like": str(first.path)})
+    np.testing.assert_array_equal(first.read()["act"], again.read()["act"])
+
+
+def test_commands_that_cease_end_an_episode(tmp_path: Path, known: dict[str, str]):
+    said = [item for item in course(40) if item[1] == JOINTS or not 0.5 < item[0] < 1.2]
+    assert (
+        len(convert(write(tmp_path / "bag", said), tmp_path / "data.zarr", **known).episodes) == 2
+    )
+
+
+def test_changes_are_those_of_what_was_sent(tmp_path: Path, known: dict[str, str]):
+    delta = {"reference": "delta", "low": (-0.1,) * 8, "high": (0.1,) * 8}
+    contract = contract_of(ROBOT, **delta)
+    ZarrStore.create(
+        tmp_path / "like", contract.obs, contract.act, {"robot": "panda", "task": "made_up"}
+    )
+    fields = {**known, "like": str(tmp_path / "like")}
+    rows = convert(write(tmp_path / "bag", course()), tmp_path / "data.zarr", **fields).read()
+    np.testing.assert_allclose(rows["act"], np.full((19, 8), 0.01), atol=1e-6)
+
+
+BAD = {
+    "a bag that says nothing of itself": (course(), {"like": ""}, "say settings=deploy/NAME"),
+    "no commands": ([s for s in course() if s[1] == JOINTS], {}, f"nothing came on '{COMMAND}'"),
+    "no readings": ([s for s in course() if s[1] != JOINTS], {}, f"nothing came on '{JOINTS}'"),
+    "other joints": (
+        [*course(), joints(0.5015, HOME, tuple(f"j{i}" for i in range(8)))],
+        {},
+        "no 'panda_joint1' in what came",
+    ),
+    "NaN where it was measured": ([*course(), joints(1.001, HOME * np.nan)], {}, "not finite"),
+    "NaN in a command": ([*course(), command(1.06, HOME * np.nan)], {}, "expected finite numbers"),
+    "too few joints": ([*course(), command(1.06, HOME[:-1])], {}, "expected 8 joints, found 7"),
+    "an outcome that is none": (
+        [*course(), text(0.5, "/sim/episode", '{"success": 1}')],
+        {},
+        "no outcome on '/sim/episode'",
+    ),
+    "a command of another interface": (
+        [*course(), text(0.5, COMMAND, "go")][-1:] + [s for s in course() if s[1] == JOINTS],
+        {},
+        "expected std_msgs/msg/Float64MultiArray, found std_msgs/msg/String",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_used_is_one_error_and_no_dataset(
+    tmp_path: Path, known: dict[str, str], case: str, capsys: pytest.CaptureFixture[str]
+):
+    said, fields, problem = BAD[case]
+    bag = write(tmp_path / "bag", sorted(said, key=lambda item: item[0]))
+    words = [f"{key}={value}" for key, value in {**known, **fields}.items() if value]
+    assert main(["data", "convert", str(bag), "--out", str(tmp_path / "d.zarr"), *words]) == 2
+    said_of_it = capsys.readouterr().err
+    assert problem in said_of_it
+    assert str(bag) in said_of_it
+    assert "Traceback" not in said_of_it
+    assert not (tmp_path / "d.zarr").exists()
+
+
+def recorded(tmp_path: Path) -> Path:
+    flight = Flight(tmp_path)
+    with flight.recorded() as recorder:
+        flight.run(3)
+        flight.node.request("activate")
+        flight.run(40)
+    return recorder.bags[0]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7, 0.99])
+def test_a_recording_that_was_cut_off_is_told_how_to_mend_it(tmp_path: Path, share: float):
+    bag = recorded(tmp_path)
+    (file,) = bag.glob("*.mcap")
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(DataError, match="was cut off; `robo-rl data mend` writes what is whole"):
+        convert(bag, tmp_path / "data.zarr")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_bytes_are_changed_it_is_the_same_data_or_one_error(tmp_path: Path, seed: int):
+    bag, rng = recorded(tmp_path), np.random.default_rng(seed)
+    whole = convert(bag, tmp_path / "whole").read()
+    (file,) = bag.glob("*.mcap")
+    data = bytearray(file.read_bytes())
+    for at in rng.integers(0, len(data), 20):
+        data[at] = rng.integers(256)
+    file.write_bytes(data)
+    found: Mapping[str, np.ndarray] | None = None
+    with contextlib.suppress(DataError):
+        found = convert(bag, tmp_path / "data.zarr").read()
+    for key, column in (found or {}).items():
+        np.testing.assert_array_equal(column, whole[key])
+
+
+def test_ticks_out_of_order_are_not_believed(tmp_path: Path):
+    bag = recorded(tmp_path)
+    from rosbags.highlevel import AnyReader
+
+    said: list[Message] = []
+    with AnyReader([bag]) as reader:
+        for way, time_ns, cdr in reader.messages():
+            late = 10_000_000_000 if way.topic == topics.TICK and len(said) < 50 else 0
+            said.append(Message(way.topic, way.msgtype, time_ns + late, bytes(cdr)))
+    made = Bag(tmp_path / "shifted", STORE)
+    for message in said:
+        made.write(message)
+    made.close()
+    with pytest.raises(DataError, match="ticks out of order"):
+        convert(tmp_path / "shifted", tmp_path / "data.zarr")
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty", "text.mcap", "junk/junk.mcap"])
+def test_what_is_no_recording_is_one_error(tmp_path: Path, name: str):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "junk").mkdir()
+    (tmp_path / "junk" / "metadata.yaml").write_text("a: [")
+    for file in ("text.mcap", "junk/junk.mcap"):
+        (tmp_path / file).write_text("hello")
+    place = (tmp_path / name).parent if "/" in name else tmp_path / name
+    with pytest.raises(DataError, match="recording"):
+        convert(place, tmp_path / "data.zarr")

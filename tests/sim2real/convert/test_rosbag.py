@@ -1,0 +1,168 @@
+"""Recordings to datasets: what was seen and sent, when, and what of it counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_flights import Flight, sent_of
+
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.registry import component
+
+pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
+
+RAMP = 5  # control periods of it, in 0.2 s
+
+
+def convert(run: Path, out: Path, **fields: Any) -> ZarrStore:
+    component("converters").make({"name": "rosbag", **fields}).build().convert(run, out)
+    return ZarrStore.open(out)
+
+
+def fly(tmp_path: Path, course: Any = None, **fields: Any) -> Flight:
+    """Two seconds of the policy, or a course of one's own."""
+    flight = Flight(tmp_path, **fields)
+    with flight.recorded():
+        flight.run(3)
+        flight.node.request("activate")
+        if course is None:
+            flight.run(40)
+        else:
+            course(flight)
+    return flight
+
+
+def test_actions_are_what_was_sent_and_observations_what_came_before(tmp_path: Path):
+    flight = fly(tmp_path)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    (episode,), rows, sent = store.episodes, store.read(), sent_of(flight)
+    assert episode.length == 40 - RAMP
+    run = sent[RAMP:]
+    np.testing.assert_array_equal(rows["act"], run.astype(np.float32))
+    # the panda was where it had last been told to be
+    np.testing.assert_array_equal(rows["obs.pos"], sent[RAMP - 1 : -1].astype(np.float32))
+    assert not rows["terminated"].any()
+    assert rows["truncated"].nonzero()[0].tolist() == [episode.length - 1]
+    assert store.schema.meta["bundle"] == flight.bundle.digest
+    assert store.verify().ok
+
+
+def test_the_same_recording_gives_the_same_dataset(tmp_path: Path):
+    fly(tmp_path)
+    one, two = (convert(tmp_path / "recordings", tmp_path / name) for name in ("a", "b"))
+    assert one.digest() == two.digest()
+
+
+def test_a_gap_in_the_readings_ends_an_episode_and_its_rows_are_left_out(tmp_path: Path):
+    def course(flight: Flight) -> None:
+        flight.run(20)
+        flight.run(6, silent=True)
+        flight.run(20)
+
+    fly(tmp_path, course)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert len(store.episodes) == 2
+    # readings of up to 0.1 s, two periods, are fresh enough
+    assert store.episodes[0].length == 20 - RAMP + 2
+    assert store.num_rows <= 46 - 6 + 2 - RAMP
+
+
+def test_a_missed_period_ends_an_episode(tmp_path: Path):
+    def course(flight: Flight) -> None:
+        flight.run(20)
+        flight.number += 1
+        flight.now_s += 0.05
+        flight.run(20)
+
+    fly(tmp_path, course)
+    assert len(convert(tmp_path / "recordings", tmp_path / "data.zarr").episodes) == 2
+
+
+def test_an_outcome_ends_an_episode_and_is_its_success(tmp_path: Path):
+    def course(flight: Flight) -> None:
+        flight.say('{"episode": 1, "over": false, "success": false}')
+        flight.run(20)
+        flight.say('{"episode": 1, "over": true, "success": true}')
+        flight.run(10)
+        flight.say('{"episode": 2, "over": false, "success": false}')
+        flight.run(10)
+        flight.say('{"episode": 2, "over": true, "success": false}')
+        flight.run(10)
+
+    fly(tmp_path, course)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    said = [(e.length, e.success, e.meta["outcome"]) for e in store.episodes]
+    assert said == [(20 - RAMP, True, "success"), (10, False, "failure")]
+    terminated = store.read(["terminated"])["terminated"]
+    assert terminated.nonzero()[0].tolist() == [20 - RAMP - 1]
+
+
+def test_what_nobody_judged_is_what_the_user_says(tmp_path: Path):
+    fly(tmp_path)
+    for name, taken in (("a", False), ("b", True)):
+        store = convert(tmp_path / "recordings", tmp_path / name, unknown_is_success=taken)
+        assert [(e.success, e.meta["outcome"]) for e in store.episodes] == [(taken, "unknown")]
+
+
+def test_interventions_are_marked_step_by_step(tmp_path: Path):
+    def course(flight: Flight) -> None:
+        flight.run(20)
+        flight.held = True
+        flight.run(7)
+        flight.held = False
+        flight.run(5)
+
+    fly(tmp_path, course)
+    rows = convert(tmp_path / "recordings", tmp_path / "data.zarr").read(["intervention"])
+    assert rows["intervention"].tolist() == [False] * (20 - RAMP) + [True] * 7 + [False] * 5
+
+
+def test_the_ramp_after_an_intervention_belongs_to_the_episode(tmp_path: Path):
+    def course(flight: Flight) -> None:
+        flight.node.runtime.life.cfg = flight.node.runtime.life.cfg.model_copy(
+            update={"resume_s": 0.2}
+        )
+        for held in (False, True, False):
+            flight.held = held
+            flight.run(12)
+
+    fly(tmp_path, course)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    (only,) = store.episodes
+    assert only.length == 36 - RAMP
+    marked = store.read(["intervention"])["intervention"]
+    assert marked.tolist() == [False] * (12 - RAMP) + [True] * 12 + [False] * 12
+
+
+def test_several_recordings_are_one_dataset(tmp_path: Path):
+    for name in ("a", "b"):
+        flight = Flight(tmp_path / name, folder=str(tmp_path / "both" / name))
+        with flight.recorded():
+            flight.run(3)
+            flight.node.request("activate")
+            flight.run(20)
+    found = [next((tmp_path / "both" / name).iterdir()) for name in ("a", "b")]
+    for index, bag in enumerate(found):
+        bag.rename(tmp_path / f"both/{index}")
+    assert len(convert(tmp_path / "both", tmp_path / "data.zarr").episodes) == 2
+
+
+def test_without_an_episode_there_is_no_dataset(tmp_path: Path):
+    flight = Flight(tmp_path)
+    with flight.recorded():
+        flight.run(10)
+    with pytest.raises(DataError, match=r"holds no episode; found .*0 of 10 control periods"):
+        convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert not (tmp_path / "data.zarr").exists()
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path):
+    fly(tmp_path)
+    (tmp_path / "data.zarr").mkdir()
+    with pytest.raises(DataError, match="is there already"):
+        convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    assert (tmp_path / "data.zarr").exists()

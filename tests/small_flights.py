@@ -1,0 +1,118 @@
+"""A policy that drives a robot on a clock of its own, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from small_bundles import make_bundle
+
+from robo_rl.config import strict
+from robo_rl.registry import load
+from robo_rl_sim2real.flight import recording
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.recording.recorder import Recorder
+from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import COMMAND
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+ROBOT = load("robots", "panda")
+HOME = ROBOT.home_ctrl
+NAMES = tuple(joint.name for joint in ROBOT.actuated)
+DT_S = 1.0 / ROBOT.rates.control_hz
+
+TELEOP = {
+    "topic": "/joy",
+    "kind": "sensor_msgs/msg/Joy",
+    "button": 0,
+    "joints": {NAMES[0]: {"axis": 0, "scale": 0.1}},
+}
+
+
+def settings(**record: Any) -> Settings:
+    """Ready in 0.2 s, recorded in full."""
+    return strict(
+        {
+            "robot": {"name": "panda"},
+            "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
+            "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
+            "teleop": TELEOP,
+            "record": {"mode": "full", "free_mb": 0, **record},
+        },
+        Settings,
+    )
+
+
+class Flight:
+    """A panda that is where it was last told to be, and a node with a recorder.
+
+    Args:
+        path: Folder of the bundle; recordings go to ``path / "recordings"``.
+        offset: How far the policy drives every joint on in a tick.
+        record: Of the recorder.
+
+    While ``held`` is set, a human has the robot.
+    """
+
+    def __init__(
+        self, path: Path, *, offset: float = 0.002, dry_run: bool = False, **record: Any
+    ) -> None:
+        self.now_s, self.number = 50.0, 0
+        self.bus = Bus(lambda: self.now_s)
+        robot = Loopback(self.bus)
+        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
+        self.outcome = robot.advertise("/sim/episode", Kind.TEXT)
+        self.estop = robot.advertise("/estop", Kind.FLAG)
+        self.joy = robot.advertise("/joy", Kind.JOY)
+        self.held = False
+        self.commands, self.pos = list[Reading](), ROBOT.home_ctrl.copy()
+        robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self.commands.append, COMMAND)
+        self.bundle = make_bundle(path / "bundle", ROBOT, offset)
+        self.settings = settings(**{"folder": str(path / "recordings"), **record})
+        self.node = Node(
+            self.settings,
+            self.bundle,
+            Loopback(self.bus),
+            clock=Clock(lambda: self.now_s, lambda s: None),
+            dry_run=dry_run,
+        )
+
+    @contextmanager
+    def recorded(self) -> Generator[Recorder]:
+        """While it is recorded."""
+        with recording(self.node, self.bundle, self.settings) as recorder:
+            assert recorder is not None
+            yield recorder
+        self.node.close()
+
+    def run(self, ticks: int, *, silent: bool = False) -> None:
+        """Several control periods."""
+        for _ in range(ticks):
+            buttons = np.array([self.held], np.int32)
+            self.joy.send(Reading({"axes": np.array([0.3]), "buttons": buttons}, (), 0.0))
+            if not silent:
+                self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
+            self.number += 1
+            self.node.tick(self.number)
+            if self.commands:
+                self.pos = self.commands[-1].fields["data"]
+            self.now_s += DT_S
+
+    def say(self, text: str) -> None:
+        """What became of an episode, as JSON."""
+        self.outcome.send(Reading({"data": np.asarray(text)}, (), 0.0))
+
+    def press(self, pressed: bool) -> None:
+        """The emergency stop."""
+        self.estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
+
+
+def sent_of(flight: Flight) -> np.ndarray:
+    """(T, n) all that the robot was told, in the order of the policy's actions."""
+    return np.stack([command.fields["data"] for command in flight.commands])

@@ -1,0 +1,40 @@
+"""Stage ``dataset``: what was recorded elsewhere is taken up, if it is of the same world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from small_stores import ACT, OBS, make_episode, make_store
+
+from robo_rl.errors import DataError
+from robo_rl.spec import ActSpec
+from robo_rl.train.dataset import Dataset
+
+
+def context(act_spec: ActSpec = ACT) -> Any:
+    env = SimpleNamespace(obs_spec=OBS, act_spec=act_spec, close=lambda: None)
+    return cast(Any, SimpleNamespace(experiment=SimpleNamespace(make_env=lambda num: env)))
+
+
+@pytest.mark.parametrize(("episodes", "passed"), [(1, True), (0, False)])
+def test_it_is_handed_on_if_anything_in_it_succeeded(tmp_path: Path, episodes: int, passed: bool):
+    store = make_store(tmp_path / "data.zarr")
+    store.extend(make_episode(2 * index) for index in range(episodes))
+    store.append(make_episode(1))
+    report = Dataset(Dataset.Config(path=str(store.path))).run(context())
+    assert Path(report.artifacts["dataset"]) == store.path
+    assert report.numbers["dataset"] == store.digest()
+    assert report.gate is not None
+    assert report.gate.passed is passed
+
+
+def test_another_world_is_refused(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    other = ACT.model_copy(update={"rate_hz": 50.0})
+    with pytest.raises(DataError, match="act is another"):
+        Dataset(Dataset.Config(path=str(store.path))).run(context(other))
+    with pytest.raises(DataError, match="is not a demonstration store"):
+        Dataset(Dataset.Config(path=str(tmp_path / "nothing"))).run(context())
