@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.errors import SpecError
+from robo_rl_sim2real import reports
 from robo_rl_sim2real.readings import Reading, Values
 
 
@@ -27,6 +28,8 @@ class Kind(str, Enum):
     TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
     FLAG = "std_msgs/msg/Bool"
     TEXT = "std_msgs/msg/String"
+    COUNT = "std_msgs/msg/UInt64"
+    DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
 class Dialect(NamedTuple):
@@ -36,11 +39,13 @@ class Dialect(NamedTuple):
         message: Name of an interface → its class, made with its fields as keywords.
         floats: Array → what a ``float64[]`` field takes.
         octets: Bytes → what a ``uint8[]`` field takes.
+        octet: Number → what a ``byte`` field takes.
     """
 
     message: Callable[[str], Callable[..., Any]]
     floats: Callable[[Values], Any]
     octets: Callable[[bytes], Any]
+    octet: Callable[[int], Any] = int
 
 
 def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
@@ -183,6 +188,19 @@ def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(message.data)}, ()
 
 
+def _write_count(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.COUNT.value)(data=int(reading.fields["data"]))
+
+
+def _read_count(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(message.data, np.uint64)}, ()
+
+
+def _write_diagnostics(reading: Reading, dialect: Dialect) -> Any:
+    status = reports.write(reading, dialect.message, dialect.octet)
+    return dialect.message(Kind.DIAGNOSTICS.value)(header=_header(dialect), status=status)
+
+
 def _array(values: Sequence[float]) -> Values:
     return np.asarray(values, np.float64)
 
@@ -195,6 +213,8 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.TRAJECTORY: _write_trajectory,
     Kind.FLAG: _write_flag,
     Kind.TEXT: _write_text,
+    Kind.COUNT: _write_count,
+    Kind.DIAGNOSTICS: _write_diagnostics,
 }
 _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
     Kind.JOINT_STATES: _read_joints,
@@ -204,4 +224,6 @@ _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = 
     Kind.TRAJECTORY: _read_trajectory,
     Kind.FLAG: _read_flag,
     Kind.TEXT: _read_text,
+    Kind.COUNT: _read_count,
+    Kind.DIAGNOSTICS: reports.read,
 }

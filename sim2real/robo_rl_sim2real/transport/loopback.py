@@ -13,7 +13,18 @@ import numpy as np
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Publisher, Put, Qos, Reply
+from robo_rl_sim2real.transport.base import (
+    COMMAND,
+    SENSOR,
+    Call,
+    Publisher,
+    Put,
+    Qos,
+    Reply,
+    answer,
+    full_name,
+    nobody,
+)
 
 
 class _Ear(NamedTuple):
@@ -43,20 +54,17 @@ class Bus:
         self.services: dict[str, Call] = {}
         self.bad: dict[str, str] = {}
 
-    def call(self, name: str) -> Reply:
-        """Ask a service."""
-        return self.services[name]()
-
 
 class Loopback:
     """A member of a bus; see ``Transport``.
 
     Args:
         bus: Shared with whom it talks to.
+        node: Its name.
     """
 
-    def __init__(self, bus: Bus) -> None:
-        self.bus = bus
+    def __init__(self, bus: Bus, node: str = "robo_rl") -> None:
+        self.bus, self.node = bus, node
         self._ears: list[tuple[str, _Ear]] = []
         self._mouths: list[tuple[str, _Mouth]] = []
         self._services: list[str] = []
@@ -82,8 +90,20 @@ class Loopback:
 
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``."""
+        name = full_name(name, self.node)
         self.bus.services[name] = call
         self._services.append(name)
+
+    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+        """See ``Transport``; runs in the caller's thread.
+
+        Raises:
+            RoboRlError: Nobody has that service.
+        """
+        call = self.bus.services.get(full_name(name, self.node))
+        if call is None:
+            raise nobody(name, patience_s)
+        return answer(call)
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
