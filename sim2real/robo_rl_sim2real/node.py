@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable
 
 import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
+from robo_rl_sim2real.diagnostics import attach, timed
 from robo_rl_sim2real.health import Health, Record
+from robo_rl_sim2real.listener import Listeners, Tick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.planner import Query
 from robo_rl_sim2real.readings import Inbox, Reading, Values
+from robo_rl_sim2real.requests import Requests
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Command
+from robo_rl_sim2real.services import offer
 from robo_rl_sim2real.settings import Settings, assemble
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Transport
@@ -53,18 +56,28 @@ class Node:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
         query, now_s = _warm(bundle, seed), self.clock.now_s
+        query, self.inference = timed(query, now_s)
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
-        self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
+        self.inbox, self.listeners = Inbox(), Listeners()
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
-        self._running, self._leaving, self._number, self._said = True, False, 0, ""
+        self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
-        self._requests_of = {
-            "activate": self._activate,
-            "deactivate": self.runtime.life.deactivate,
-            "reset": self.runtime.life.reset,
-        }
+        life = self.runtime.life
+        self.requests = Requests(
+            {
+                "activate": self._activate,
+                "deactivate": life.deactivate,
+                "reset": life.reset,
+                "stop": life.trip,
+                "configure": life.configure,
+                "cleanup": life.cleanup,
+                "shutdown": self.stop,
+            }
+        )
         self._connect(settings)
-        self.runtime.life.configure()
+        attach(self, settings, bundle)
+        self.served = offer(transport, self.requests, life.trip, lambda: self.runtime.state)
+        life.configure()
 
     @property
     def age_s(self) -> float:
@@ -89,7 +102,7 @@ class Node:
 
     def rest(self, patience_s: float = 10.0) -> None:
         """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
-        self._leaving = True
+        self.requests.open = False
         if self.runtime.state.moves:
             self.runtime.life.deactivate()
         begun, before_s = self._number, self.clock.now_s()
@@ -117,12 +130,18 @@ class Node:
         except Exception as error:  # a robot in motion is brought to rest before anyone asks why
             output = self._broken(error)
         done_s = self.clock.now_s()
-        self.record.add(output, spent_s=done_s - began_s, age_s=done_s - self.runtime.seen_s)
+        seen_s, spent_s = self.runtime.seen_s, done_s - began_s
+        self.record.add(output, spent_s=spent_s, age_s=done_s - seen_s)
+        self.listeners.ticked(Tick(number, began_s, spent_s, output, seen_s, not self.dry_run))
         return output
 
     def request(self, what: str) -> None:
-        """Ask for ``activate``, ``deactivate`` or ``reset``; granted before the next tick."""
-        self._requests.put(what)
+        """Ask for ``activate``, ``deactivate``, ``reset`` …; granted before the next tick."""
+        self.requests.put(what)
+
+    def offer(self, what: str, grant: Callable[[], None]) -> None:
+        """Grant another request from now on."""
+        self.requests.offer(what, grant)
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
@@ -133,10 +152,14 @@ class Node:
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
-            transport.subscribe(topic, kind, self._putter(topic), SENSOR)
+            transport.subscribe(topic, kind, self._putter(topic, kind), SENSOR)
 
-    def _putter(self, topic: str) -> Callable[[Reading], None]:
-        return lambda reading: self.inbox.put(topic, reading)
+    def _putter(self, topic: str, kind: Kind) -> Callable[[Reading], None]:
+        def put(reading: Reading) -> None:
+            self.inbox.put(topic, reading)
+            self.listeners.heard(topic, kind, reading)
+
+        return put
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)
@@ -157,25 +180,17 @@ class Node:
         self.runtime.activate(self.inbox, self._number)
 
     def _grant(self) -> None:
-        while not self._requests.empty():
-            what = self._requests.get()
-            try:
-                self._granted(what)
-            except RoboRlError as error:
-                self.record.refuse(str(error))
-
-    def _granted(self, what: str) -> None:
-        grant = self._requests_of.get(what)
-        if grant is None:
-            known = ", ".join(self._requests_of)
-            raise RoboRlError(f"no request '{what}'", hint=f"possible: {known}")
-        if not self._leaving:
-            grant()
+        for what, problem in self.requests.grant():
+            if problem:
+                self.record.refuse(problem)
+                self.listeners.told("refused", f"{what}: {problem}")
+            else:
+                self.listeners.told("request", what)
 
     def _broken(self, error: Exception) -> Output:
         """Whatever it was: come to rest, and say so if that can still be said."""
         self.record.problem = f"{type(error).__name__}: {error}"
-        output = self.runtime.fail()
+        output = self.runtime.fail()._replace(problem=self.record.problem)
         try:
             self._send(output.command)
         except Exception as again:  # nothing can be sent: what is left is to go on trying

@@ -1,8 +1,8 @@
 """Services of type std_srvs/srv/Trigger over Cyclone DDS, in the framing of rmw_cyclonedds.
 
 A service is two topics. Before the request stand who asks and which of its requests it is; the
-answer repeats both. Which reader belongs to which writer is said in their USER_DATA, so that nothing
-is answered before the answer can be heard.
+answer repeats both. Which reader belongs to which writer is said in their USER_DATA, so that
+nothing is answered before the answer can be heard.
 """
 
 from __future__ import annotations

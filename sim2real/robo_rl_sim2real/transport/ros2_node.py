@@ -1,4 +1,4 @@
-"""The managed node that rclpy sees: its transitions are requests, and it follows the policy's state.
+"""The managed node that rclpy sees: transitions are requests, and it follows the policy's state.
 
 Only imported where rclpy is.
 """

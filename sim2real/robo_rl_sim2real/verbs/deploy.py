@@ -48,6 +48,7 @@ def run(
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
+    typer.echo(node.served, err=True)
     view, starter = View(node), Starter(node, wanted=activate)
     with leaving(node):
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)

@@ -195,7 +195,7 @@ def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
 
 
 def test_nobody_answers_for_a_service_that_nobody_has(make_transport):
-    with pytest.raises(RoboRlError, match="service '/robot/reset': no answer within 0.2 s"):
+    with pytest.raises(RoboRlError, match=r"service '/robot/reset': no answer within 0\.2 s"):
         make_transport("node").call("/robot/reset", 0.2)
 
 
