@@ -76,11 +76,12 @@ class Diagnostics:
     def ticked(self, tick: Tick) -> None:
         """See ``Listener``."""
         now_s = tick.began_s + tick.spent_s
-        if now_s - self._beat_s >= _BEAT_S:
+        soon_s = now_s + 0.5 * self._subject.dt_s  # the tick that is nearest, early or late
+        if soon_s - self._beat_s >= _BEAT_S:
             self._beat_s = now_s
             self._beat.send(Reading({"data": np.asarray(tick.number, np.uint64)}, (), 0.0))
         levels = [_level(tick.output.state), *(self._stale(topic, now_s) for topic in self._came)]
-        if levels != self._levels or now_s - self._said_s >= _EVERY_S:
+        if levels != self._levels or soon_s - self._said_s >= _EVERY_S:
             self._levels, self._said_s = levels, now_s
             self._report.send(reading_of(self.statuses(now_s), self._subject.about["robot"]))
 

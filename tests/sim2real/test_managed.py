@@ -24,7 +24,9 @@ def test_what_moves_is_active_and_nothing_else(state: State):
     assert (primary(state) is Primary.UNCONFIGURED) == (state is State.UNCONFIGURED)
 
 
-@pytest.mark.parametrize(("at", "to"), itertools.product(map(primary, State), repeat=2))
+@pytest.mark.parametrize(
+    ("at", "to"), [*itertools.product(sorted({primary(s) for s in State}), repeat=2)]
+)
 def test_there_is_a_way_from_every_state_to_every_other(at: Primary, to: Primary):
     for transition in way(at, to):
         at = KNOWN[at, transition]

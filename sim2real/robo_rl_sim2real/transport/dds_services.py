@@ -30,7 +30,7 @@ from robo_rl_sim2real.transport.graph import Graph
 TRIGGER_HASH = "RIHS01_eeff2cd6fa5ad9d27cdf4dec64818317839b62f212a91e6b5304b634b2062c5f"
 """Of std_srvs/srv/Trigger (REP 2016); the same in every distribution that has hashes."""
 
-_WAIT_NS, _HEARD_S, _POLL_S = 100_000_000, 1.0, 0.002
+_WAIT_NS, _HEARD_S, _POLL_S = 100_000_000, 0.1, 0.002
 _ANY = SampleState.NotRead | ViewState.Any | InstanceState.Any
 
 
