@@ -211,5 +211,5 @@ def _identity(endpoint: Any) -> str:
     """What an endpoint says of whose it is; empty where it says nothing, or is gone."""
     data = None if endpoint is None else endpoint.qos[Policy.Userdata]
     text = "" if data is None else bytes(data.data).decode(errors="replace")
-    fields = dict(part.partition("=")[::2] for part in text.split(";"))
-    return fields.get("clientid", "")
+    said = next((part for part in text.split(";") if part.startswith("clientid=")), "")
+    return said.removeprefix("clientid=")

@@ -4,6 +4,7 @@ rclpy comes with ROS 2 and is imported when a transport is made. A context of it
 live in one process; an executor in threads of its own keeps what arrives from waiting for anyone.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 Only imported where rclpy is.
 """
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 from collections.abc import Callable

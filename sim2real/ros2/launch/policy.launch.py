@@ -1,5 +1,6 @@
 """Launch a bundle: ``ros2 launch robo_rl_ros2 policy.launch.py bundle:=/path/to/bundle``."""
 
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+# pyright: reportMissingImports=false
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
-
-import rclpy.context
-import rclpy.node
 
 NAME = "policy"
 DEFAULTS: dict[str, Any] = {
@@ -30,11 +29,12 @@ def main() -> None:
 
 def parameters(args: Sequence[str]) -> dict[str, Any]:
     """What ROS 2's arguments, files and overrides say, read by a node that is gone again."""
-    context = rclpy.context.Context()
+    from rclpy.context import Context
+    from rclpy.node import Node
+
+    context = Context()
     context.init(args=list(args))
-    node = rclpy.node.Node(
-        NAME, context=context, start_parameter_services=False, enable_rosout=False
-    )
+    node = Node(NAME, context=context, start_parameter_services=False, enable_rosout=False)
     try:
         return {name: node.declare_parameter(name, value).value for name, value in DEFAULTS.items()}
     finally:
@@ -50,7 +50,7 @@ def words(chosen: dict[str, Any], ros_args: Sequence[str]) -> list[str]:
 
     Args:
         chosen: As ``parameters`` gives them.
-        ros_args: From ``--ros-args`` on, as the process got them.
+        ros_args: As the process got them.
     """
     listed = ",".join(_quoted(word) for word in ros_args)
     flags = {"--activate": chosen["activate"], "--dry-run": chosen["dry_run"]}
@@ -63,6 +63,7 @@ def words(chosen: dict[str, Any], ros_args: Sequence[str]) -> list[str]:
         "--",
         chosen["bundle"],
         "transport.network=true",
+        f"transport.domain={os.environ.get('ROS_DOMAIN_ID') or 0}",
         f"transport.args=[{listed}]",
         *(word for word in chosen["overrides"] if word),
     ]

@@ -1,5 +1,6 @@
 """A node of ROS 2's own: its lifecycle is the policy's, and nodes without rclpy hear it."""
 
+# pyright: reportMissingImports=false
 from __future__ import annotations
 
 import importlib.util
