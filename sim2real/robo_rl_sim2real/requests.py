@@ -46,14 +46,18 @@ class Requests:
             return request.answer.get()  # it is being granted at this moment
 
     def grant(self) -> Iterator[tuple[str, str]]:
-        """Grant or refuse all that wait; gives each with why not, empty for granted."""
+        """Grant or refuse all that wait; gives each with why not, empty for granted.
+
+        Once it is not ``open`` any more nothing is granted, and only who asked is told.
+        """
         while not self._waiting.empty():
             request = self._waiting.get()
             if not request.take():
                 continue
             problem = self._granted(request.what)
             request.answer.put(Reply(not problem, problem or f"granted: {request.what}"))
-            yield request.what, problem
+            if self.open:
+                yield request.what, problem
 
     def _granted(self, what: str) -> str:
         grant = self._grants.get(what)

@@ -54,10 +54,16 @@ def test_what_nobody_waits_for_any_more_is_not_granted(requests: Requests, done:
     assert done == []
 
 
-def test_a_node_that_leaves_grants_nothing(requests: Requests, done: list[str]):
+def test_a_node_that_leaves_grants_nothing_and_tells_who_asked(requests: Requests, done: list[str]):
     requests.open = False
     requests.put("go")
-    assert list(requests.grant()) == [("go", "cannot go: the node is leaving")]
+    assert list(requests.grant()) == []
+    answers: list[Reply] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    asking.start()
+    while asking.is_alive():
+        list(requests.grant())
+    assert answers == [Reply(False, "cannot go: the node is leaving")]
     assert done == []
 
 

@@ -1,23 +1,22 @@
 """ROS 2 by its own rclpy: a managed node on whatever middleware the machine's ROS 2 uses.
 
 rclpy comes with ROS 2 and is imported when a transport is made. A context of its own lets several
-live in one process; an executor in threads of its own keeps what arrives from waiting for anyone.
+live in one process. One thread executes all that arrives: several hand each message over, which
+took three times as long; what may wait has threads of its own. Only ROS 2's lifecycle is waited
+for, until the loop has granted or refused a transition, which is a control period.
 """
 
-# pyright: reportMissingImports=false
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
-from robo_rl.errors import DeviceError, RoboRlError
+from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
@@ -33,10 +32,11 @@ from robo_rl_sim2real.transport.base import (
     answer,
     nobody,
 )
+from robo_rl_sim2real.transport.ros2_found import rclpy_modules, reach
 from robo_rl_sim2real.transport.ros2_messages import DIALECT, interface
 
 _TRIGGER = "std_srvs/srv/Trigger"
-_THREADS, _WAIT_S = 4, 0.1
+_WAIT_S = 0.1
 
 
 class Ros2:
@@ -68,16 +68,15 @@ class Ros2:
         args: tuple[str, ...] = ()
 
     def __init__(self, cfg: Config, node: str) -> None:
-        self.cfg, self._ros = cfg, _rclpy()
+        self.cfg, self._ros = cfg, rclpy_modules()
         self._context = self._ros.context.Context()
-        with _reach(network=cfg.network):
+        with reach(self._ros, network=cfg.network):
             self._context.init(args=list(cfg.args), domain_id=cfg.domain)
         from robo_rl_sim2real.transport.ros2_node import PolicyNode  # needs rclpy to be there
 
         self.node = PolicyNode(node, self._context, cfg.namespace)
-        self._executor = self._ros.executors.MultiThreadedExecutor(_THREADS, context=self._context)
+        self._executor = self._ros.executors.SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
-        self._hearing = self._group()
         self._bad: dict[str, str] = {}
         self._outs: list[_Out] = []
         self._open, self._lock = True, threading.Lock()
@@ -100,7 +99,6 @@ class Ros2:
             topic,
             take,
             self._profile(qos),
-            callback_group=self._hearing,
             event_callbacks=events,
         )
 
@@ -114,14 +112,20 @@ class Ros2:
         return self._outs[-1]
 
     def serve(self, name: str, call: Call) -> None:
-        """See ``Transport``; in a callback group of its own, so that none waits for another."""
+        """See ``Transport``; each question in a thread of its own."""
 
-        def handle(request: Any, response: Any) -> Any:
+        async def handle(request: Any, response: Any) -> Any:
             del request
-            response.success, response.message = answer(call)
+            found = self._ros.task.Future()
+            threading.Thread(target=self._fill, args=(found, call), daemon=True).start()
+            response.success, response.message = await found
             return response
 
-        self.node.create_service(interface(_TRIGGER), name, handle, callback_group=self._group())
+        self.node.create_service(interface(_TRIGGER), name, handle)
+
+    def _fill(self, found: Any, call: Call) -> None:
+        found.set_result(answer(call))
+        self._executor.wake()
 
     def call(self, name: str, patience_s: float = 2.0) -> Reply:
         """See ``Transport``.
@@ -130,7 +134,7 @@ class Ros2:
             RoboRlError: Nobody answered in time.
         """
         trigger, until_s = interface(_TRIGGER), time.monotonic() + patience_s
-        client = self.node.create_client(trigger, name, callback_group=self._group())
+        client = self.node.create_client(trigger, name)
         try:
             if not client.wait_for_service(timeout_sec=patience_s):
                 raise nobody(name, patience_s)
@@ -178,9 +182,6 @@ class Ros2:
             except Exception as error:  # as where a client goes away while it is being answered
                 if self._open:
                     self._note("executor", f"{type(error).__name__}: {error}")
-
-    def _group(self) -> Any:
-        return self._ros.callback_groups.MutuallyExclusiveCallbackGroup()
 
     def _note(self, what: str, problem: str) -> None:
         with self._lock:
@@ -230,44 +231,3 @@ class _Out:
         if publisher is None:
             raise RoboRlError("the transport was closed")
         publisher.publish(to_message(self._kind, reading, DIALECT))
-
-
-_HERE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST", "ROS_LOCALHOST_ONLY": "1"}
-
-
-@contextmanager
-def _reach(*, network: bool) -> Generator[None]:
-    """ROS 2 is told by its environment alone how far it reaches, and reads it when it begins.
-
-    Humble knows the second of the two; later ones know the first, and heed the second still.
-    """
-    wanted = {} if network else _HERE
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _rclpy() -> Any:
-    """The package with the modules that are used here.
-
-    Raises:
-        DeviceError: It cannot be imported.
-    """
-    try:
-        import rclpy
-        import rclpy.callback_groups
-        import rclpy.context
-        import rclpy.executors
-        import rclpy.qos
-        import rclpy.serialization
-    except ImportError as error:
-        raise DeviceError(
-            f"the ros2 transport needs ROS 2's own rclpy: {error}",
-            hint="source /opt/ros/$ROS_DISTRO/setup.bash; where there is no ROS 2, use"
-            " transport.name=dds",
-        ) from error
-    return rclpy
