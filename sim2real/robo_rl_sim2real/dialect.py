@@ -16,11 +16,15 @@ class Dialect(NamedTuple):
         message: Name of an interface → its class, made with its fields as keywords.
         floats: Array → what a ``float64[]`` field takes.
         octets: Bytes → what a ``uint8[]`` field takes.
+        numbers: Array → what a field of sequences of its own type takes.
+        octet: Number → what a ``byte`` field takes.
     """
 
     message: Callable[[str], Callable[..., Any]]
     floats: Callable[[Values], Any]
     octets: Callable[[bytes], Any]
+    numbers: Callable[[Values], Any]
+    octet: Callable[[int], Any] = int
 
 
 def header(dialect: Dialect, *, now: bool = True) -> Any:

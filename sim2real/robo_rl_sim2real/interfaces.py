@@ -33,7 +33,7 @@ def store_of(distro: str) -> Typestore:
 
 def dialect_of(store: Typestore) -> Dialect:
     """How messages of these interfaces are made."""
-    return Dialect(store.types.__getitem__, _floats, _octets)
+    return Dialect(store.types.__getitem__, _floats, _octets, np.ascontiguousarray)
 
 
 def _floats(values: Any) -> np.ndarray:

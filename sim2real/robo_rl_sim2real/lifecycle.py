@@ -52,6 +52,10 @@ class Lifecycle:
         self.pressed = pressed
         self._was_pressed = self._was_pressed or pressed
 
+    def trip(self) -> None:
+        """As if the emergency stop had been pressed for a moment, whether or not it is pressed."""
+        self._was_pressed = True
+
     @property
     def stopped(self) -> bool:
         """Whether the emergency stop is pressed, or was since the last reset."""
@@ -60,6 +64,10 @@ class Lifecycle:
     def configure(self) -> None:
         """All that is needed was checked and warmed up."""
         self.state = after(self.state, Event.CONFIGURE)
+
+    def cleanup(self) -> None:
+        """Do not begin until configured again."""
+        self.state = after(self.state, Event.CLEANUP)
 
     def activate(self, measured: Values, now_s: float, *, at_rest: bool) -> None:
         """Begin, ramping from where the robot is.

@@ -14,6 +14,7 @@ import numpy as np
 
 from robo_rl.errors import SpecError
 from robo_rl_sim2real import camera_messages as camera
+from robo_rl_sim2real import reports
 from robo_rl_sim2real.dialect import Dialect, header
 from robo_rl_sim2real.readings import Reading, Values
 
@@ -31,6 +32,8 @@ class Kind(str, Enum):
     FLAG = "std_msgs/msg/Bool"
     TEXT = "std_msgs/msg/String"
     JOY = "sensor_msgs/msg/Joy"
+    COUNT = "std_msgs/msg/UInt64"
+    DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
 IMAGES = frozenset({Kind.IMAGE, Kind.COMPRESSED})
@@ -144,13 +147,26 @@ def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
 def _write_joy(reading: Reading, dialect: Dialect) -> Any:
     return dialect.message(Kind.JOY.value)(
         header=header(dialect),
-        axes=np.asarray(reading.fields["axes"], np.float32),
-        buttons=np.asarray(reading.fields["buttons"], np.int32),
+        axes=dialect.numbers(np.asarray(reading.fields["axes"], np.float32)),
+        buttons=dialect.numbers(np.asarray(reading.fields["buttons"], np.int32)),
     )
 
 
 def _read_joy(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"axes": _array(message.axes), "buttons": np.asarray(message.buttons, np.int32)}, ()
+
+
+def _write_count(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.COUNT.value)(data=int(reading.fields["data"]))
+
+
+def _read_count(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(message.data, np.uint64)}, ()
+
+
+def _write_diagnostics(reading: Reading, dialect: Dialect) -> Any:
+    status = reports.write(reading, dialect.message, dialect.octet)
+    return dialect.message(Kind.DIAGNOSTICS.value)(header=header(dialect), status=status)
 
 
 def _array(values: Sequence[float]) -> Values:
@@ -168,6 +184,8 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.FLAG: _write_flag,
     Kind.TEXT: _write_text,
     Kind.JOY: _write_joy,
+    Kind.COUNT: _write_count,
+    Kind.DIAGNOSTICS: _write_diagnostics,
 }
 _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
     Kind.JOINT_STATES: _read_joints,
@@ -180,4 +198,6 @@ _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = 
     Kind.FLAG: _read_flag,
     Kind.TEXT: _read_text,
     Kind.JOY: _read_joy,
+    Kind.COUNT: _read_count,
+    Kind.DIAGNOSTICS: reports.read,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable
 
 import numpy as np
@@ -11,14 +10,17 @@ from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import Contract
 from robo_rl_sim2real.darkroom import Darkroom
+from robo_rl_sim2real.diagnostics import attach, timed
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.listener import Listeners, Tick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.planner import Query
 from robo_rl_sim2real.readings import Inbox, Reading, Values
+from robo_rl_sim2real.requests import Requests
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Command
+from robo_rl_sim2real.services import offer
 from robo_rl_sim2real.settings import Settings, assemble
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Transport
@@ -59,21 +61,30 @@ class Node:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
         query, now_s = warm(bundle, seed), self.clock.now_s
+        query, self.inference = timed(query, now_s)
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.guard: Guard = Unguarded()
-        self.inbox, self._requests = Inbox(), queue.SimpleQueue[str]()
+        self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
-        self.listeners = Listeners()
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
-        self._running, self._leaving, self._number, self._said = True, False, 0, ""
+        self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
-        self._requests_of = {
-            "activate": self._activate,
-            "deactivate": self.runtime.life.deactivate,
-            "reset": self.runtime.life.reset,
-        }
+        life = self.runtime.life
+        self.requests = Requests(
+            {
+                "activate": self._activate,
+                "deactivate": life.deactivate,
+                "reset": life.reset,
+                "stop": life.trip,
+                "configure": life.configure,
+                "cleanup": life.cleanup,
+                "shutdown": self.stop,
+            }
+        )
         self._connect(settings)
-        self.runtime.life.configure()
+        attach(self, settings, bundle)
+        self.served = offer(transport, self.requests, life.trip, lambda: self.runtime.state)
+        life.configure()
 
     @property
     def age_s(self) -> float:
@@ -98,7 +109,7 @@ class Node:
 
     def rest(self, patience_s: float = 10.0) -> None:
         """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
-        self._leaving = True
+        self.requests.open = False
         if self.runtime.state.moves:
             self.runtime.life.deactivate()
         begun, before_s = self._number, self.clock.now_s()
@@ -135,12 +146,12 @@ class Node:
         return output
 
     def request(self, what: str) -> None:
-        """Ask for ``activate``, ``deactivate`` or ``reset``; granted before the next tick."""
-        self._requests.put(what)
+        """Ask for ``activate``, ``deactivate``, ``reset`` …; granted before the next tick."""
+        self.requests.put(what)
 
     def offer(self, what: str, grant: Callable[[], None]) -> None:
         """Grant another request from now on."""
-        self._requests_of[what] = grant
+        self.requests.offer(what, grant)
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
@@ -180,22 +191,12 @@ class Node:
         self.runtime.activate(self.inbox, self._number)
 
     def _grant(self) -> None:
-        while not self._requests.empty():
-            what = self._requests.get()
-            try:
-                self._granted(what)
+        for what, problem in self.requests.grant():
+            if problem:
+                self.record.refuse(problem)
+                self.listeners.told("refused", f"{what}: {problem}")
+            else:
                 self.listeners.told("request", what)
-            except RoboRlError as error:
-                self.record.refuse(str(error))
-                self.listeners.told("refused", f"{what}: {error}")
-
-    def _granted(self, what: str) -> None:
-        grant = self._requests_of.get(what)
-        if grant is None:
-            known = ", ".join(self._requests_of)
-            raise RoboRlError(f"no request '{what}'", hint=f"possible: {known}")
-        if not self._leaving:
-            grant()
 
     def _broken(self, error: Exception) -> Output:
         """Whatever it was: come to rest, and say so if that can still be said."""

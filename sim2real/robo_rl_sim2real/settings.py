@@ -59,6 +59,8 @@ class Settings(ConfigModel):
             nobody has to say anything.
         control: Topic of requests, ``activate``, ``deactivate`` or ``reset``.
         state: Topic on which the state is said.
+        diagnostics: Topic on which health is said.
+        heartbeat: Topic on which the control loop says that it goes on.
         start: Pose from which the policy may begin; empty for the robot's home.
         transport: How it talks.
         planner: Whether the policy is asked within a tick or in a thread of its own.
@@ -79,6 +81,8 @@ class Settings(ConfigModel):
     estop_age_s: float = Field(default=0.0, ge=0.0)
     control: str = "/policy/control"
     state: str = "/policy/state"
+    diagnostics: str = "/diagnostics"
+    heartbeat: str = "/policy/heartbeat"
     start: tuple[float, ...] = ()
     transport: Annotated[Component, component("transports")] = default("dds")
     planner: Literal["inline", "thread"] = "inline"

@@ -22,6 +22,8 @@ from robo_rl_sim2real.readings import Values
 class SimWorld:
     """A world that goes on by ``dt_s`` at a time under the last command, until it is reset.
 
+    An episode's time counts from its first command on: whoever commands it may take a while to come.
+
     Args:
         task: Task, and the robot in it.
         backend: What computes the physics.
@@ -41,7 +43,7 @@ class SimWorld:
         backend.load(scene, 1)
         self._goal: dict[str, torch.Tensor] = {}
         self._act = torch.zeros(1, task.act_spec.size)
-        self._steps = 0
+        self._steps, self._begun = 0, False
         self.dt_s, self.success = dt_s, False
         pairs = zip(self.robot.actuator_names, self.robot.actuated, strict=True)
         joint_of = {actuator: joint.name for actuator, joint in pairs}
@@ -69,6 +71,7 @@ class SimWorld:
         self._goal, self._steps, self.success = dict(start.goal), 0, False
         position = self.joint_positions()
         self.command({name: position[name] for name in self.commanded})
+        self._begun = False
 
     def command(self, positions: Mapping[str, float]) -> None:
         """Targets of joints by name; they stay until others come. Unknown names are an error.
@@ -81,6 +84,7 @@ class SimWorld:
             if name not in names:
                 raise ConfigError(f"command of '{name}'", expected=f"one of {', '.join(names)}")
             self._act[0, names.index(name)] = value
+        self._begun = True
 
     def step(self) -> None:
         """Go on by ``dt_s``."""
@@ -88,7 +92,7 @@ class SimWorld:
         act = self._act.clamp(torch.tensor(spec.low), torch.tensor(spec.high))
         ctrl = self.task.control(self.view, act).unsqueeze(1)
         self._backend.step(ctrl, self._substeps)
-        self._steps += 1
+        self._steps += self._begun
         self.success = self.success or bool(self.task.success(self.view)[0])
 
     def joint_positions(self) -> dict[str, float]:

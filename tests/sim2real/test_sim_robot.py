@@ -118,7 +118,12 @@ def test_joints_and_poses_are_those_of_the_world(lab: Lab):
 
 def test_episodes_end_are_told_and_begin_anew_when_asked(lab: Lab):
     ticks = round(lab.robot.world.task.episode_s / DT_S)
-    lab.run(ticks)
+    lab.run(ticks)  # nobody commands it yet: this does not count
+    assert [(t["episode"], t["over"]) for t in lab.told] == [(1, False)]
+    lab.say([0.1] * len(lab.robot.world.commanded))
+    lab.run(ticks - 1)
+    assert len(lab.told) == 1
+    lab.run(1)
     assert [(t["episode"], t["over"]) for t in lab.told] == [(1, False), (1, True)]
     before = lab.run(1)[-1]
     lab.control.send(Reading({"data": np.asarray("reset")}, (), 0.0))

@@ -6,13 +6,17 @@ Times are seconds of the machine's monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.states import State
 
 Put = Callable[[Reading], None]
 Call = Callable[[], "Reply"]
+Ask = Callable[[str], "Reply"]
+"""A request by its name; waits until it is granted or refused."""
 
 
 class Reply(NamedTuple):
@@ -95,7 +99,9 @@ class Transport(Protocol):
         ...
 
     def serve(self, name: str, call: Call) -> None:
-        """Answer a service of type Trigger.
+        """Answer a service of type Trigger; ``~/`` stands for the node's own name.
+
+        Each may wait for something: none keeps another, or a reading, from coming.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
@@ -106,6 +112,15 @@ class Transport(Protocol):
         """Who else publishes and hears on a topic, as far as it was discovered up to now."""
         ...
 
+    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+        """Ask a service of type Trigger, and wait for the answer.
+
+        Raises:
+            ConfigError: This transport has no services, with the reason.
+            RoboRlError: Nobody answered in time.
+        """
+        ...
+
     def problems(self) -> list[str]:
         """What keeps messages from arriving: endpoints whose QoS do not match, bad messages."""
         ...
@@ -113,3 +128,35 @@ class Transport(Protocol):
     def close(self) -> None:
         """Leave."""
         ...
+
+
+@runtime_checkable
+class Managed(Protocol):
+    """A transport whose nodes have a lifecycle of their own, that others look at and change."""
+
+    def manage(self, ask: Ask, state: Callable[[], State]) -> None:
+        """Have changes from outside asked of the node, and its own changes shown."""
+        ...
+
+
+def full_name(name: str, node: str, namespace: str = "/") -> str:
+    """A name with its ``~/`` resolved: ``~/reset`` of the node ``arm`` is ``/arm/reset``."""
+    if not name.startswith("~/"):
+        return name
+    return f"{namespace.rstrip('/')}/{node}/{name[2:]}"
+
+
+def nobody(name: str, patience_s: float) -> RoboRlError:
+    """The one line for a service that does not answer."""
+    return RoboRlError(
+        f"service '{name}': no answer within {patience_s:g} s",
+        hint="is its node running, on this domain, with services?",
+    )
+
+
+def answer(call: Call) -> Reply:
+    """What a service answers; an error in it is an answer too."""
+    try:
+        return call()
+    except Exception as error:  # who asks is told; whatever broke must not take the server with it
+        return Reply(False, f"{type(error).__name__}: {error}")

@@ -31,8 +31,19 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Call, Endpoint, Publisher, Put, Qos
+from robo_rl_sim2real.transport.base import (
+    COMMAND,
+    SENSOR,
+    Call,
+    Endpoint,
+    Publisher,
+    Put,
+    Qos,
+    Reply,
+)
+from robo_rl_sim2real.transport.blank import warm
 from robo_rl_sim2real.transport.codec import Codec
+from robo_rl_sim2real.transport.dds_services import Services
 from robo_rl_sim2real.transport.discovery import Discovery
 from robo_rl_sim2real.transport.graph import Graph
 
@@ -63,12 +74,15 @@ class Dds:
             domain: ROS_DOMAIN_ID.
             distro: Whose interfaces and graph messages it speaks.
             network: Whether other machines may hear and be heard; then CYCLONEDDS_URI rules.
+            services: Whether it serves and calls services, in the framing of rmw_cyclonedds: for
+                graphs in which every node runs that.
             namespace: Of the node.
         """
 
         domain: int = Field(default=0, ge=0, le=232)
         distro: str = "jazzy"
         network: bool = False
+        services: bool = False
         namespace: str = "/"
 
     def __init__(self, cfg: Config, node: str) -> None:
@@ -78,6 +92,7 @@ class Dds:
             cfg.domain, qos=DdsQos(Policy.Userdata(b"enclave=/;"))
         )
         self._graph = Graph(self._participant, self.codec, node, cfg.namespace)
+        self._services = Services(self._participant, self._graph, node, cfg.namespace)
         self._ears = dict[DataReader[Any], tuple[str, Kind, Put]]()
         self._mouths: list[tuple[str, DataWriter[Any]]] = []
         self._outs: list[_Out] = []
@@ -107,16 +122,23 @@ class Dds:
         return self._outs[-1]
 
     def serve(self, name: str, call: Call) -> None:
-        """Not here: see the error.
+        """See ``Transport``; off unless ``services`` is set, with the reason.
 
         Raises:
-            ConfigError: Always.
+            ConfigError: It is off.
         """
-        raise ConfigError(
-            f"service '{name}': the DDS transport has none",
-            hint="requests in Cyclone's framing can exhaust a Fast DDS server's memory"
-            " (ros2/rmw_cyclonedds issue 577); use topics, or the ros2 transport",
-        )
+        self._demand_services(name)
+        self._services.serve(name, call)
+
+    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+        """See ``Transport``.
+
+        Raises:
+            ConfigError: Services are off.
+            RoboRlError: Nobody answers.
+        """
+        self._demand_services(name)
+        return self._services.call(name, patience_s)
 
     def endpoints(self, topic: str) -> list[Endpoint]:
         """See ``Transport``."""
@@ -130,6 +152,7 @@ class Dds:
         with self._lock:
             ends = [(topic, reader, "requested") for reader, (topic, *_) in self._ears.items()]
             found = deaf + [f"{topic}: {what}" for topic, what in self._bad.items()]
+        found += self._services.problems()
         both = [*ends, *((topic, writer, "offered") for topic, writer in self._mouths)]
         for topic, end, side in both:
             status = getattr(end, f"get_{side}_incompatible_qos_status")()
@@ -144,13 +167,24 @@ class Dds:
         """See ``Transport``."""
         self._open = False
         self._thread.join(timeout=2.0)
+        self._services.close()
         self._graph.leave()
         self._discovery = None
         for out in self._outs:
             out.close()
         self._ears, self._mouths, self._outs = {}, [], []
 
+    def _demand_services(self, name: str) -> None:
+        if not self.cfg.services:
+            raise ConfigError(
+                f"service '{name}': the DDS transport has its services off",
+                hint="requests in Cyclone's framing can exhaust a Fast DDS server's memory"
+                " (ros2/rmw_cyclonedds issue 577); use topics, the ros2 transport, or, where every"
+                " node runs rmw_cyclonedds, transport.services=true",
+            )
+
     def _topic(self, topic: str, kind: Kind) -> Topic[Any]:
+        warm(self.codec.store, kind.value)
         return Topic(self._participant, f"rt{topic}", self.codec.wire_type(kind.value))
 
     def _qos(self, kind: Kind, qos: Qos) -> DdsQos:

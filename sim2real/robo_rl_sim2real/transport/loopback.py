@@ -22,7 +22,10 @@ from robo_rl_sim2real.transport.base import (
     Put,
     Qos,
     Reply,
+    answer,
     deaf,
+    full_name,
+    nobody,
 )
 
 
@@ -53,20 +56,17 @@ class Bus:
         self.services: dict[str, Call] = {}
         self.bad: dict[str, str] = {}
 
-    def call(self, name: str) -> Reply:
-        """Ask a service."""
-        return self.services[name]()
-
 
 class Loopback:
     """A member of a bus; see ``Transport``.
 
     Args:
         bus: Shared with whom it talks to.
+        node: Its name.
     """
 
-    def __init__(self, bus: Bus) -> None:
-        self.bus = bus
+    def __init__(self, bus: Bus, node: str = "robo_rl") -> None:
+        self.bus, self.node = bus, node
         self._ears: list[tuple[str, _Ear]] = []
         self._mouths: list[tuple[str, _Mouth]] = []
         self._services: list[str] = []
@@ -92,6 +92,7 @@ class Loopback:
 
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``."""
+        name = full_name(name, self.node)
         self.bus.services[name] = call
         self._services.append(name)
 
@@ -103,6 +104,17 @@ class Loopback:
             ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
         found = [(writes, end) for writes, end in ends if id(end) not in ours]
         return [Endpoint("", end.kind.value, writes, end.qos) for writes, end in found]
+
+    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+        """See ``Transport``; runs in the caller's thread.
+
+        Raises:
+            RoboRlError: Nobody has that service.
+        """
+        call = self.bus.services.get(full_name(name, self.node))
+        if call is None:
+            raise nobody(name, patience_s)
+        return answer(call)
 
     def problems(self) -> list[str]:
         """See ``Transport``."""

@@ -55,6 +55,7 @@ def run(
     if record is not None:
         chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
     node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
+    typer.echo(node.served, err=True)
     with (
         recording(node, loaded, chosen) as recorder,
         watched(node, chosen),

@@ -13,23 +13,46 @@ from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 MakeTransport = Callable[[str], Transport]
+Make = Callable[[str, int, Bus], Transport]
 _domains = itertools.count(20 + os.getpid() % 150)
 
 
-@pytest.fixture(params=["loopback", "dds"])
+def loopback(node: str, domain: int, bus: Bus) -> Transport:
+    del domain
+    return Loopback(bus, node)
+
+
+def dds(node: str, domain: int, bus: Bus) -> Transport:
+    from robo_rl_sim2real.transport.dds import Dds
+
+    del bus
+    return Dds(Dds.Config(domain=domain, services=True), node)
+
+
+def ros2(node: str, domain: int, bus: Bus) -> Transport:
+    from robo_rl_sim2real.transport.ros2 import Ros2
+
+    del bus
+    return Ros2(Ros2.Config(domain=domain), node)
+
+
+NEEDS = {
+    "dds": ("cyclonedds", "cyclonedds is not installed: pip install 'robo-rl[dds]'"),
+    "ros2": ("rclpy", "rclpy is not installed: it comes with ROS 2"),
+}
+MAKE: dict[str, Make] = {"loopback": loopback, "dds": dds, "ros2": ros2}
+
+
+@pytest.fixture(params=MAKE)
 def make_transport(request: pytest.FixtureRequest) -> Iterator[MakeTransport]:
     """Node name → a transport; all of one test hear each other and no one else."""
-    if request.param == "dds" and importlib.util.find_spec("cyclonedds") is None:
-        pytest.skip("cyclonedds is not installed: pip install 'robo-rl[dds]'")
+    module, reason = NEEDS.get(request.param, ("numpy", ""))
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(reason)
     bus, domain, made = Bus(), next(_domains), list[Transport]()
 
     def make(node: str) -> Transport:
-        if request.param == "loopback":
-            made.append(Loopback(bus))
-        else:
-            from robo_rl_sim2real.transport.dds import Dds
-
-            made.append(Dds(Dds.Config(domain=domain), node))
+        made.append(MAKE[request.param](node, domain, bus))
         return made[-1]
 
     yield make

@@ -12,7 +12,8 @@ import pytest
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos
+from robo_rl_sim2real.reports import Level, Status, reading_of
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos, Reply
 from robo_rl_sim2real.transport.loopback import Loopback
 
 NAMES = ("shoulder", "elbow")
@@ -41,6 +42,15 @@ READINGS = {
     Kind.FLAG: Reading({"data": np.asarray(True)}, (), 0.0),
     Kind.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
     Kind.JOY: Reading({"axes": np.array([0.5, -1.0]), "buttons": np.array([0, 1])}, (), 0.0),
+    Kind.COUNT: Reading({"data": np.asarray(2**63 + 1, np.uint64)}, (), 0.0),
+    Kind.DIAGNOSTICS: reading_of(
+        [
+            Status("loop", Level.OK, "running", {"ticks": "7", "missed": "0"}),
+            Status("readings", Level.STALE, "nothing came", {}),
+            Status("robot", Level.ERROR, "it does not follow", {"joint": "elbow"}),
+        ],
+        "panda",
+    ),
 }
 
 
@@ -206,3 +216,50 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
     while [end.node for end in node.endpoints("/joints")] != ["/robot"]:
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_service_answers_whoever_asks_by_its_full_name(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+    asked: list[int] = []
+
+    def call() -> Reply:
+        asked.append(len(asked))
+        return Reply(len(asked) > 1, f"{len(asked)} times")
+
+    robot.serve("~/reset", call)
+    assert node.call("/robot/reset", 10.0) == Reply(False, "1 times")
+    assert node.call("/robot/reset", 10.0) == Reply(True, "2 times")
+    assert robot.call("~/reset", 10.0) == Reply(True, "3 times")
+
+
+def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
+    robot, node = make_transport("robot"), make_transport("node")
+
+    def broken() -> Reply:
+        raise ValueError("not mine")
+
+    robot.serve("~/broken", broken)
+    for _ in range(2):
+        assert node.call("/robot/broken", 10.0) == Reply(False, "ValueError: not mine")
+
+
+def test_nobody_answers_for_a_service_that_nobody_has(make_transport):
+    with pytest.raises(RoboRlError, match=r"service '/robot/reset': no answer within 0\.2 s"):
+        make_transport("node").call("/robot/reset", 0.2)
+
+
+def test_a_service_that_waits_keeps_nothing_else_from_coming(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    free, answers = threading.Event(), list[Reply]()
+    node.serve("~/slow", lambda: Reply(free.wait(20.0), "at last"))
+    node.serve("~/stop", lambda: Reply(True, "stopped"))
+    node.subscribe("/topic", Kind.ARRAY, heard.put)
+    out = robot.advertise("/topic", Kind.ARRAY)
+    asking = threading.Thread(target=lambda: answers.append(robot.call("/node/slow", 20.0)))
+    asking.start()
+    heard.wait(say=lambda: out.send(READINGS[Kind.ARRAY]))
+    assert robot.call("/node/stop", 10.0) == Reply(True, "stopped")
+    assert not answers
+    free.set()
+    asking.join()
+    assert answers == [Reply(True, "at last")]

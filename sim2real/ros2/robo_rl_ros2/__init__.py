@@ -1,0 +1,1 @@
+"""robo-rl under ROS 2: an export bundle as a managed node."""
