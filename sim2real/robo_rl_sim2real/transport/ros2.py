@@ -1,9 +1,7 @@
 """ROS 2 by its own rclpy: a managed node on whatever middleware the machine's ROS 2 uses.
 
 rclpy comes with ROS 2 and is imported when a transport is made. A context of its own lets several
-live in one process. One thread executes all that arrives: several hand each message over, which
-took three times as long; what may wait has threads of its own. Only ROS 2's lifecycle is waited
-for, until the loop has granted or refused a transition, which is a control period.
+live in one process.
 """
 
 from __future__ import annotations
@@ -73,16 +71,23 @@ class Ros2:
         self._context = self._ros.context.Context()
         with reach(self._ros, network=cfg.network):
             self._context.init(args=list(cfg.args), domain_id=cfg.domain)
-        from robo_rl_sim2real.transport.ros2_node import PolicyNode  # needs rclpy to be there
+        # These two need rclpy to be there.
+        from robo_rl_sim2real.transport.ros2_executors import Answering, Hearing
+        from robo_rl_sim2real.transport.ros2_node import PolicyNode
 
-        self.node = PolicyNode(node, self._context, cfg.namespace)
-        self._executor = self._ros.executors.SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
+        self.node, self._heard = PolicyNode(node, self._context, cfg.namespace), self._group()
+        self._hearing = Hearing(self.node, self._heard, self._context)
+        self._answering = Answering(self._heard, self._context)
+        self._answering.add_node(self.node)
         self._bad: dict[str, str] = {}
         self._outs: list[_Out] = []
         self._open, self._lock = True, threading.Lock()
-        self._thread = threading.Thread(target=self._spin, name=f"ros2 {node}", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._spin, args=(executor,), name=f"ros2 {node}", daemon=True)
+            for executor in (self._hearing, self._answering)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
         """See ``Transport``."""
@@ -100,8 +105,10 @@ class Ros2:
             topic,
             take,
             self._profile(qos),
+            callback_group=self._heard,
             event_callbacks=events,
         )
+        self._hearing.wake()
 
     def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
         """See ``Transport``."""
@@ -113,20 +120,14 @@ class Ros2:
         return self._outs[-1]
 
     def serve(self, name: str, call: Call) -> None:
-        """See ``Transport``; each question in a thread of its own."""
+        """See ``Transport``; in a group of its own, so that none waits for another."""
 
-        async def handle(request: Any, response: Any) -> Any:
+        def handle(request: Any, response: Any) -> Any:
             del request
-            found = self._ros.task.Future()
-            threading.Thread(target=self._fill, args=(found, call), daemon=True).start()
-            response.success, response.message = await found
+            response.success, response.message = answer(call)
             return response
 
-        self.node.create_service(interface(_TRIGGER), name, handle)
-
-    def _fill(self, found: Any, call: Call) -> None:
-        found.set_result(answer(call))
-        self._executor.wake()
+        self.node.create_service(interface(_TRIGGER), name, handle, callback_group=self._group())
 
     def call(self, name: str, patience_s: float = 2.0) -> Reply:
         """See ``Transport``.
@@ -135,7 +136,7 @@ class Ros2:
             RoboRlError: Nobody answered in time.
         """
         trigger, until_s = interface(_TRIGGER), time.monotonic() + patience_s
-        client = self.node.create_client(trigger, name)
+        client = self.node.create_client(trigger, name, callback_group=self._group())
         try:
             if not client.wait_for_service(timeout_sec=patience_s):
                 raise nobody(name, patience_s)
@@ -167,7 +168,8 @@ class Ros2:
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
-        deaf = [] if self._thread.is_alive() or not self._open else ["the listening thread died"]
+        alive = not self._open or all(thread.is_alive() for thread in self._threads)
+        deaf = [] if alive else ["a listening thread died"]
         with self._lock:
             return deaf + [f"{topic}: {what}" for topic, what in self._bad.items()]
 
@@ -178,8 +180,10 @@ class Ros2:
         self._open = False
         for out in self._outs:
             out.close()
-        self._thread.join(timeout=2.0)
-        self._executor.shutdown(timeout_sec=2.0)
+        for thread in self._threads:
+            thread.join(timeout=2.0)
+        for executor in (self._hearing, self._answering):
+            executor.shutdown(timeout_sec=2.0)
         self.node.destroy_node()
         self._context.try_shutdown()
 
@@ -188,13 +192,16 @@ class Ros2:
         """Humble has them under another name."""
         return getattr(self._ros, "event_handler", None) or self._ros.qos_event
 
-    def _spin(self) -> None:
+    def _spin(self, executor: Any) -> None:
         while self._open:
             try:
-                self._executor.spin_once(timeout_sec=_WAIT_S)
+                executor.spin_once(timeout_sec=_WAIT_S)
             except Exception as error:  # as where a client goes away while it is being answered
                 if self._open:
                     self._note("executor", f"{type(error).__name__}: {error}")
+
+    def _group(self) -> Any:
+        return self._ros.callback_groups.MutuallyExclusiveCallbackGroup()
 
     def _note(self, what: str, problem: str) -> None:
         with self._lock:

@@ -19,11 +19,11 @@ def rclpy_modules() -> Any:
     """
     try:
         import rclpy
+        import rclpy.callback_groups
         import rclpy.context
-        import rclpy.executors
+        import rclpy.node  # and with it rclpy.event_handler, or on Humble rclpy.qos_event
         import rclpy.qos
         import rclpy.serialization
-        import rclpy.task
     except ImportError as error:
         raise DeviceError(
             f"the ros2 transport needs ROS 2's own rclpy: {error}",
