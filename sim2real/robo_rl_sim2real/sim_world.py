@@ -22,7 +22,7 @@ from robo_rl_sim2real.readings import Values
 class SimWorld:
     """A world that goes on by ``dt_s`` at a time under the last command, until it is reset.
 
-    An episode's time counts from its first command on: whoever commands it may take a while to come.
+    An episode's time counts from its first command on: who commands it may take a while to come.
 
     Args:
         task: Task, and the robot in it.
