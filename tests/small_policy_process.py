@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.verbs.deploy import leaving, read_settings
+from robo_rl_sim2real.verbs.deploy import connected, read_settings, resting
 from robo_rl_sim2real.verbs.watched import watched
 
 
@@ -19,7 +18,6 @@ def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
     """Run until it is killed, or ends in order by a signal."""
     loaded = Bundle.load(bundle)
     chosen = read_settings(settings, loaded.manifest.contract, overrides)
-    node = Node(chosen, loaded, chosen.transport.build("robo_rl"))
 
     def after_a_tick() -> bool:
         if node.record.count % 10 == 0:
@@ -28,7 +26,11 @@ def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
             time.sleep(3600.0)  # as a deadlock in the control loop would
         return False
 
-    with watched(node, chosen), leaving(node):
+    with (
+        connected(chosen, loaded, dry_run=False) as node,
+        watched(node, chosen),
+        resting(node),
+    ):
         node.run(after_a_tick)
 
 

@@ -7,6 +7,7 @@ if a still newer one came.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from robo_rl.errors import RoboRlError
@@ -23,11 +24,11 @@ class Darkroom:
     """
 
     def __init__(self, eyes: Mapping[str, Eye], inbox: Inbox) -> None:
-        self._inbox, self._works = inbox, dict[str, Callable[[Reading], None]]()
+        self._inbox, self._works = inbox, defaultdict[str, list[Callable[[Reading], None]]](list)
         for topic, eye in eyes.items():
-            self._works[topic] = self._shows(eye)
+            self._works[topic].append(self._shows(eye))
             if eye.lens is not None:
-                self._works[eye.lens.info] = eye.calibrated
+                self._works[eye.lens.info].append(eye.calibrated)
         self._waiting, self._changed = dict[str, Reading](), threading.Condition()
         self._open = bool(eyes)
         self._thread = threading.Thread(target=self._work, name="darkroom", daemon=True)
@@ -67,7 +68,8 @@ class Darkroom:
     def _make(self, topic: str, reading: Reading) -> None:
         """Whatever is wrong with a picture, the next may be right."""
         try:
-            self._works[topic](reading)
+            for work in self._works[topic]:
+                work(reading)
         except RoboRlError as error:
             self._inbox.note(topic, str(error))
         except Exception as error:

@@ -34,7 +34,7 @@ class Subject(NamedTuple):
 
     Args:
         about: Name → value of what does not change: robot, task, hash of the bundle.
-        topics: That are read.
+        topics: That the policy's observations come from.
         max_age_s: Age of a reading beyond which it is stale.
         dt_s: Control period.
         health: As it stands.
@@ -118,9 +118,10 @@ class Diagnostics:
 def attach(node: Node, settings: Settings, bundle: Bundle) -> None:
     """Have a node say how it is doing, on the topics of its settings."""
     contract, transport = bundle.manifest.contract, node.transport
+    judged = {**node.runtime.parts.observer.topics, node.runtime.joints.topic: None}
     subject = Subject(
         {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
-        tuple(node.wiring.readings),
+        tuple(judged),
         node.runtime.parts.safety.max_age_s,
         node.ticks.dt_s,
         lambda: node.health,

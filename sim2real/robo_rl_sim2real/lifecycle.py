@@ -43,23 +43,24 @@ class Lifecycle:
 
     def __init__(self, cfg: Config, names: tuple[str, ...], start: Values) -> None:
         self.cfg, self.names, self.start = cfg, names, start
-        self.state, self.pressed, self._was_pressed = State.UNCONFIGURED, False, False
+        self.state, self.pressed = State.UNCONFIGURED, False
+        self.stops = self._forgiven = 0
         self._home, self._ramp_s = start, 0.0
         self._since_s = self._rested_s = -np.inf
 
     def press(self, pressed: bool) -> None:
         """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
+        self.stops += pressed
         self.pressed = pressed
-        self._was_pressed = self._was_pressed or pressed
 
     def trip(self) -> None:
         """As if the emergency stop had been pressed for a moment, whether or not it is pressed."""
-        self._was_pressed = True
+        self.stops += 1
 
     @property
     def stopped(self) -> bool:
         """Whether the emergency stop is pressed, or was since the last reset."""
-        return self.pressed or self._was_pressed
+        return self.pressed or self.stops > self._forgiven
 
     def configure(self) -> None:
         """All that is needed was checked and warmed up."""
@@ -95,11 +96,12 @@ class Lifecycle:
         Raises:
             TransitionError: It is still pressed, or nothing is to be reset.
         """
+        stops = self.stops  # one that comes meanwhile, from another thread, is not forgiven
         if self.pressed:
             raise TransitionError("cannot reset: the emergency stop is pressed")
         if not (self.stopped and self.state is State.INACTIVE):
             self.state = after(self.state, Event.RESET)
-        self._was_pressed = False
+        self._forgiven = stops
 
     def fail(self) -> None:
         """A fault, if there is anything to fault."""

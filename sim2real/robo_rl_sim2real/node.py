@@ -79,7 +79,8 @@ class Node:
                 "configure": life.configure,
                 "cleanup": life.cleanup,
                 "shutdown": self.stop,
-            }
+            },
+            lambda: life.stops,
         )
         self._connect(settings)
         attach(self, settings, bundle)
@@ -128,7 +129,7 @@ class Node:
 
     def tick(self, number: int) -> Output:
         """The control period of that number, whatever it brings."""
-        began_s, self._number = self.clock.now_s(), number
+        began_s, self._number, output = self.clock.now_s(), number, None
         try:
             if self.runtime.state.moves:
                 self.guard.demand()
@@ -138,7 +139,7 @@ class Node:
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
         except Exception as error:  # a robot in motion is brought to rest before anyone asks why
-            output = self._broken(error)
+            output = self._broken(error, number, None if output is None else output.command)
         done_s = self.clock.now_s()
         seen_s, spent_s = self.runtime.seen_s, done_s - began_s
         self.record.add(output, spent_s=spent_s, age_s=done_s - seen_s)
@@ -198,10 +199,10 @@ class Node:
             else:
                 self.listeners.told("request", what)
 
-    def _broken(self, error: Exception) -> Output:
+    def _broken(self, error: Exception, number: int, unsent: Command | None) -> Output:
         """Whatever it was: come to rest, and say so if that can still be said."""
         self.record.problem = f"{type(error).__name__}: {error}"
-        output = self.runtime.fail()._replace(problem=self.record.problem)
+        output = self.runtime.fail(number, unsent)._replace(problem=self.record.problem)
         try:
             self._send(output.command)
         except Exception as again:  # nothing can be sent: what is left is to go on trying

@@ -14,16 +14,21 @@ Grant = Callable[[], None]
 PATIENCE_S = 1.0
 """For how long whoever asks waits for the loop."""
 
+_MOVES = frozenset({"activate", "reset"})
+"""What lets a robot move, now or later."""
+
 
 class Requests:
     """Requests that wait for the loop, and what grants each.
 
     Args:
         grants: Request → what grants it; a ``RoboRlError`` refuses it.
+        stops: How often a stop was asked for so far. What was requested before the last one and
+            could set the robot going again is void.
     """
 
-    def __init__(self, grants: Mapping[str, Grant]) -> None:
-        self.open = True
+    def __init__(self, grants: Mapping[str, Grant], stops: Callable[[], int] = lambda: 0) -> None:
+        self.open, self.made, self._stops = True, 0, stops
         self._grants, self._waiting = dict(grants), queue.SimpleQueue[_Request]()
 
     def offer(self, what: str, grant: Grant) -> None:
@@ -32,12 +37,11 @@ class Requests:
 
     def put(self, what: str) -> None:
         """Ask, and do not wait for what becomes of it."""
-        self._waiting.put(_Request(what))
+        self._put(what)
 
     def ask(self, what: str, patience_s: float = PATIENCE_S) -> Reply:
         """Ask and wait for the answer; a request that nobody waits for any more is not granted."""
-        request = _Request(what)
-        self._waiting.put(request)
+        request = self._put(what)
         try:
             return request.answer.get(timeout=patience_s)
         except queue.Empty:
@@ -54,18 +58,30 @@ class Requests:
             request = self._waiting.get()
             if not request.take():
                 continue
-            problem = self._granted(request.what)
+            try:
+                problem = self._granted(request)
+            except Exception as error:  # who asked must not wait for ever for a loop that broke
+                request.answer.put(Reply(False, f"{type(error).__name__}: {error}"))
+                raise
             request.answer.put(Reply(not problem, problem or f"granted: {request.what}"))
             if self.open:
                 yield request.what, problem
 
-    def _granted(self, what: str) -> str:
-        grant = self._grants.get(what)
+    def _put(self, what: str) -> _Request:
+        request = _Request(what, self._stops())
+        self.made += 1
+        self._waiting.put(request)
+        return request
+
+    def _granted(self, request: _Request) -> str:
+        what, grant = request.what, self._grants.get(request.what)
         if grant is None:
             hint = f"possible: {', '.join(self._grants)}"
             return str(RoboRlError(f"no request '{what}'", hint=hint))
         if not self.open:
             return f"cannot {what}: the node is leaving"
+        if what in _MOVES and self._stops() != request.stops:
+            return f"cannot {what}: a stop came after it was asked for"
         try:
             grant()
         except RoboRlError as error:
@@ -76,8 +92,8 @@ class Requests:
 class _Request:
     """One of them; belongs to the loop or goes back to who asked, whoever takes it first."""
 
-    def __init__(self, what: str) -> None:
-        self.what, self.answer = what, queue.SimpleQueue[Reply]()
+    def __init__(self, what: str, stops: int) -> None:
+        self.what, self.stops, self.answer = what, stops, queue.SimpleQueue[Reply]()
         self._taken = threading.Lock()
 
     def take(self) -> bool:

@@ -102,6 +102,7 @@ class Runtime:
         self.life.activate(self._measured, now_s, at_rest=safety.limiter.at_rest)
         self.parts.observer.forget()
         self.parts.chunks.clear()
+        self.parts.teleop.let_go()
         safety.restart(self._measured)
         self._begun = self._last = number
         self._epoch += 1
@@ -122,10 +123,17 @@ class Runtime:
         inferred, self._inferred = self._inferred, None
         return Output(command, self.state, problem, asked.target, inferred)
 
-    def fail(self) -> Output:
-        """Something broke: come to rest, at fault."""
+    def fail(self, number: int, unsent: Command | None = None) -> Output:
+        """Something broke in the period of that number: come to rest, at fault.
+
+        Args:
+            number: Of the period.
+            unsent: The command that was worked out in it and is not known to have been sent: it is
+                what is to be sent, since limits hold for commands that follow each other.
+        """
+        stalled, self._last = number - self._last > 1, number
         self.life.fail()
-        return self._resting(stalled=False)
+        return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
 
     def _learn(self, inbox: Inbox, tick: int) -> str:
         """Look, hear the policy's answer, ask it again; says what went wrong."""
@@ -144,6 +152,8 @@ class Runtime:
         """Whether a human has the robot in hand; the policy begins anew after that."""
         limiter, now_s = self.parts.safety.limiter, self.now_s()
         self._grip = Grip(held=True, target=None, heard_s=now_s)  # if what came does not fit
+        if self.state is State.HOLDING:
+            self.parts.teleop.let_go()  # what is done to a robot that holds does not add up
         self._grip = self.parts.teleop.look(inbox, now_s, lambda: limiter.stop)
         changes = self._grip.held is not (self.state is State.TELEOPERATED)
         if changes and self.life.grip(limiter.stop, now_s, held=self._grip.held):

@@ -124,8 +124,9 @@ class Safety:
 
     def step(self, asked: Asked, now_s: float) -> Command:
         """The command of this tick."""
-        if asked.stalled:  # the robot has long come to rest at the last command
+        if asked.stalled:  # the robot has long come to rest at the last command, and stays there
             self.limiter.restart(self.limiter.motion.pos)
+            self._rest = None
         reason = self.latched or self._reason(asked, now_s)
         if reason is not None and reason.latches:
             self.latched = reason

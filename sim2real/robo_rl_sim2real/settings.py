@@ -57,7 +57,7 @@ class Settings(ConfigModel):
         estop: Topic of the emergency stop: true presses it, false releases it.
         estop_age_s: Age of what was last said there beyond which it counts as pressed; 0 where
             nobody has to say anything.
-        control: Topic of requests, ``activate``, ``deactivate`` or ``reset``.
+        control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
         state: Topic on which the state is said.
         diagnostics: Topic on which health is said.
         heartbeat: Topic on which the control loop says that it goes on.

@@ -107,11 +107,11 @@ class Teleop:
         said = inbox.get(self.cfg.topic)
         switch = inbox.get(self.cfg.held) if self.cfg.held else said
         if self._hand is None or switch is None or not self._pressed(switch):
-            self._let_go()
+            self.let_go()
             return Grip(held=False, target=None, heard_s=now_s)
         heard_s = switch.stamp_s if said is None else min(switch.stamp_s, said.stamp_s)
         if said is None or now_s - heard_s > self.cfg.silent_s:
-            self._let_go()
+            self.let_go()
             return Grip(held=True, target=None, heard_s=heard_s)
         return Grip(held=True, target=self._hand.target(said, stop), heard_s=heard_s)
 
@@ -121,7 +121,8 @@ class Teleop:
         buttons = switch.fields["buttons"]
         return self.cfg.button < len(buttons) and bool(buttons[self.cfg.button])
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Whatever the human did so far counts no more: it begins where the robot is then."""
         if self._hand is not None:
             self._hand.let_go()
 

@@ -294,3 +294,38 @@ def test_a_bundle_for_another_robot_is_refused(tmp_path: Path):
     bundle = make_bundle(tmp_path / "bundle", ROBOT, rate_hz=50.0)
     with pytest.raises(BundleError, match="act rate_hz: expected 50, found 20"):
         Node(settings(), bundle, Loopback(Bus()))
+
+
+def test_a_stop_is_not_forgiven_by_what_was_asked_before_it(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    world.run(5)
+    world.press(False)
+    world.say("reset")
+    world.say("activate")
+    world.press(True)  # between two ticks, and only for a moment
+    world.press(False)
+    assert world.run(1) is State.FAULTED
+    assert world.node.runtime.life.stopped
+    world.say("reset")
+    assert world.run(1) is State.INACTIVE
+
+
+def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
+    world = World(tmp_path, offset=0.01)
+    world.say("activate")
+    world.run(30)
+    send, failures = world.node._out.send, iter([True])
+
+    def once(reading: Reading) -> None:
+        if next(failures, False):
+            raise OSError("no buffer space")
+        send(reading)
+
+    world.node._out.send = once  # type: ignore[method-assign]
+    assert world.run(40) is State.FAULTED
+    assert "no buffer space" in world.node.health.problem
+    limits = world.node.runtime.parts.safety.limits
+    assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
+    world.node.close()

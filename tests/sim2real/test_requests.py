@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -72,3 +73,32 @@ def test_more_can_be_offered(requests: Requests, done: list[str]):
     requests.put("dance")
     assert list(requests.grant()) == [("dance", "")]
     assert done == ["dance"]
+
+
+def test_who_asked_learns_of_a_loop_that_broke():
+    def broken() -> None:
+        raise ZeroDivisionError("not its fault")
+
+    requests, answers = Requests({"go": broken}), list[Reply]()
+    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    asking.start()
+    while requests.made == 0:
+        time.sleep(0.001)
+    time.sleep(0.01)
+    with pytest.raises(ZeroDivisionError):
+        list(requests.grant())
+    asking.join(5.0)
+    assert answers == [Reply(False, "ZeroDivisionError: not its fault")]
+
+
+@pytest.mark.parametrize(("what", "granted"), [("activate", 0), ("reset", 0), ("shutdown", 1)])
+def test_what_could_move_the_robot_does_not_outlive_a_stop(what, granted):
+    stops, done = [0], list[str]()
+    requests = Requests({what: lambda: done.append(what)}, lambda: len(stops))
+    requests.put(what)
+    stops.append(1)
+    ((_, problem),) = list(requests.grant())
+    assert len(done) == granted
+    assert ("a stop came after" in problem) == (not granted)
+    requests.put(what)
+    assert list(requests.grant()) == [(what, "")]

@@ -117,3 +117,14 @@ def test_a_gripper_that_holds_something_is_no_fault_and_goes_on_holding():
         command = at_1(safety, measured=held, target=None)
     assert command.reason is Reason.EMPTY
     np.testing.assert_allclose(command.pos, 0.0, atol=0.01)
+
+
+def test_a_robot_that_stood_because_the_loop_stalled_is_not_set_going_again_to_brake():
+    safety, pos = make(), HOME
+    for _ in range(30):
+        pos = safety.step(asked(target=pos + 0.02, measured=pos), 1.0).pos
+    stopping = at_1(safety, estop=True, measured=pos).pos  # it has a way to go to rest
+    after = at_1(safety, estop=True, stalled=True, measured=stopping).pos
+    for _ in range(30):
+        after = at_1(safety, estop=True, measured=after).pos
+        np.testing.assert_allclose(after, stopping, atol=1e-9)

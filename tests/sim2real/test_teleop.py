@@ -193,3 +193,38 @@ def test_settings_that_cannot_work_are_refused(change, says):
     cfg = Teleop.Config.model_validate({**LEADER, **change})
     with pytest.raises(ConfigError, match=says):
         Teleop(cfg, NAMES, limits())
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_what_is_done_to_a_robot_that_holds_does_not_add_up(pad):
+    human = Human(PAD if pad else LEADER, act=still)
+    bench = human.bench
+    say = (lambda n, x: human.steer(n, {3: x})) if pad else (lambda n, x: human.lead(n, a=x))
+    say(60, 0.0)
+    bench.tell = lambda **fields: None  # type: ignore[method-assign]  # the robot falls silent
+    for x in np.linspace(0.1, 1.0, 40):
+        say(1, float(x))
+    assert bench.runtime.state is State.HOLDING
+    held = bench.sent[-1].copy()
+    del bench.tell
+    say(100, 0.0 if pad else 1.0)  # nothing moves any more
+    assert bench.runtime.state is State.TELEOPERATED
+    np.testing.assert_allclose(bench.sent[-1][:3], held[:3], atol=0.02)
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_another_beginning_knows_nothing_of_the_hand_before(pad):
+    human = Human(PAD if pad else LEADER, act=still)
+    bench = human.bench
+    say = (lambda n, x: human.steer(n, {3: x})) if pad else (lambda n, x: human.lead(n, a=x))
+    say(40, 0.0)
+    say(60, 0.8)
+    assert np.abs(bench.sent[-1][:2]).max() > 0.3
+    bench.life.deactivate()
+    bench.run(150)
+    bench.pos = np.zeros(JOINTS)
+    bench.tell()
+    bench.runtime.activate(bench.inbox, bench.number)
+    begun = len(bench.sent)
+    say(60, 0.0 if pad else 0.8)
+    np.testing.assert_allclose(np.stack(bench.sent[begun:])[:, :3], 0.0, atol=0.02)

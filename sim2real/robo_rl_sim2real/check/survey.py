@@ -21,9 +21,10 @@ from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.runtime import Runtime
 from robo_rl_sim2real.settings import Settings, Wiring, assemble
 from robo_rl_sim2real.ticks import Clock
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Transport
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Transport
 
-_QUERIES = 200
+_QUERIES, _FEW = 200, 5
+"""How often the policy is timed; seldom beside one that steers the robot just now."""
 _NAPS = 50
 
 
@@ -109,10 +110,13 @@ def survey(
     inbox, transport = Inbox(), connect()
     darkroom = Darkroom(wiring.eyes, inbox)
     try:
-        heard = _listen(transport, {**wiring.readings, settings.estop: Kind.FLAG}, darkroom)
+        heard = _listen(transport, wiring.readings, SENSOR, darkroom)
+        heard |= _listen(transport, {settings.estop: Kind.FLAG}, COMMAND, darkroom)
         topics = (*heard, wiring.command[0], "/clock")
         _ends(transport, topics)  # discovery begins with the first question
-        query_s, late_s = _timed(query, contract, clock), _late(1.0 / contract.act.rate_hz, clock)
+        late_s = _late(1.0 / contract.act.rate_hz, clock)
+        rivals = any(end.writes for end in transport.endpoints(wiring.command[0]))
+        query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
         for arrivals in heard.values():  # what came while the policy was timed is no measure
             arrivals.stamps_s.clear()
         clock.sleep(seconds)
@@ -129,12 +133,11 @@ def _ends(transport: Transport, topics: Iterable[str]) -> dict[str, list[Endpoin
 
 
 def _listen(
-    transport: Transport, topics: dict[str, Kind], darkroom: Darkroom
+    transport: Transport, topics: dict[str, Kind], qos: Qos, darkroom: Darkroom
 ) -> dict[str, Arrivals]:
     """Subscribe as the node does: commands reliably, readings as they come."""
     heard = {topic: Arrivals() for topic in topics}
     for topic, kind in topics.items():
-        qos = COMMAND if kind is Kind.FLAG else SENSOR
         transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), qos)
     return heard
 
@@ -147,11 +150,11 @@ def _taker(topic: str, arrivals: Arrivals, darkroom: Darkroom) -> Callable[[Read
     return take
 
 
-def _timed(query: Query, contract: Contract, clock: Clock) -> np.ndarray:
+def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.ndarray:
     """(n,) seconds a query, of an observation of zeros; at most some seconds of queries."""
     zeros, spent = nothing(contract), list[float]()
     until_s = clock.now_s() + 2.0
-    while len(spent) < _QUERIES and (clock.now_s() < until_s or not spent):
+    while len(spent) < number and (clock.now_s() < until_s or not spent):
         began_s = clock.now_s()
         query(zeros)
         spent.append(clock.now_s() - began_s)

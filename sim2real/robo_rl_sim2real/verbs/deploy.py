@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -54,21 +54,21 @@ def run(
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     if record is not None:
         chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
-    node = Node(chosen, loaded, chosen.transport.build("robo_rl"), dry_run=dry_run)
-    typer.echo(node.served, err=True)
     with (
+        connected(chosen, loaded, dry_run=dry_run) as node,
         recording(node, loaded, chosen) as recorder,
         watched(node, chosen),
-        leaving(node),
+        resting(node),
     ):
+        typer.echo(node.served, err=True)
         view, starter = View(node), Starter(node, wanted=activate)
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
-        view.close()
+    if json_file is not None:
+        write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
+    view.close()
     typer.echo(text(node))
     for bag in recorder.bags if recorder else ():
         typer.echo(f"recorded: {bag}")
-    if json_file is not None:
-        write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
@@ -83,20 +83,32 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settin
 
 
 @contextmanager
-def leaving(node: Node) -> Generator[None]:
-    """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest and the node leaves."""
+def connected(settings: Settings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
+    """A node on its transport, which it leaves whatever happens."""
+    transport = settings.transport.build("robo_rl")
+    try:
+        node = Node(settings, bundle, transport, dry_run=dry_run)
+    except BaseException:
+        transport.close()
+        raise
+    with closing(node):
+        yield node
+
+
+@contextmanager
+def resting(node: Node) -> Generator[None]:
+    """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest."""
     end_by_signal(node.stop)
     try:
         yield
     finally:
-        try:
-            node.rest()
-        finally:
-            node.close()
+        node.rest()
 
 
 class Starter:
     """Asks a node to begin until it does, for as long as readings may take to come.
+
+    Not after a stop, nor once anybody else has asked for anything: it is theirs then.
 
     Args:
         node: Which.
@@ -104,14 +116,16 @@ class Starter:
     """
 
     def __init__(self, node: Node, *, wanted: bool) -> None:
-        self._node, self._wanted = node, wanted
+        self._node, self._wanted, self._asked = node, wanted, 0
 
     def look(self) -> bool:
         """After a tick; always False, for nothing here ends a run."""
         node = self._node
-        begun = node.runtime.state is not State.INACTIVE
-        self._wanted = self._wanted and not begun and node.age_s < _PATIENCE_S
+        begun = node.runtime.state is not State.INACTIVE or node.age_s >= _PATIENCE_S
+        theirs = node.runtime.life.stops > 0 or node.requests.made > self._asked
+        self._wanted = self._wanted and not begun and not theirs
         if self._wanted and node.record.count % max(round(0.5 / node.ticks.dt_s), 1) == 0:
+            self._asked += 1
             node.request("activate")
         return False
 
@@ -131,7 +145,7 @@ class View:
         self._thread.start()
 
     def close(self) -> None:
-        """Say no more."""
+        """Say no more; a line that nobody reads is waited for no longer than a moment."""
         self._over.set()
         self._thread.join(timeout=1.0)
 

@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from robo_rl.errors import RoboRlError
@@ -41,7 +42,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _watch(orders: Orders, policy: Process, block: Block) -> int:
-    transport, clock = orders.transport.build("robo_rl_watchdog"), Clock()
+    transport, clock, said = orders.transport.build("robo_rl_watchdog"), Clock(), ""
     try:
         mouth = open_mouth(orders, transport)
         gc.freeze()  # a full collection would look at all that was imported
@@ -49,16 +50,24 @@ def _watch(orders: Orders, policy: Process, block: Block) -> int:
         if found.verdict is Verdict.LEAVE:
             return 0
         problem = stop(block, policy, mouth, orders, clock)
-        _say(f"the policy process {found.why}; the robot was brought to rest{problem}")
+        said = f"the policy process {found.why}; the robot was brought to rest{problem}"
         return _STOPPED
     finally:
         transport.close()
+        if said:
+            _say(said)
 
 
 def _say(text: str) -> None:
-    """On a terminal that may be gone; after all else, for who reads it may have stopped."""
-    with contextlib.suppress(OSError):
-        print(f"robo-rl watchdog: {text}", file=sys.stderr, flush=True)
+    """On a terminal that may be gone, or that nobody reads: this process ends all the same."""
+
+    def say() -> None:
+        with contextlib.suppress(OSError):
+            os.write(sys.stderr.fileno(), f"robo-rl watchdog: {text}\n".encode())
+
+    saying = threading.Thread(target=say, daemon=True)
+    saying.start()
+    saying.join(1.0)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_bundles import make_bundle
+from small_limits import excess
 
 from robo_rl.config import strict
 from robo_rl.errors import DeviceError
@@ -64,7 +65,7 @@ class World:
         self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
         robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self.commands.append, COMMAND)
         clock = Clock(lambda: self.now_s, lambda s: None)
-        bundle = make_bundle(path / "bundle", ROBOT, 0.002)
+        bundle = make_bundle(path / "bundle", ROBOT, 0.01)
         self.node = Node(SETTINGS, bundle, Loopback(bus), clock=clock, dry_run=dry_run)
         self.guard = self.node.guard = Ledger(self.commands)
 
@@ -117,6 +118,9 @@ def test_losing_its_guard_is_a_fault_that_lasts(world: World):
     world.run(40)
     sent = [command.fields["data"] for command in world.commands]
     np.testing.assert_array_equal(sent[-1], sent[-2])
+    limits = world.node.runtime.parts.safety.limits
+    told = [motion.pos for _, motion, sending in world.guard.told if sending]
+    assert excess(np.stack(told), limits) < 1e-6
     world.node.request("reset")
     world.node.request("activate")
     assert world.run(3) is State.INACTIVE
