@@ -13,6 +13,9 @@ from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
 
+POLICY = "robo_rl"
+"""The policy's node, unless it is given another name; nodes beside it are ``robo_rl_…``."""
+
 Put = Callable[[Reading], None]
 Call = Callable[[], "Reply"]
 Ask = Callable[[str], "Reply"]

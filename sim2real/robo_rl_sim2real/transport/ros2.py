@@ -20,6 +20,7 @@ from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.transport.base import (
     COMMAND,
+    POLICY,
     SENSOR,
     Ask,
     Call,
@@ -70,7 +71,8 @@ class Ros2:
         self.cfg, self._ros = cfg, rclpy_modules()
         self._context = self._ros.context.Context()
         with reach(self._ros, network=cfg.network):
-            self._context.init(args=list(cfg.args), domain_id=cfg.domain)
+            args = [_beside(arg, node) for arg in cfg.args]
+            self._context.init(args=args, domain_id=cfg.domain)
         # These two need rclpy to be there.
         from robo_rl_sim2real.transport.ros2_executors import Answering, Hearing
         from robo_rl_sim2real.transport.ros2_node import PolicyNode
@@ -234,6 +236,12 @@ class Ros2:
             reliability=reliable.RELIABLE if qos.reliable else reliable.BEST_EFFORT,
             durability=latched.TRANSIENT_LOCAL if qos.latched else latched.VOLATILE,
         )
+
+
+def _beside(arg: str, node: str) -> str:
+    """The name that ROS 2's arguments give is the policy's; who is beside it is called after it."""
+    beside = node.removeprefix(f"{POLICY}_")
+    return f"{arg}_{beside}" if arg.startswith("__node:=") and beside != node else arg
 
 
 def _name(info: Any) -> str:

@@ -20,6 +20,7 @@ from robo_rl_sim2real.flight import recording
 from robo_rl_sim2real.node import Health, Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
+from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.verbs.signals import end_by_signal
 from robo_rl_sim2real.verbs.watched import watched
 
@@ -85,7 +86,7 @@ def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settin
 @contextmanager
 def connected(settings: Settings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
     """A node on its transport, which it leaves whatever happens."""
-    transport = settings.transport.build("robo_rl")
+    transport = settings.transport.build(POLICY)
     try:
         node = Node(settings, bundle, transport, dry_run=dry_run)
     except BaseException:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.watchdog.block import Block
 from robo_rl_sim2real.watchdog.judge import Verdict
 from robo_rl_sim2real.watchdog.orders import Orders
@@ -42,7 +43,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _watch(orders: Orders, policy: Process, block: Block) -> int:
-    transport, clock, said = orders.transport.build("robo_rl_watchdog"), Clock(), ""
+    transport, clock, said = orders.transport.build(f"{POLICY}_watchdog"), Clock(), ""
     try:
         mouth = open_mouth(orders, transport)
         gc.freeze()  # a full collection would look at all that was imported

@@ -30,7 +30,7 @@ from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.reports import Level, Status, reading_of
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR
+from robo_rl_sim2real.transport.base import COMMAND, POLICY, SENSOR
 from robo_rl_sim2real.transport.ros2 import Ros2
 
 ROBOT = load("robots", "panda")
@@ -176,3 +176,11 @@ def test_nodes_without_rclpy_hear_it_and_are_heard(kind: Kind):
     finally:
         dds.close()
         echo.communicate(timeout=30)
+
+
+def test_who_is_beside_the_policy_has_a_name_of_its_own():
+    given = Ros2.Config(domain=3, args=("--ros-args", "-r", "__node:=arm"))
+    policy, watchdog = Ros2(given, POLICY), Ros2(given, f"{POLICY}_watchdog")
+    assert (policy.node.get_name(), watchdog.node.get_name()) == ("arm", "arm_watchdog")
+    policy.close()
+    watchdog.close()
