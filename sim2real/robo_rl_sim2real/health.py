@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from robo_rl_sim2real.runtime import Output
+from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Recent
 
 
@@ -60,6 +61,8 @@ class Record:
             self.clamped += bool((command.clamped > 1e-9).any())
         if command is not None:
             self.reason = "" if command.reason is None else command.reason.value
+        if output.state is State.INACTIVE:  # why it is on its way to rest is that it was told to
+            self.reason = ""
 
     def refuse(self, problem: str) -> None:
         """A request was not granted."""

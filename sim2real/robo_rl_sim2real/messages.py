@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from robo_rl.errors import SpecError
 from robo_rl_sim2real import camera_messages as camera
 from robo_rl_sim2real import reports
 from robo_rl_sim2real.dialect import Dialect, header
 from robo_rl_sim2real.readings import Reading, Values
+
+TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
+"""A topic by its whole name; empty where there is none."""
 
 
 class Kind(str, Enum):

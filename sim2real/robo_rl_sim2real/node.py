@@ -69,6 +69,7 @@ class Node:
         self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
         self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
+        self._alone = settings.command.alone
         life = self.runtime.life
         self.requests = Requests(
             {
@@ -189,7 +190,19 @@ class Node:
         if self._estop_is_silent():
             raise RoboRlError("cannot activate: nothing was heard of the emergency stop")
         self.guard.demand()
+        self._demand_alone()
         self.runtime.activate(self.inbox, self._number)
+
+    def _demand_alone(self) -> None:
+        ends = self.transport.endpoints(self.outlet.topic) if self._alone else []
+        others = [end.node for end in ends if end.writes]
+        if len(others) > self.guard.writers:
+            raise RoboRlError(
+                f"cannot activate: somebody else publishes on '{self.outlet.topic}'",
+                found=", ".join(sorted(others)),
+                hint="stop the other, or command.alone=false; one that was killed is forgotten"
+                " after 10 s",
+            )
 
     def _grant(self) -> None:
         for what, problem in self.requests.grant():

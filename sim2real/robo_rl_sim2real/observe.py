@@ -17,7 +17,7 @@ from robo_rl.export.manifest import Contract
 from robo_rl.image import Crop
 from robo_rl.naming import did_you_mean
 from robo_rl.spec import TensorSpec
-from robo_rl_sim2real.messages import IMAGES, Kind
+from robo_rl_sim2real.messages import IMAGES, Kind, TopicName
 from robo_rl_sim2real.readings import Inbox, Values, pick
 
 
@@ -36,12 +36,12 @@ class Source(ConfigModel):
         camera: Which of the robot's cameras that is; the topic tells where it is the robot's own.
     """
 
-    topic: str = ""
+    topic: TopicName = ""
     kind: Kind = Kind.JOINT_STATES
     field: str = "data"
     minus: tuple[str, str] | None = None
     crop: Crop | None = None
-    info: str = ""
+    info: TopicName = ""
     camera: str = ""
 
 

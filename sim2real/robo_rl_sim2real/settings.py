@@ -22,7 +22,7 @@ from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
 from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.limiter import demand_quick
-from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.recording.recorder import Recorder
@@ -39,11 +39,13 @@ class Out(ConfigModel):
         kind: A position controller's array, or a trajectory of one point.
         topic: Empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
+        alone: Whether nobody else may publish there when the policy begins.
     """
 
     kind: Literal["array", "trajectory"] = "array"
-    topic: str = ""
+    topic: TopicName = ""
     joints: tuple[str, ...] = ()
+    alone: bool = True
 
 
 class Settings(ConfigModel):
@@ -75,14 +77,14 @@ class Settings(ConfigModel):
 
     robot: Annotated[Component, component("robots")]
     observe: dict[str, Source]
-    joint_states: str = ""
+    joint_states: TopicName = ""
     command: Out = Out()
-    estop: str = "/estop"
+    estop: TopicName = "/estop"
     estop_age_s: float = Field(default=0.0, ge=0.0)
-    control: str = "/policy/control"
-    state: str = "/policy/state"
-    diagnostics: str = "/diagnostics"
-    heartbeat: str = "/policy/heartbeat"
+    control: TopicName = "/policy/control"
+    state: TopicName = "/policy/state"
+    diagnostics: TopicName = "/diagnostics"
+    heartbeat: TopicName = "/policy/heartbeat"
     start: tuple[float, ...] = ()
     transport: Annotated[Component, component("transports")] = default("dds")
     planner: Literal["inline", "thread"] = "inline"

@@ -19,7 +19,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, SpecError
 from robo_rl.naming import did_you_mean
 from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
 
 
@@ -79,10 +79,10 @@ class Teleop:
             silent_s: Age of what was last said beyond which a robot in the human's hands holds.
         """
 
-        topic: str = ""
+        topic: TopicName = ""
         kind: Kind = Kind.JOINT_STATES
         joints: dict[str, Follow] = Field(default_factory=dict)
-        held: str = ""
+        held: TopicName = ""
         button: int = Field(default=-1, ge=-1)
         silent_s: float = Field(default=0.2, gt=0.0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_bundles import make_bundle, with_items
+from small_domains import free_domain
 
 from robo_rl.config import strict
 from robo_rl.image import fit
@@ -58,7 +58,7 @@ class Camera:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[tuple[Node, Camera]]:
-    domain = 20 + (os.getpid() + 75) % 150
+    domain = free_domain()
     bundle = make_bundle(tmp_path / "bundle", ROBOT)
     fields: dict[str, Any] = {"robot": {"name": "panda"}, "observe": OBSERVE}
     shown = with_items(tmp_path / "shown", bundle, raw=RGB, small=RGB)

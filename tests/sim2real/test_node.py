@@ -329,3 +329,15 @@ def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
     limits = world.node.runtime.parts.safety.limits
     assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
     world.node.close()
+
+
+def test_where_somebody_else_commands_it_does_not_begin(world: World):
+    topic = ROBOT.topics.command
+    other = Loopback(world.bus)
+    other.advertise(topic, Kind.ARRAY)
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert f"somebody else publishes on '{topic}'" in world.node.health.problem
+    other.close()
+    world.say("activate")
+    assert world.run(3) is State.RAMPING

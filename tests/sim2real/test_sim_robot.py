@@ -163,6 +163,7 @@ def test_a_node_drives_it(tmp_path: Path):
     robot = lab.robot.world.robot
     observe = {"pos": {"topic": robot.topics.joint_states, "field": "position"}}
     settings = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
+    settings["command"] = {"alone": False}  # the lab could say something too
     bundle = make_bundle(tmp_path / "bundle", robot, -0.003)
     node = Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
     sent: list[np.ndarray] = []

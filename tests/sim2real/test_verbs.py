@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from small_bundles import make_bundle
+from small_domains import free_domain
 
 from robo_rl.cli.main import main
 from robo_rl.data.zarr_store import ZarrStore
@@ -21,7 +21,7 @@ from robo_rl_sim2real.verbs.deploy import read_settings
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
 
 ROBOT = load("robots", "panda")
-DOMAIN = str(175 + os.getpid() % 50)
+DOMAIN = str(free_domain())
 SETTINGS = """\
 robot: panda
 observe: {pos: {topic: /joint_states, field: position}}
@@ -78,8 +78,9 @@ def test_without_a_robot_it_waits_and_says_why(tmp_path: Path):
     node = subprocess.run(
         deploy(tmp_path, "--activate", "--seconds", 1), capture_output=True, text=True, timeout=120
     )
-    assert node.returncode == 0, node.stderr
+    assert node.returncode == 2, node.stderr
     assert "none on /joint_states" in node.stdout
+    assert "the policy never began" in node.stderr
 
 
 def test_a_bundle_without_settings_is_told_where_they_were_looked_for(tmp_path: Path):

@@ -62,7 +62,7 @@ def observation(facts: Facts) -> Iterator[Finding]:
     first = np.asarray(facts.query(obs))[0, 0].astype(np.float64)
     if not np.isfinite(first).all():
         yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
-    elif facts.runtime.joints.change is None:
+    elif facts.runtime.joints.change is None and facts.inbox.get(facts.runtime.joints.topic):
         yield _near(facts, first)
 
 

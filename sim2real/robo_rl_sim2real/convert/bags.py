@@ -130,6 +130,16 @@ def bags_of(run: Path) -> list[Path]:
     return found
 
 
+def mended(bag: Path) -> Path:
+    """Where what is whole of a torn bag is written."""
+    return bag.with_name(f"{bag.stem}-mended")
+
+
+def is_replaced(bag: Path) -> bool:
+    """Whether a bag is torn, and what is whole of it is beside it."""
+    return is_torn(bag) and mended(bag).exists()
+
+
 def _is_bag(path: Path) -> bool:
     if path.is_dir():
         return (path / "metadata.yaml").exists() or bool(mcap_of(path))

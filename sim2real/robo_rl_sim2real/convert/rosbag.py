@@ -50,14 +50,14 @@ class Rosbag:
 
     def convert(self, run: Path, out: Path) -> Converted:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bags import bags_of
+        from robo_rl_sim2real.convert.bags import bags_of, is_replaced
 
         store: ZarrStore | None = None
         notes: list[str] = []
         if out.exists():
             raise DataError("is there already", where=out, hint="choose another --out")
         try:
-            for bag in bags_of(run):
+            for bag in (bag for bag in bags_of(run) if not is_replaced(bag)):
                 store = self._append(bag, out, store, notes)
         except BaseException:
             shutil.rmtree(out, ignore_errors=True)  # made here: half a dataset is none
@@ -69,14 +69,13 @@ class Rosbag:
 
     def mend(self, run: Path) -> list[Path]:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bags import bags_of
+        from robo_rl_sim2real.convert.bags import bags_of, is_replaced, mended
         from robo_rl_sim2real.recording.torn import is_torn, mend
 
-        torn = [bag for bag in bags_of(run) if is_torn(bag)]
-        made = [bag.with_name(f"{bag.stem}-mended") for bag in torn]
-        for bag, mended in zip(torn, made, strict=True):
-            mend(bag, mended)
-        return made
+        torn = [bag for bag in bags_of(run) if is_torn(bag) and not is_replaced(bag)]
+        for bag in torn:
+            mend(bag, mended(bag))
+        return [mended(bag) for bag in torn]
 
     def _append(
         self, bag: Path, out: Path, store: ZarrStore | None, notes: list[str]

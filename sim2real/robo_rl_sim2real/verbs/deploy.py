@@ -14,6 +14,7 @@ import typer
 
 from robo_rl.config import compose, validate
 from robo_rl.durable import write_file
+from robo_rl.errors import DeviceError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import Contract
 from robo_rl_sim2real.flight import recording
@@ -24,7 +25,7 @@ from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.verbs.signals import end_by_signal
 from robo_rl_sim2real.verbs.watched import watched
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 20.0
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
@@ -70,6 +71,8 @@ def run(
     typer.echo(text(node))
     for bag in recorder.bags if recorder else ():
         typer.echo(f"recorded: {bag}")
+    if activate and not starter.begun:
+        raise DeviceError("the policy never began", found=node.health.problem or "no reason")
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
@@ -118,13 +121,15 @@ class Starter:
 
     def __init__(self, node: Node, *, wanted: bool) -> None:
         self._node, self._wanted, self._asked = node, wanted, 0
+        self.begun = False
 
     def look(self) -> bool:
         """After a tick; always False, for nothing here ends a run."""
         node = self._node
-        begun = node.runtime.state is not State.INACTIVE or node.age_s >= _PATIENCE_S
+        self.begun = self.begun or node.runtime.state is not State.INACTIVE
         theirs = node.runtime.life.stops > 0 or node.requests.made > self._asked
-        self._wanted = self._wanted and not begun and not theirs
+        over = self.begun or theirs or node.age_s >= _PATIENCE_S
+        self._wanted = self._wanted and not over
         if self._wanted and node.record.count % max(round(0.5 / node.ticks.dt_s), 1) == 0:
             self._asked += 1
             node.request("activate")

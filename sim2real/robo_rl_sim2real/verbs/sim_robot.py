@@ -27,13 +27,15 @@ def run(
     overrides: Overrides = None,
     task: Annotated[str, typer.Option(help="Task.")] = "lift_cube",
     robot: Annotated[str, typer.Option(help="Robot; the task's own if left out.")] = "",
-    settings: Annotated[str, typer.Option(help="A config of the simulated robot.")] = "sim_robot",
+    settings: Annotated[
+        str, typer.Option(help="A config of the simulated robot.")
+    ] = "deploy/sim_robot",
     transport: Annotated[str, typer.Option(help="Such as dds.")] = "dds",
     domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
 ) -> None:
     """Simulate a robot in real time, until Ctrl-C."""
-    cfg = validate(compose(f"deploy/{settings}", overrides or []), SimRobot.Config)
+    cfg = validate(compose(settings, overrides or []), SimRobot.Config)
     wanted = {
         "task": {"name": task, **({"robot": robot} if robot else {})},
         "transport": {"name": transport, "domain": domain},

@@ -25,7 +25,13 @@ _PATIENCE_S = 20.0
 
 
 class Guard(Protocol):
-    """Who stops the robot if this process cannot any more."""
+    """Who stops the robot if this process cannot any more.
+
+    Args:
+        writers: How many publishers it has on the topic of commands.
+    """
+
+    writers: int
 
     def tell(self, motion: Motion, *, sending: bool) -> None:
         """That this is commanded next, or nothing is; every tick, before it is sent."""
@@ -42,6 +48,8 @@ class Guard(Protocol):
 
 class Unguarded:
     """Nobody: for simulated robots, and for those who want it so."""
+
+    writers = 0
 
     def tell(self, motion: Motion, *, sending: bool) -> None:
         """Nobody hears it."""
@@ -64,6 +72,8 @@ class Watchdog:
     Raises:
         DeviceError: It does not start.
     """
+
+    writers = 1
 
     class Config(ConfigModel):
         """Whether there is one, and its patience.

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 import tomllib
 from small_bundles import make_bundle
+from small_domains import free_domain
 
 from robo_rl.config import compose, validate
 from robo_rl.registry import load
@@ -167,7 +168,7 @@ def test_the_node_runs_under_the_name_it_is_given_until_it_is_shut_down(tmp_path
     make_bundle(tmp_path / "bundle", load("robots", "panda"), 0.0)
     settings = tmp_path / "settings.yaml"
     settings.write_text("robot: panda\nobserve: {pos: {topic: /joint_states, field: position}}\n")
-    domain = 60 + os.getpid() % 100
+    domain = free_domain()
     words = ["-p", f"bundle:={tmp_path / 'bundle'}", "-p", f"settings:={settings}"]
     words += ["-p", "overrides:=[transport.network=false]", "-r", "__node:=arm"]
     node = subprocess.Popen(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from small_domains import free_domain
 
 from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 MakeTransport = Callable[[str], Transport]
 Make = Callable[[str, int, Bus], Transport]
-_domains = itertools.count(20 + os.getpid() % 150)
 
 
 def loopback(node: str, domain: int, bus: Bus) -> Transport:
@@ -49,7 +47,7 @@ def make_transport(request: pytest.FixtureRequest) -> Iterator[MakeTransport]:
     module, reason = NEEDS.get(request.param, ("numpy", ""))
     if importlib.util.find_spec(module) is None:
         pytest.skip(reason)
-    bus, domain, made = Bus(), next(_domains), list[Transport]()
+    bus, domain, made = Bus(), free_domain(), list[Transport]()
 
     def make(node: str) -> Transport:
         made.append(MAKE[request.param](node, domain, bus))

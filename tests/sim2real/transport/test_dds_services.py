@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import select
 import socket
 import struct
@@ -14,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+from small_domains import free_domain
 
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
 
@@ -28,7 +28,6 @@ from robo_rl_sim2real.transport import dds_services
 from robo_rl_sim2real.transport.base import Reply
 from robo_rl_sim2real.transport.dds import Dds
 
-_domains = itertools.count(80 + os.getpid() % 100)
 SERVER = """
 import sys
 from robo_rl_sim2real.transport.base import Reply
@@ -48,7 +47,7 @@ server.close()
 
 @pytest.fixture
 def domain() -> int:
-    return next(_domains)
+    return free_domain()
 
 
 @pytest.fixture

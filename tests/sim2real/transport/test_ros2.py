@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_bundles import make_bundle
+from small_domains import free_domain
 
 pytest.importorskip("rclpy", reason="rclpy comes with ROS 2")
 
@@ -48,7 +48,6 @@ WORDS = {
     Kind.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, ("a", "b"), 0.0),
     Kind.DIAGNOSTICS: reading_of([Status("loop", Level.WARN, "slow", {"ticks": "7"})], "panda"),
 }
-_domains = itertools.count(10 + os.getpid() % 200)
 
 
 def wait(done: Callable[[], bool]) -> bool:
@@ -111,7 +110,7 @@ class Manager:
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
-    made = Manager(next(_domains), tmp_path)
+    made = Manager(free_domain(), tmp_path)
     yield made
     made.close()
 
@@ -155,7 +154,7 @@ def test_a_shutdown_ends_the_loop(manager: Manager):
 def test_nodes_without_rclpy_hear_it_and_are_heard(kind: Kind):
     from robo_rl_sim2real.transport.dds import Dds
 
-    domain, script = next(_domains), Path(__file__).with_name("ros2_echo.py")
+    domain, script = free_domain(), Path(__file__).with_name("ros2_echo.py")
     echo = subprocess.Popen(
         [sys.executable, str(script), str(domain), kind.value],
         stdin=subprocess.PIPE,

@@ -44,6 +44,8 @@ SETTINGS = strict(
 class Ledger:
     """A guard in this process: remembers what it was told, and can be gone."""
 
+    writers = 0
+
     def __init__(self, sent: list[Reading]) -> None:
         self.sent, self.told, self.gone = sent, list[tuple[int, Motion, bool]](), False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_bundles import make_bundle
+from small_domains import free_domain
 from small_limits import excess
 
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
@@ -37,14 +37,13 @@ lifecycle: {ramp_s: 0.2, hold_s: 0.2}
 safety: {obs_age_s: 2.0, obs_periods: 40}
 watchdog: {grace_s: 0.4, silent_s: 2.0}
 """
-_domains = itertools.count(60 + os.getpid() % 100)
 
 
 class Deployment:
     """A robot here, a policy there, and a watchdog beside it."""
 
     def __init__(self, path: Path) -> None:
-        self.hang, domain = path / "hang", next(_domains)
+        self.hang, domain = path / "hang", free_domain()
         self.bundle = make_bundle(path / "bundle", ROBOT, 0.02)
         (path / "settings.yaml").write_text(SETTINGS)
         self.robot = Listener(ROBOT, domain)
