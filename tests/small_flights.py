@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from small_bundles import make_bundle
+from small_bundles import make_bundle, with_items
 
 from robo_rl.config import strict
 from robo_rl.registry import load
+from robo_rl.spec import TensorSpec
 from robo_rl_sim2real.flight import recording
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
@@ -35,12 +36,15 @@ TELEOP = {
 }
 
 
-def settings(**record: Any) -> Settings:
+def settings(observe: dict[str, Any] | None = None, **record: Any) -> Settings:
     """Ready in 0.2 s, recorded in full."""
     return strict(
         {
             "robot": {"name": "panda"},
-            "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
+            "observe": {
+                "pos": {"topic": "/joint_states", "field": "position"},
+                **(observe or {}),
+            },
             "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
             "teleop": TELEOP,
             "record": {"mode": "full", "free_mb": 0, **record},
@@ -55,13 +59,20 @@ class Flight:
     Args:
         path: Folder of the bundle; recordings go to ``path / "recordings"``.
         offset: How far the policy drives every joint on in a tick.
-        record: Of the recorder.
+        items: What else the policy is shown.
+        record: Of the recorder, and what it is shown from where as ``observe``.
 
     While ``held`` is set, a human has the robot.
     """
 
     def __init__(
-        self, path: Path, *, offset: float = 0.002, dry_run: bool = False, **record: Any
+        self,
+        path: Path,
+        *,
+        offset: float = 0.002,
+        dry_run: bool = False,
+        items: dict[str, TensorSpec] | None = None,
+        **record: Any,
     ) -> None:
         self.now_s, self.number = 50.0, 0
         self.bus = Bus(lambda: self.now_s)
@@ -73,7 +84,8 @@ class Flight:
         self.held = False
         self.commands, self.pos = list[Reading](), ROBOT.home_ctrl.copy()
         robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self.commands.append, COMMAND)
-        self.bundle = make_bundle(path / "bundle", ROBOT, offset)
+        bundle = make_bundle(path / "bundle", ROBOT, offset)
+        self.bundle = with_items(path / "shown", bundle, **items) if items else bundle
         self.settings = settings(**{"folder": str(path / "recordings"), **record})
         self.node = Node(
             self.settings,

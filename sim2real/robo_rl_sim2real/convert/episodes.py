@@ -10,13 +10,15 @@ it: a period that was missed, a hold or a fault, a stale reading, an outcome.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from robo_rl.errors import DataError, SpecError
-from robo_rl_sim2real.convert.bags import OpenBag
+from robo_rl_sim2real.cameras import Eye
+from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.moments import Moment
 from robo_rl_sim2real.convert.wanted import Wanted
 from robo_rl_sim2real.observe import Frame
@@ -102,17 +104,26 @@ _OUTCOME = {True: "success", False: "failure", None: "unknown"}
 
 def _frames(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator[Frame | None]:
     """What could be seen when each of them began; None before all topics were heard."""
-    observer, inbox = wanted.observer(), Inbox()
+    observer, inbox, eyes = wanted.observer(), Inbox(), wanted.eyes()
     readings = bag.messages(observer.topics)
     coming = next(readings, None)
     for moment in moments:
         while coming is not None and coming.reading.stamp_s <= moment.at_s:
-            inbox.put(coming.topic, coming.reading)
+            _show(inbox, eyes.get(coming.topic), coming)
             coming = next(readings, None)
         try:
             yield observer.look(inbox) if moment.counts else None
         except SpecError as error:
             raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
+
+
+def _show(inbox: Inbox, eye: Eye | None, came: Came) -> None:
+    """Put what came where the node had it; pictures that it refused it did not have."""
+    if eye is None:
+        inbox.put(came.topic, came.reading)
+        return
+    with suppress(SpecError):
+        inbox.put(came.topic, eye.look(came.reading))
 
 
 def _act(wanted: Wanted, moment: Moment, before: Moment | None) -> Values | None:

@@ -13,6 +13,8 @@ from robo_rl.errors import ConfigError, DataError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import MANIFEST_FILE, Contract
 from robo_rl.registry import Component, component
+from robo_rl_sim2real.camera_guard import CameraGuard
+from robo_rl_sim2real.cameras import Eye, eyes
 from robo_rl_sim2real.convert.bags import OpenBag
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.recording.topics import FORMAT, RUN, VERSION
@@ -28,12 +30,14 @@ class Sources(ConfigModel):
         observe: Item of the observation → where it comes from.
         command: Where commands went.
         safety: When a reading was too old.
+        cameras: When a picture was not worth acting on.
     """
 
     robot: Annotated[Component, component("robots")]
     observe: dict[str, Source]
     command: Out = Out()
     safety: Safety.Config = Safety.Config()
+    cameras: CameraGuard.Config = CameraGuard.Config()
 
 
 class Wanted(NamedTuple):
@@ -65,6 +69,15 @@ class Wanted(NamedTuple):
     def observer(self) -> Observer:
         """What makes observations of readings, the node's own."""
         return Observer(self.contract, self.sources.observe)
+
+    def eyes(self) -> dict[str, Eye]:
+        """Topic → what makes its pictures ready, the node's own but for calibrations."""
+        plain = {
+            name: source.model_copy(update={"info": "", "camera": ""})
+            for name, source in self.sources.observe.items()
+        }
+        robot = self.sources.robot.build()
+        return eyes(self.contract.obs.items, plain, robot, self.sources.cameras)
 
 
 def wanted(bag: OpenBag, settings: str, like: str) -> Wanted:

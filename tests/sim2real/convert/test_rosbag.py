@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ from small_flights import Flight, sent_of
 
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
+from robo_rl.image import resize
 from robo_rl.registry import component
+from robo_rl.spec import TensorSpec
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.loopback import Loopback
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
@@ -136,6 +142,38 @@ def test_the_ramp_after_an_intervention_belongs_to_the_episode(tmp_path: Path):
     assert only.length == 36 - RAMP
     marked = store.read(["intervention"])["intervention"]
     assert marked.tolist() == [False] * (12 - RAMP) + [True] * 12 + [False] * 12
+
+
+def test_pictures_are_made_ready_as_the_node_did(tmp_path: Path):
+    rng, shown = np.random.default_rng(0), list[np.ndarray]()
+    flight = Flight(
+        tmp_path,
+        items={"rgb": TensorSpec(shape=(8, 8, 3), dtype="uint8")},
+        observe={"rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"}},
+    )
+    camera = Loopback(flight.bus).advertise("/front", Kind.IMAGE)
+
+    def run(ticks: int) -> None:
+        for _ in range(ticks):
+            shown.append(rng.integers(40, 200, (16, 16, 3), np.uint8))
+            camera.send(Reading({"image": shown[-1]}, (), 0.0))
+            until = time.monotonic() + 10.0
+            while time.monotonic() < until:
+                newest = flight.node.inbox.get("/front")
+                if newest is not None and newest.stamp_s == flight.now_s:
+                    break
+                time.sleep(0.001)
+            flight.run(1)
+
+    with flight.recorded():
+        run(3)
+        flight.node.request("activate")
+        run(20)
+    store = convert(tmp_path / "recordings", tmp_path / "data.zarr")
+    (episode,) = store.episodes
+    found = store.read(["obs.rgb"])["obs.rgb"]
+    expected = [resize(image, 8, 8) for image in shown[-episode.length :]]
+    np.testing.assert_array_equal(found, np.stack(expected))
 
 
 def test_several_recordings_are_one_dataset(tmp_path: Path):
