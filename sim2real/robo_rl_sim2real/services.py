@@ -40,7 +40,7 @@ def offer(
         for what in ASKED:
             transport.serve(f"~/{what}", partial(requests.ask, what))
     except ConfigError as error:
-        return str(error)
+        return f"no services here: {error}"
     if isinstance(transport, Managed):
         transport.manage(requests.ask, state)
     return f"services: {', '.join(f'~/{name}' for name in ('stop', *ASKED))}"

@@ -43,6 +43,10 @@ class Event(str, Enum):
     FAULT = "fault"
 
 
+_ASKED = (Event.CONFIGURE, Event.CLEANUP, Event.ACTIVATE, Event.DEACTIVATE, Event.RESET)
+"""What somebody can ask for; the others happen."""
+
+
 class TransitionError(RoboRlError):
     """An event that the present state has no answer to."""
 
@@ -72,6 +76,7 @@ def after(state: State, event: Event) -> State:
         TransitionError: There is no such way.
     """
     if (state, event) not in _NEXT:
-        ways = ", ".join(known.value for at, known in _NEXT if at is state)
-        raise TransitionError(f"cannot {event.value} while {state.value}", hint=f"possible: {ways}")
+        ways = [known.value for at, known in _NEXT if at is state and known in _ASKED]
+        hint = f"possible: {', '.join(ways)}" if ways else None
+        raise TransitionError(f"cannot {event.value} while {state.value}", hint=hint)
     return _NEXT[state, event]
