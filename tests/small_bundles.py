@@ -64,10 +64,9 @@ def graph(offset: np.ndarray) -> bytes:
     return model.SerializeToString()
 
 
-def make_bundle(path: Path, robot: Robot, offset: float = 0.002, **changes: Any) -> Bundle:
-    """A bundle on disk that drives every joint on by ``offset`` a tick."""
-    agreed = contract(robot, **changes)
-    manifest = Manifest(
+def manifest_of(agreed: Contract) -> Manifest:
+    """Of a bundle that has passed everything."""
+    return Manifest(
         contract=agreed,
         normalizer="none",
         dataset="none",
@@ -81,8 +80,13 @@ def make_bundle(path: Path, robot: Robot, offset: float = 0.002, **changes: Any)
         latency={"onnx": Latency(p50_us=1.0, p99_us=1.0, calls=1)},
         versions={},
     )
+
+
+def make_bundle(path: Path, robot: Robot, offset: float = 0.002, **changes: Any) -> Bundle:
+    """A bundle on disk that drives every joint on by ``offset`` a tick."""
+    agreed = contract(robot, **changes)
     steps = np.full(agreed.act.shape, offset, np.float32)
-    return Bundle.write(path, manifest, {"policy.onnx": graph(steps)})
+    return Bundle.write(path, manifest_of(agreed), {"policy.onnx": graph(steps)})
 
 
 def with_items(path: Path, bundle: Bundle, **items: TensorSpec) -> Bundle:

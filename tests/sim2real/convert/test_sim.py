@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from small_bundles import EXEC, HORIZON
+from small_bundles import EXEC, HORIZON, manifest_of
 from small_bundles import contract as contract_of
 from small_runs import EXPERIMENT
 
@@ -16,7 +16,6 @@ from robo_rl.cli.main import main
 from robo_rl.config import ConfigTree, compose, validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import ClosedLoopParity, Manifest, NumericParity
 from robo_rl.registry import component
 from robo_rl.task import Task
 from robo_rl.train.pipeline import run_experiment
@@ -57,21 +56,7 @@ def bundle(path: Path, task: Task, offset: float) -> Bundle:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 10
     onnx.checker.check_model(model)
-    manifest = Manifest(
-        contract=agreed,
-        normalizer="none",
-        dataset="none",
-        config={},
-        gates=(),
-        evaluation={},
-        numeric=NumericParity(max_abs=0.0, limit=1e-4, rows=1),
-        closed_loop=ClosedLoopParity(
-            success=1.0, episodes=1, policy_success=1.0, policy_episodes=1, low=0.0, high=1.0
-        ),
-        latency={},
-        versions={},
-    )
-    return Bundle.write(path, manifest, {"policy.onnx": model.SerializeToString()})
+    return Bundle.write(path, manifest_of(agreed), {"policy.onnx": model.SerializeToString()})
 
 
 class Course:
