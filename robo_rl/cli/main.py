@@ -30,13 +30,14 @@ VERBS = {
     "bench": "Run a suite of tasks × methods × seeds, and print its tables.",
     "deploy": "Run an export bundle on a robot.",
     "deploy check": "Compare a bundle with a robot as it is, before anything moves.",
+    "deploy latency": "Find how late a robot is, of a recording, for training to have it too.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets; make them of recordings.",
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
-_ON_ROBOTS = ("deploy", "deploy check", "sim-robot")
+_ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 

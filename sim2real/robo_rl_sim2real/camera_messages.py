@@ -21,7 +21,7 @@ def write_image(reading: Reading, dialect: Dialect) -> Any:
     image = reading.fields["image"]
     height, width, _ = image.shape
     return dialect.message(IMAGE)(
-        header=header(dialect),
+        header=header(dialect, reading.stamp_s),
         height=height,
         width=width,
         encoding="rgb8",
@@ -39,7 +39,7 @@ def read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
 def write_compressed(reading: Reading, dialect: Dialect) -> Any:
     """Bytes as "data", and what "format" they have."""
     return dialect.message(COMPRESSED)(
-        header=header(dialect),
+        header=header(dialect, reading.stamp_s),
         format=str(reading.fields["format"]),
         data=dialect.octets(reading.fields["data"].tobytes()),
     )
@@ -55,7 +55,7 @@ def write_info(reading: Reading, dialect: Dialect) -> Any:
     height, width = map(int, reading.fields["size"])
     roi = dialect.message("sensor_msgs/msg/RegionOfInterest")
     return dialect.message(CAMERA_INFO)(
-        header=header(dialect),
+        header=header(dialect, reading.stamp_s),
         height=height,
         width=width,
         distortion_model="plumb_bob",

@@ -16,7 +16,7 @@ from pydantic import Field
 from robo_rl.errors import SpecError
 from robo_rl_sim2real import camera_messages as camera
 from robo_rl_sim2real import reports
-from robo_rl_sim2real.dialect import Dialect, header
+from robo_rl_sim2real.dialect import Dialect, at_once, header
 from robo_rl_sim2real.readings import Reading, Values
 
 TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
@@ -63,7 +63,7 @@ def _write_joints(reading: Reading, dialect: Dialect) -> Any:
     none = np.zeros(0)
     fields = {f: reading.fields.get(f, none) for f in ("position", "velocity", "effort")}
     return dialect.message(Kind.JOINT_STATES.value)(
-        header=header(dialect),
+        header=header(dialect, reading.stamp_s),
         name=list(reading.names),
         **{name: dialect.floats(value) for name, value in fields.items()},
     )
@@ -91,7 +91,7 @@ def _write_pose(reading: Reading, dialect: Dialect) -> Any:
     point = dialect.message("geometry_msgs/msg/Point")(x=x, y=y, z=z)
     turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
     pose = dialect.message("geometry_msgs/msg/Pose")(position=point, orientation=turn)
-    return dialect.message(Kind.POSE.value)(header=header(dialect), pose=pose)
+    return dialect.message(Kind.POSE.value)(header=header(dialect, reading.stamp_s), pose=pose)
 
 
 def _read_pose(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
@@ -118,7 +118,7 @@ def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
             )
         )
     return dialect.message(Kind.TRAJECTORY.value)(
-        header=header(dialect, now=False), joint_names=list(reading.names), points=points
+        header=at_once(dialect), joint_names=list(reading.names), points=points
     )
 
 
@@ -150,7 +150,7 @@ def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
 
 def _write_joy(reading: Reading, dialect: Dialect) -> Any:
     return dialect.message(Kind.JOY.value)(
-        header=header(dialect),
+        header=header(dialect, reading.stamp_s),
         axes=dialect.numbers(np.asarray(reading.fields["axes"], np.float32)),
         buttons=dialect.numbers(np.asarray(reading.fields["buttons"], np.int32)),
     )
@@ -170,7 +170,9 @@ def _read_count(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
 
 def _write_diagnostics(reading: Reading, dialect: Dialect) -> Any:
     status = reports.write(reading, dialect.message, dialect.octet)
-    return dialect.message(Kind.DIAGNOSTICS.value)(header=header(dialect), status=status)
+    return dialect.message(Kind.DIAGNOSTICS.value)(
+        header=header(dialect, reading.stamp_s), status=status
+    )
 
 
 def _array(values: Sequence[float]) -> Values:

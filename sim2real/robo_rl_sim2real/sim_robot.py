@@ -90,11 +90,9 @@ class SimRobot:
         self.world.close()
 
     def tick(self, now_s: float) -> None:
-        """One step of the world, and what it says."""
+        """Bring the world up to now, say how it is, and obey what was heard from here on."""
         while not self._heard.empty():
             self._heard.get()()
-        for positions in self._into.due(now_s):
-            self._obey(positions)
         was_over = self.world.over
         self.world.step()
         self._measure(now_s)
@@ -102,6 +100,8 @@ class SimRobot:
             publisher.send(reading)
         if self.world.over and not was_over:
             self._tell()
+        for positions in self._into.due(now_s):
+            self._obey(positions)
 
     def _connect(self) -> None:
         robot, transport = self.world.robot, self.transport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from robo_rl.errors import SpecError
-from robo_rl_sim2real.messages import Kind, to_reading
+from robo_rl_sim2real.dialect import Dialect
+from robo_rl_sim2real.messages import Kind, to_message, to_reading
+from robo_rl_sim2real.readings import Reading
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 3, 3), np.uint8)
 
@@ -78,3 +81,15 @@ def test_a_trajectory_that_does_not_add_up_is_an_error():
     broken = SimpleNamespace(joint_names=["a", "b"], points=points)
     with pytest.raises(SpecError, match="2 positions a point"):
         to_reading(Kind.TRAJECTORY, broken, 1.0)
+
+
+def test_headers_say_when_it_was_measured_and_commands_say_now():
+    made = Dialect(lambda name: SimpleNamespace, *(lambda value: value,) * 3)
+
+    def age_s(stamp_s: float) -> float:
+        reading = Reading({"position": np.zeros(2)}, ("a", "b"), stamp_s)
+        stamp = to_message(Kind.JOINT_STATES, reading, made).header.stamp
+        return time.time() - (stamp.sec + 1e-9 * stamp.nanosec)
+
+    assert age_s(time.monotonic() - 5.0) == pytest.approx(5.0, abs=0.5)
+    assert age_s(0.0) == pytest.approx(0.0, abs=0.5)

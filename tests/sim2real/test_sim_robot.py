@@ -121,6 +121,7 @@ def test_episodes_end_are_told_and_begin_anew_when_asked(lab: Lab):
     lab.run(ticks)  # nobody commands it yet: this does not count
     assert [(t["episode"], t["over"]) for t in lab.told] == [(1, False)]
     lab.say([0.1] * len(lab.robot.world.commanded))
+    lab.run(1)  # which it hears
     lab.run(ticks - 1)
     assert len(lab.told) == 1
     lab.run(1)

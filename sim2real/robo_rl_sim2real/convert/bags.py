@@ -6,6 +6,7 @@ Times are seconds since the bag's first message.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +25,17 @@ _MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it
 
 
 class Came(NamedTuple):
-    """A message of a bag: on which topic, and what it says; it came at ``reading.stamp_s``."""
+    """A message of a bag; it came at ``reading.stamp_s``.
+
+    Args:
+        topic: On which topic.
+        reading: What it says.
+        header_s: What its header says, by another clock, perhaps; NaN without one.
+    """
 
     topic: str
     reading: Reading
+    header_s: float = math.nan
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -67,7 +75,8 @@ class OpenBag:
             for way, time_ns, cdr in self._reader.messages(ways) if ways else ():
                 at_s = (time_ns - self._begun_ns) * 1e-9
                 message = self._reader.deserialize(cdr, way.msgtype)
-                yield Came(way.topic, to_reading(known[way.msgtype], message, at_s))
+                reading = to_reading(known[way.msgtype], message, at_s)
+                yield Came(way.topic, reading, self._header_s(message))
                 last_s = at_s
         except GeneratorExit:
             raise
@@ -75,6 +84,12 @@ class OpenBag:
             raise DataError(f"{last_s:.3f} s into it: {error}", where=self.path) from None
         except Exception as error:  # whatever a damaged file makes of a reader
             raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
+
+    def _header_s(self, message: Any) -> float:
+        stamp = getattr(getattr(message, "header", None), "stamp", None)
+        if stamp is None:
+            return math.nan
+        return (stamp.sec * 1_000_000_000 + stamp.nanosec - self._begun_ns) * 1e-9
 
     def _check(self, topic: str, known: Collection[str]) -> None:
         found = self.kinds.get(topic)

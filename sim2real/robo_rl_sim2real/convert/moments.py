@@ -88,13 +88,26 @@ def _sent(bag: OpenBag, size: int) -> dict[float, Values]:
     return found
 
 
-def _laid_out(bag: OpenBag, wanted: Wanted) -> Iterator[Moment]:
+def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
+    """All commands (n,) of a bag, each with when it was given.
+
+    In a recording of ours that is when its control period began.
+
+    Raises:
+        DataError: One is of other joints or not finite, or none is there.
+    """
+    if wanted.ours:
+        return list(_sent(bag, wanted.contract.act.shape[-1]).items())
     topic, kind, order = _controller(wanted)
     if bag.kinds.get(topic, kind.value) != kind.value:
         raise DataError(
             f"topic '{topic}'", where=bag.path, expected=kind.value, found=bag.kinds[topic]
         )
-    given = [(c.reading.stamp_s, _command(bag, c, order)) for c in bag.messages([topic])]
+    return [(c.reading.stamp_s, _command(bag, c, order)) for c in bag.messages([topic])]
+
+
+def _laid_out(bag: OpenBag, wanted: Wanted) -> Iterator[Moment]:
+    given = commands(bag, wanted)
     dt_s, first_s = wanted.dt_s, given[0][0]
     newest, number = 0, 0
     while (at_s := first_s + number * dt_s) <= given[-1][0]:

@@ -86,7 +86,10 @@ class Publisher(Protocol):
     """One topic's way out."""
 
     def send(self, reading: Reading) -> None:
-        """Publish; its ``stamp_s`` is not sent, headers carry the wall clock."""
+        """Publish; the header, where there is one, says by the wall clock when ``stamp_s`` was.
+
+        0 is now.
+        """
         ...
 
 

@@ -1,0 +1,1 @@
+"""What recordings say of a robot, for the simulation to have it too."""
