@@ -14,7 +14,7 @@ from robo_rl.algo.descent import Descent, DescentConfig, batches, minibatches
 from robo_rl.algo.ema import Ema, Ewma
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
 from robo_rl.algo.precision import autocast
-from robo_rl.algo.rate import AdaptiveRate
+from robo_rl.algo.rate import AdaptiveRate, RateConfig
 from robo_rl.algo.ratio_norm import RatioNorm
 from robo_rl.algo.surrogate import Surrogate
 from robo_rl.data.rollout import Rollout
@@ -24,7 +24,7 @@ from robo_rl.policy.base import DenoisingPolicy
 RATIO_TOLERANCE = 1e-3
 
 
-class ActorConfig(ObjectiveConfig, DescentConfig):
+class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
     """How fast the actor learns; the rest is in ``ObjectiveConfig``.
 
     ``target_kl`` is the chain's KL per update in nats: above twice of it the update stops, and
@@ -34,9 +34,6 @@ class ActorConfig(ObjectiveConfig, DescentConfig):
     and kept in place of the last weights. 0 is off for both.
     """
 
-    lr: float = Field(default=1e-4, gt=0.0)
-    lr_min: float = Field(default=1e-6, gt=0.0)
-    lr_max: float = Field(default=1e-3, gt=0.0)
     weight_decay: float = Field(default=0.0, ge=0.0)
     epochs: int = Field(default=4, ge=1)
     target_kl: float = Field(default=0.1, gt=0.0)
@@ -81,10 +78,6 @@ class ActorFit:
         """The learning rate as it stands."""
         return self.descent.lr
 
-    def set_lr(self, lr: float) -> None:
-        """Set the learning rate, within its bounds."""
-        self.rate.set(lr)
-
     def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over all units, until a minibatch's chain KL is above twice its target.
 
@@ -112,7 +105,9 @@ class ActorFit:
 
     def evaluated(self) -> DenoisingPolicy:
         """The policy that is to be judged: the averaged one, where an average is kept."""
-        return self.policy if self.average is None else self.average.module
+        if self.average is None:
+            return self.policy
+        return explore_alike(self.average.module, self.policy)
 
     def state_dict(self) -> dict[str, Any]:
         """Policy, optimiser, and the averages that are kept."""

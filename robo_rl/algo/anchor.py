@@ -111,8 +111,11 @@ class Anchor:
 
 
 def unit_kl(one: Kernel, other: Kernel, data: ActorData, units: Units) -> Tensor:
-    """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² where both have one σ; (R,)."""
-    return unit_sums(one.kl(other), data, units).sum(-1)
+    """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² where both have one σ; (R,).
+
+    Where the noise is one offset of the chunk, what bends it counts as well (``Kernel.bend``).
+    """
+    return unit_sums(one.kl(other) + one.bend(other), data, units).sum(-1)
 
 
 @torch.no_grad()

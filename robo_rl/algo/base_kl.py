@@ -70,7 +70,8 @@ class BaseKl:
         rows, executed = len(next(iter(obs.values()))), policy.exec_horizon
         pairs = {"forward_kl": (theirs, ours), "reverse_kl": (ours, theirs)}
         kls = {
-            name: one.kl(other)[:, :executed].sum() / rows for name, (one, other) in pairs.items()
+            name: (one.kl(other) + one.bend(other))[:, :executed].sum() / rows
+            for name, (one, other) in pairs.items()
         }
         total = self.cfg.forward_kl * kls["forward_kl"] + self.cfg.reverse_kl * kls["reverse_kl"]
         return total, {name: kl.detach() for name, kl in kls.items()}

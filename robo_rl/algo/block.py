@@ -95,8 +95,9 @@ def unit_sums(elements: Tensor, data: ActorData, units: Units) -> Tensor:
 
 
 def explore_alike(policy: DenoisingPolicy, other: DenoisingPolicy) -> DenoisingPolicy:
-    """The policy, its noise now that of the other, which may be on a schedule."""
+    """The policy itself, its noise from now on that of the other, which may be on a schedule."""
     policy.sampler, policy.correlation = other.sampler, other.correlation
+    policy.progress = other.progress
     return policy
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robo_rl.algo.descent import Descent, DescentConfig, minibatches
 from robo_rl.algo.precision import PrecisionConfig, autocast
-from robo_rl.algo.returns import ReturnScale, gae, group_advantages
+from robo_rl.algo.returns import ReturnScale, demand_finite, gae, group_advantages
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
@@ -111,7 +111,11 @@ class ValueCredit:
         return self.cfg.warmup_updates
 
     def assign(self, rollout: Rollout) -> Credit:
-        """Advantages as ``compared``; the critic learns their returns."""
+        """Advantages as ``compared``; the critic learns their returns.
+
+        Raises:
+            PluginError: A return is not finite.
+        """
         adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
         credit = compared(rollout, adv)
         metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
@@ -188,7 +192,12 @@ class GroupCredit:
         self.group_size = group_size
 
     def assign(self, rollout: Rollout) -> Credit:
-        """Advantages; decisions of groups whose episodes ended alike are not valid any more."""
+        """Advantages; decisions of groups whose episodes ended alike are not valid any more.
+
+        Raises:
+            PluginError: A reward is not finite.
+        """
+        demand_finite(rollout.rew)
         adv, alive = group_advantages(
             rollout.rew,
             terminated=rollout.terminated,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit, ValueCreditConfig
 from robo_rl.algo.return_credit import ReturnCredit
@@ -21,6 +21,12 @@ class CreditConfig(ValueCreditConfig):
 
     credit: Literal["gae", "returns"] = "gae"
     group_size: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _one_way_to_credit(self) -> CreditConfig:
+        if self.group_size > 1 and self.credit == "returns":
+            raise ValueError("credit 'returns': with group_size > 1 episodes are compared instead")
+        return self
 
 
 def make_creditor(

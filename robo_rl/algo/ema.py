@@ -51,6 +51,17 @@ def weightless(module: nn.Module) -> dict[int, Any]:
     return {id(part): part for part in module.modules() if not any(True for _ in part.parameters())}
 
 
+class Follower(Ema[_Module]):
+    """The average with one decay from the first update on, as target networks have it.
+
+    θ' ← decay·θ' + (1 − decay)·θ (Lillicrap et al. 2015, arXiv 1509.02971, algorithm 1, τ = 1 −
+    decay).
+    """
+
+    def _decay(self) -> float:
+        return self.decay
+
+
 class Ewma(Ema[_Module]):
     """The average Σ_s β^(n−s)·θ_s / Σ_s β^(n−s) of all weights so far, the first included.
 

@@ -12,9 +12,10 @@ from robo_rl.config import ConfigModel
 class Lag(ConfigModel):
     """Decay η of the acting weights: after an update, acting ← η·acting + (1−η)·learnt.
 
-    η = min(rise·(i − flat), limit) after i updates, 0 before ``flat``. The defaults are those of
-    DiffusionNFT (arXiv 2509.16117, section 4); ``limit: 0`` is fully on-policy, ``{flat: 75, rise:
-    0.0075, limit: 0.999}`` the slowest of its code.
+    η = min(rise·(i − flat), limit) after the update that i others came before, those that only
+    warmed the critic up among them; 0 before ``flat``. The defaults are those of DiffusionNFT
+    (arXiv 2509.16117, section 4); ``limit: 0`` is fully on-policy, ``{flat: 75, rise: 0.0075,
+    limit: 0.999}`` the slowest of its code.
     """
 
     flat: int = Field(default=0, ge=0)

@@ -24,7 +24,7 @@ from robo_rl.algo.forward import Decisions, optimality
 from robo_rl.algo.lag import Lag, follow
 from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.precision import autocast
-from robo_rl.algo.rate import AdaptiveRate
+from robo_rl.algo.rate import AdaptiveRate, RateConfig
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
@@ -47,7 +47,7 @@ class Nft:
         ConfigError: The policy is not cloned by undoing noise.
     """
 
-    class Config(NftObjectiveConfig, CreditConfig):
+    class Config(NftObjectiveConfig, CreditConfig, RateConfig):
         """Hyper-parameters; see ``NftObjectiveConfig`` and ``CreditConfig``.
 
         ``target_shift`` is the root mean square by which an update may move predicted actions, in
@@ -55,9 +55,6 @@ class Nft:
         0 leaves both alone.
         """
 
-        lr: float = Field(default=1e-4, gt=0.0)
-        lr_min: float = Field(default=1e-6, gt=0.0)
-        lr_max: float = Field(default=1e-3, gt=0.0)
         weight_decay: float = Field(default=0.0, ge=0.0)
         epochs: int = Field(default=4, ge=1)
         target_shift: float = Field(default=0.02, ge=0.0)
@@ -83,7 +80,11 @@ class Nft:
         self.updates = 0
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from one block; returns metrics."""
+        """Learn from one block; returns metrics.
+
+        Raises:
+            PluginError: Rewards are not finite, or losses or gradients were not finite for long.
+        """
         rollout, adv, metrics = self.credit.assign(rollout)
         if self.updates >= self.credit.warmup_updates and len(adv):
             metrics |= self._fit(Decisions.of(rollout, optimality(adv, self.cfg.adv_clip)))
@@ -92,10 +93,6 @@ class Nft:
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.descent.skipped
         return metrics | {"lr": self.descent.lr, "skipped_steps": float(skipped)}
-
-    def evaluated(self) -> DenoisingPolicy:
-        """The policy that is to be judged and kept: the one that acts."""
-        return self.policy
 
     def actor_state(self) -> dict[str, Any]:
         """The acting policy, the learner, and its optimiser."""

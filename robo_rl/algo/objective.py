@@ -30,7 +30,8 @@ class ObjectiveConfig(PrecisionConfig):
     log-probabilities, never means: ``trust.joint_clip`` converts published values), ``clip_high``
     ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained step, from which it
     rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε bounds how far a
-    step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in the loss.
+    step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in the
+    loss: a unit that ran away further has no gradient, whatever the trust region.
     ``denoise_discount`` is γ_den of per_step. ``entropy`` weighs a unit's joint entropy in nats,
     where noise is learnt; 0 is off.
     """
@@ -148,7 +149,8 @@ class Objective:
         if not self.cfg.clip_base:
             return epsilon
         place = torch.searchsorted(self._steps, k[:, 0].contiguous())
-        return clip_ramp(self.cfg.clip_base, epsilon, place / max(len(self._steps) - 1, 1))
+        last = len(self._steps) - 1  # a single step is the last
+        return clip_ramp(self.cfg.clip_base, epsilon, (place + (last == 0)) / max(last, 1))
 
     @property
     def _clip_high(self) -> float:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from robo_rl.algo.backup import make_backup
 from robo_rl.algo.descent import Descent
-from robo_rl.algo.ema import Ema
+from robo_rl.algo.ema import Follower
 from robo_rl.algo.returns import ReturnScale
 from robo_rl.algo.value_actor import ValueActor, ValueActorConfig
 from robo_rl.critic.aggregate import Aggregate
@@ -39,11 +39,11 @@ class OffPolicyConfig(ValueActorConfig):
     ``updates_per_decision`` are gradient steps of the critic a decision (the update-to-data ratio),
     once ``warmup_decisions`` have been collected; the actor takes one at every ``actor_every`` of
     them, but for the first ``critic_first``. ``target_ema`` is the decay of the target critic's
-    average. ``target_rule`` makes one value of the ensemble's for a target: min (TD3, SAC),
-    subset_min (REDQ) or mean − κ·std; ``actor_rule`` the one that the actor climbs.
-    ``scale_rewards`` divides rewards by the running std of the return, as PPO does, so that
-    coefficients and temperatures mean the same in every task; ``critic.head.bounds`` are then of
-    values in that unit.
+    average, which follows at every step of the critic. ``target_rule`` makes one value of the
+    ensemble's for a target: min (TD3, SAC), subset_min (REDQ) or mean − κ·std; ``actor_rule`` the
+    one that the actor climbs. ``scale_rewards`` divides rewards by the running std of the return,
+    as PPO does, so that coefficients and temperatures mean the same in every task;
+    ``critic.head.bounds`` are then of values in that unit.
     """
 
     minibatch: int = Field(default=256, ge=1)
@@ -87,7 +87,7 @@ class OffPolicy:
     ) -> None:
         self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
         self.critic = _critic(cfg.critic, policy)
-        self.target = Ema(self.critic, cfg.target_ema)
+        self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
         rule = Aggregate(cfg.target_rule, cfg.critic.members)
         self.backup = make_backup(self.critic, self.target.module, rule, generator)
@@ -108,7 +108,11 @@ class OffPolicy:
             self.replay.add_demonstrations(transitions)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Take in one block and learn; returns metrics, means over the gradient steps."""
+        """Take in one block and learn; returns metrics, means over the gradient steps.
+
+        Raises:
+            PluginError: Rewards are not finite, or losses or gradients were not finite for long.
+        """
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
         self.replay.add(rollout)
         metrics = _Means()

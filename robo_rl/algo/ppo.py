@@ -50,7 +50,12 @@ class Ppo:
         return self.actor.lr
 
     def update(self, rollout: Rollout) -> dict[str, float]:
-        """Learn from one block; returns metrics."""
+        """Learn from one block; returns metrics.
+
+        Raises:
+            PluginError: Rewards are not finite, what was drawn is not scored alike, or losses or
+                gradients were not finite for long.
+        """
         rollout, adv, metrics = self.credit.assign(rollout)
         if self.updates >= self.credit.warmup_updates and len(adv):
             metrics |= self.actor.fit(rollout, adv)

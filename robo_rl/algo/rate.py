@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from pydantic import Field, model_validator
+
 from robo_rl.algo.descent import Descent
+from robo_rl.config import ConfigModel
 
 STEP = 1.5
+
+
+class RateConfig(ConfigModel):
+    """A learning rate and what it is held within."""
+
+    lr: float = Field(default=1e-4, gt=0.0)
+    lr_min: float = Field(default=1e-6, gt=0.0)
+    lr_max: float = Field(default=1e-3, gt=0.0)
+
+    @model_validator(mode="after")
+    def _within_its_bounds(self) -> RateConfig:
+        if not self.lr_min <= self.lr <= self.lr_max:
+            raise ValueError(
+                f"lr {self.lr}: expected from lr_min {self.lr_min} to lr_max {self.lr_max}"
+            )
+        return self
 
 
 class AdaptiveRate:

@@ -3,6 +3,10 @@
 Shapes: N decisions, R units, J steps a unit, K denoising steps. A unit is a decision n and J
 steps of its chain; its log-ratio sums over these steps and over the executed part of the chunk,
 so clipping is in joint units.
+
+Of inner steps too only the executed part is scored, as DPPO does (2409.00588, its code): what the
+rest of x[k+1] does to later steps through the network is left out. The ratio is exact where the
+whole chunk is executed, or where actions do not hear of each other in the network.
 """
 
 from __future__ import annotations

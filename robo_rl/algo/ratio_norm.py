@@ -42,7 +42,7 @@ def guarded(log_ratio: Tensor, old: Kernel, new: Kernel, data: ActorData, units:
 
 
 def _spread(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
-    """σ of a step: the root mean square over its executed elements; (R, J)."""
-    square = unit_sums(kernel.std.square().expand_as(kernel.mean), data, units)
+    """σ of a step's noise: the root mean square over its executed elements; (R, J)."""
+    square = unit_sums(kernel.scale().square().expand_as(kernel.mean), data, units)
     count = data.executed[units.row].sum(dim=(1, 2)) * kernel.mean.shape[-1]
     return (square / count[:, None].clamp(min=1)).sqrt()

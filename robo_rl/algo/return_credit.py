@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from robo_rl.algo.credit import Credit, compared
-from robo_rl.algo.returns import gae
+from robo_rl.algo.returns import demand_finite, gae
 from robo_rl.data.rollout import Rollout
 
 
@@ -21,7 +21,12 @@ class ReturnCredit:
     warmup_updates = 0
 
     def assign(self, rollout: Rollout) -> Credit:
-        """Returns as ``compared``: generalised advantages with λ = 1 and no values."""
+        """Returns as ``compared``: generalised advantages with λ = 1 and no values.
+
+        Raises:
+            PluginError: A reward is not finite.
+        """
+        demand_finite(rollout.rew)
         nothing = torch.zeros_like(rollout.rew)
         returns, _ = gae(
             rollout.rew,

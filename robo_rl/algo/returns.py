@@ -99,8 +99,9 @@ def group_advantages(
 class ReturnScale:
     """Running std of the discounted return, by which rewards are divided (no mean is taken off).
 
-    The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize: one return accumulates per
-    env and is cut at episode ends; the std is over all that was seen.
+    The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize, without their bound of what
+    comes out: one return accumulates per env and is cut at episode ends; the std is over all that
+    was seen.
 
     Args:
         num_envs: B.
@@ -121,7 +122,7 @@ class ReturnScale:
             returns.append(running * discount[t] + rew[t])
             running = torch.where(ended[t], 0.0, returns[-1])
         seen = torch.stack(returns)
-        _demand_finite(seen)
+        demand_finite(seen)
         self.running = running
         self._merge(seen.double())
 
@@ -153,8 +154,8 @@ class ReturnScale:
         self.__dict__.update(state)
 
 
-def _demand_finite(returns: Tensor) -> None:
-    """Of returns (T, B): one that is not would be in every scale to come.
+def demand_finite(returns: Tensor) -> None:
+    """Of rewards or returns (T, B): one that is not would be in all that is made of them.
 
     Raises:
         PluginError: One is not finite.

@@ -161,7 +161,8 @@ def _demand_reachable(policy: DenoisingPolicy, target_std: float) -> None:
             found=policy.cfg.sampler.name,
             hint="algorithm 'td3' takes any sampler",
         )
-    for progress in (1.0, 0.0):  # bounds that are annealed run from the one to the other
+    before = policy.progress
+    for progress in (1.0, 0.0, before):  # bounds that are annealed run from the one to the other
         policy.set_progress(progress)
         low, high = (entropy(policy, raw=raw) for raw in (-_FAR, _FAR))
         if not low < entropy(policy, std=target_std) < high:

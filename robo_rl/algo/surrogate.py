@@ -21,7 +21,7 @@ class Rule(NamedTuple):
         trust: The trust region.
         low: ε below 1, in joint units; one number or (R,).
         high: ε above 1, of the same kind.
-        log_ratio_max: Bound of |ln r| in the loss.
+        log_ratio_max: Bound of |ln r| in the loss; a unit beyond it has no gradient.
     """
 
     trust: Trust
@@ -37,7 +37,7 @@ class Surrogate(NamedTuple):
         loss: Scalar with gradient.
         kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
         clipped: Share of ratios outside the trust region.
-        ratio_error: Largest |r − 1| to the acting policy.
+        ratio_error: Mean |r − 1| to the acting policy.
         extras: What was added to the loss, by name.
     """
 
@@ -75,7 +75,7 @@ def surrogate(scored: Scored, adv: Tensor, rule: Rule, behind: Tensor | None = N
             loss,
             kl=float((raw - 1.0 - log_ratio).mean()),
             clipped=float(outside.float().mean()),
-            ratio_error=float((raw - 1.0).abs().max()),
+            ratio_error=float((raw - 1.0).abs().mean()),
             extras={},
         )
 

@@ -1,6 +1,7 @@
 """TD3 on denoising chains: a deterministic policy gradient for whatever evaluation runs.
 
-Shapes: B rows, H horizon, A act_dim. Source: Fujimoto et al. 2018 (arXiv 1802.09477), algorithm 1.
+Shapes: B rows, H horizon, A act_dim. Source: Fujimoto et al. 2018 (arXiv 1802.09477), algorithm 1,
+but for the target critic, which follows at every step.
 
 What climbs is what is judged in the end: the chain under its evaluation sampler, a Gaussian
 policy's mean, a flow's ODE from fresh noise. Gradients run through the trained steps, the last one
@@ -16,10 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.ema import Ema
+from robo_rl.algo.ema import Follower
 from robo_rl.algo.off_policy import OffPolicy, OffPolicyConfig
 from robo_rl.algo.value_actor import Climber, Value
 from robo_rl.critic.aggregate import Aggregate
+from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
@@ -68,13 +70,14 @@ class DeterministicActor(Climber):
         generator: Draws noise.
 
     Raises:
-        ConfigError: As ``Climber``.
+        ConfigError: As ``Climber``; or evaluation draws noise on its way.
     """
 
     def __init__(self, cfg: Td3Config, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         super().__init__(cfg, policy, generator)
+        _demand_deterministic(policy)
         self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
-        self.average = Ema(policy, cfg.target_ema)
+        self.average = Follower(policy, cfg.target_ema)
 
     def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The averaged policy's action with noise; it costs nothing."""
@@ -103,3 +106,12 @@ class DeterministicActor(Climber):
     def _act(self, policy: DenoisingPolicy, obs: dict[str, Tensor]) -> Tensor:
         shape = len(next(iter(obs.values()))), policy.horizon, policy.act_spec.size
         return policy.decode_normalized(obs, policy.eval_sampler.start(shape, self.generator))
+
+
+def _demand_deterministic(policy: DenoisingPolicy) -> None:
+    if not policy.acts_by_decode:
+        raise ConfigError(
+            "algorithm 'td3' climbs what evaluation runs, which draws noise here",
+            expected="eval_eta 0",
+            hint="set policy.eval_eta=0, or use algorithm 'ppo'",
+        )

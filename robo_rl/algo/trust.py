@@ -56,7 +56,7 @@ def dual_clip(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor
 
 
 def spo(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
-    """The loss −(A·r − |A|·(r − 1)²/2ε); (R,): least at r = 1 ± ε, and no gradient is ever dead.
+    """The loss −(A·r − |A|·(r − 1)²/2ε); (R,): least at r = 1 ± ε, and no gradient is dead.
 
     ε is ``high`` where A > 0 pulls the ratio up and ``low`` where A < 0 pulls it down. Source:
     Simple Policy Optimization, Xie et al. 2024, arXiv 2401.16025.

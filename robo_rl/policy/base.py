@@ -220,7 +220,8 @@ class DenoisingPolicy(nn.Module):
         """
         features = self.features(obs)
         predict = self._predictor(features, self.sampler)
-        start = self._start(len(features), generator).to(features)
+        shape = len(features), self.horizon, self.act_spec.size
+        start = self.sampler.start(shape, generator).to(features)
         if past is not None:
             start = continued(start, past, number(self.correlation.start))
         return draw_chain(
@@ -255,8 +256,9 @@ class DenoisingPolicy(nn.Module):
 
     def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """``decode`` before the normaliser is undone."""
-        x = noise.to(self.normalizer.dtype)
-        predict = self._predictor(self.features(obs), self.eval_sampler)
+        features = self.features(obs)
+        x = noise.to(features)
+        predict = self._predictor(features, self.eval_sampler)
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
             x = self.eval_sampler.kernel(k, x, predict(step, x)).mean

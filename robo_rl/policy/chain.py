@@ -118,8 +118,7 @@ def draw_chain(
         start: x[0].
         generator: Source of the noise.
         others: With it, each row takes ``sampler`` at one step k* only and this (deterministic)
-            sampler at
-            the others: the hybrid of pi_RL (arXiv 2510.25889, section 4.2).
+            sampler at the others: the hybrid of pi_RL (arXiv 2510.25889, section 4.2).
         star_steps: (K,) bool, the steps that k* is drawn from, uniformly; all stochastic ones by
             default.
         past: With it, each step's noise follows the noise that the same step had in the decision

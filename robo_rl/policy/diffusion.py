@@ -8,6 +8,7 @@ Song et al. 2021 (2010.02502), DPPO's floor on the step's standard deviation (24
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, ClassVar
 
 import torch
@@ -24,8 +25,12 @@ from robo_rl.policy.schedule import NonNegative, Share, number
 from robo_rl.registry import Component, component, default
 
 
+@cache
 def cosine_alpha_bar(train_steps: int) -> Tensor:
-    """ᾱ by DDPM time, (T,) float64: diffusers' ``squaredcos_cap_v2`` (Nichol & Dhariwal 2021)."""
+    """ᾱ by DDPM time, (T,) float64: diffusers' ``squaredcos_cap_v2`` (Nichol & Dhariwal 2021).
+
+    Shared by all who ask: not to be written to.
+    """
     from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 
     scheduler = DDIMScheduler(train_steps, beta_schedule="squaredcos_cap_v2")
@@ -181,7 +186,13 @@ class DiffusionPolicy(MatchingPolicy):
     @property
     def _ddim(self) -> Ddim:
         sampler = self.sampler
-        assert isinstance(sampler, Ddim), "a diffusion policy explores under ddpm or ddim"
+        if not isinstance(sampler, Ddim):
+            raise ConfigError(
+                "a diffusion policy explores on a schedule of its own family",
+                where="policy.sampler",
+                expected="ddpm, ddim, or one built on them",
+                found=self.cfg.sampler.name,
+            )
         return sampler
 
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -203,9 +214,4 @@ class DiffusionPolicy(MatchingPolicy):
 
     def _alpha_bar_at(self, t: Tensor) -> Tensor:
         length = self._ddim.cfg.train_steps
-        return self._schedule(length).to(t)[((1.0 - t) * length - 1.0).round().long()]
-
-    def _schedule(self, length: int) -> Tensor:
-        if not hasattr(self, "_alpha_bar"):
-            self._alpha_bar = cosine_alpha_bar(length)
-        return self._alpha_bar
+        return cosine_alpha_bar(length).to(t)[((1.0 - t) * length - 1.0).round().long()]

@@ -41,14 +41,14 @@ class Kernel:
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """Draw x[k+1], (B, H, A); gradients reach mean and std (a reparameterised draw)."""
         noise = randn(self.mean.shape, generator).to(self.mean)
-        return self.mean + self._scale() * self._correlated(noise)
+        return self.mean + self.scale() * self._correlated(noise)
 
     def noise(self, x_next: Tensor) -> Tensor:
         """The noise that x_next is made of, (x_next − mean)/std: (B, H, A), 0 where std is 0.
 
         With ρ = 1 it is that of the offset, the same along the horizon.
         """
-        z = (x_next - self.mean) / torch.where(self.std > 0, self._scale(), 1.0)
+        z = (x_next - self.mean) / torch.where(self.std > 0, self.scale(), 1.0)
         z = z if self.rho < 1.0 else z.mean(dim=1, keepdim=True).expand_as(z)
         return torch.where(self.std > 0, z, 0.0)
 
@@ -62,7 +62,7 @@ class Kernel:
             before: (B, H, A), from ``noise``.
             beta: β in [0, 1), broadcastable to mean.
         """
-        mean = self.mean + self._scale() * beta * before
+        mean = self.mean + self.scale() * beta * before
         return Kernel(mean, self.std * (1.0 - beta**2).sqrt(), self.rho)
 
     def log_prob(self, x_next: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Kernel:
 
         It is 0 where the step is deterministic.
         """
-        random, std = self._random(), torch.where(self.std > 0, self._scale(), 1.0)
+        random, std = self._random(), torch.where(self.std > 0, self.scale(), 1.0)
         z = self._white((x_next - self.mean) / std)
         spread = LOG_SQRT_2PI + std.log() + self._log_fresh(z)
         return torch.where(random, -0.5 * z * z - spread, 0.0)
@@ -80,7 +80,7 @@ class Kernel:
 
         ½·ln(2πe·σ²) of what is its own; 0 where the step is deterministic.
         """
-        std = torch.where(self.std > 0, self._scale(), 1.0)
+        std = torch.where(self.std > 0, self.scale(), 1.0)
         spread = 0.5 + LOG_SQRT_2PI + std.log() + self._log_fresh(self.mean)
         return torch.where(self._random(), spread, 0.0)
 
@@ -89,7 +89,7 @@ class Kernel:
 
         Both must have the same ``rho``; 0 where either is deterministic.
         """
-        ours, theirs = (torch.where(k.std > 0, k._scale(), 1.0) for k in (self, other))
+        ours, theirs = (torch.where(k.std > 0, k.scale(), 1.0) for k in (self, other))
         gap = (self.mean - other.mean) / theirs
         ratio = (ours / theirs).expand_as(gap)
         carried = self.rho * (ratio - _before(ratio, ratio)) / self._log_fresh(gap).exp()
@@ -97,7 +97,19 @@ class Kernel:
         both = self._random() & other._random()
         return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
 
-    def _scale(self) -> Tensor:
+    def bend(self, other: Kernel) -> Tensor:
+        """What ``kl`` does not see with ρ = 1: half the squares by which the shapes differ.
+
+        ½·((μ − μ')/σ' less its mean along the horizon)², (B, H, A): with it the sum of ``kl`` is 0
+        only where the means are the same. 0 for ρ < 1, whose ``kl`` sees all.
+        """
+        if self.rho < 1.0:
+            return torch.zeros_like(self.mean)
+        gap = (self.mean - other.mean) / torch.where(other.std > 0, other.scale(), 1.0)
+        both = ((self.std > 0) & (other.std > 0)).expand_as(gap)
+        return torch.where(both, 0.5 * (gap - gap.mean(dim=1, keepdim=True)).square(), 0.0)
+
+    def scale(self) -> Tensor:
         """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
         return self.std if self.rho < 1.0 else self.std.log().mean(dim=1, keepdim=True).exp()
 

@@ -99,10 +99,13 @@ def _check_one_step(policy: DenoisingPolicy) -> None:
 def _compare_scores(
     policy: DenoisingPolicy, obs: Obs, chain: Chain, row: Tensor, k: Tensor
 ) -> None:
-    again = policy.log_prob(_pick(obs, row), k, chain.x[row, k], chain.x[row, k + 1])
-    _check_tensor("log_prob()", again, (len(row), *_chunk(policy)))
+    x, x_next = chain.x[row, k], chain.x[row, k + 1]
+    again = policy.kernel(policy.encode(_pick(obs, row)), k, x).log_prob(x_next)
+    _check_tensor("kernel().log_prob()", again, (len(row), *_chunk(policy)))
+    said = policy.log_prob(_pick(obs, row), k, x, x_next)
+    require(torch.allclose(said, again), "log_prob() is not that of kernel()")
     error = float((again - chain.log_prob[row, k]).sum(dim=(1, 2)).expm1().abs().max())
-    problem = "the ratio of a fresh chain is not 1: log_prob() is not that of sample()"
+    problem = "the ratio of a fresh chain is not 1: kernel() is not that of sample()"
     require(error <= _RATIO_ERROR, problem, expected=f"1 ± {_RATIO_ERROR}", found=f"1 ± {error:g}")
 
 

@@ -67,17 +67,21 @@ class GroupCollector(Collector):
         self._idle, self._idle_steps = 0, 0
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
-        """What happens to envs whose episode is still the first."""
+        """What happens to envs whose episode is still the first.
+
+        A decision that lost its world is not valid: what it earned before tells nothing of it.
+        """
         alive = self._alive
+        lost = step.metrics.get("nan_worlds", torch.zeros(len(alive))) > 0
         self._idle += int((~alive).sum())
         self._idle_steps += int(step.num_exec[~alive].sum())
         self._alive = alive & ~(step.terminated | step.truncated)
         return step._replace(
-            rew=step.rew * alive,
-            rew_sum=step.rew_sum * alive,
+            rew=torch.where(alive, step.rew, 0.0),
+            rew_sum=torch.where(alive, step.rew_sum, 0.0),
             terminated=step.terminated & alive,
             truncated=step.truncated & alive,
-            valid=step.valid & alive,
+            valid=step.valid & alive & ~lost,
             num_exec=step.num_exec * alive,
         )
 

@@ -42,11 +42,9 @@ def averaged(policy) -> Tensor:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"proximal_ema": 0.0, "ema_decay": 0.0, "entropy": 0.0},
         {"clip_high": 0.2},
         {"log_ratio_max": 50.0},
         {"trust": "dual_clip"},
-        {"anchor": {"forward_kl": 0.0, "bc_own": 0.0}},
         {"ema_decay": 0.9},
     ],
 )
@@ -77,6 +75,22 @@ def test_a_proximal_policy_lies_between_the_past_and_the_present():
     assert metrics[1]["ratio_error"] < 1e-9  # the first ratio is still to the acting policy
 
 
+def test_what_is_judged_explores_as_the_policy_does_by_now():
+    sampler = {"name": "flow_noise", "std_max": {"start": 0.5, "end": 0.1}}
+    policy = make_policy("flow_noise", 4, sampler=sampler)
+    cfg = ActorConfig(minibatch=16, ema_decay=0.9)
+    made = ActorFit(cfg, policy, torch.Generator().manual_seed(0))
+    policy.set_progress(1.0)
+    assert made.evaluated().progress == 1.0
+    assert made.evaluated().sampler is policy.sampler
+
+
+@pytest.mark.parametrize("rates", [{"lr": 2e-3}, {"lr": 1e-7}, {"lr_min": 1e-2, "lr_max": 1e-3}])
+def test_a_rate_beyond_its_bounds_is_refused(rates):
+    with pytest.raises(ValidationError, match="expected from lr_min"):
+        ActorConfig(**rates)
+
+
 def test_what_is_judged_is_the_average_where_one_is_kept():
     plain, made = actor(), actor(ema_decay=0.5)
     assert plain.evaluated() is plain.policy
@@ -100,7 +114,6 @@ def test_it_continues_from_its_state_to_the_bit(fields):
     fit(second)
     second.load_state_dict(first.state_dict())
     second.generator.set_state(first.generator.get_state())
-    second.set_lr(first.lr)
     fit(second)
     assert torch.equal(weights(whole.policy), weights(second.policy))
     assert torch.equal(averaged(whole.evaluated()), averaged(second.evaluated()))

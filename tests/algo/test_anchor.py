@@ -60,6 +60,19 @@ def test_divergences_are_what_sampling_gives(generator):
     assert float(unit_kl(ours, base, data, units)) == pytest.approx(float(estimate), rel=0.02)
 
 
+def test_a_chunk_that_is_bent_is_not_at_the_base_though_its_offset_is():
+    """One offset of noise: means ±0.3 off in turn have no offset, ½·(0.3/0.2)² an action."""
+    data, units = one_unit(steps=1, horizon=4, executed=4)
+    turn = torch.tensor([0.3, -0.3, 0.3, -0.3]).double().view(1, 4, 1)
+    std = torch.full((1, 4, 1), 0.2).double()
+    ours, base = Kernel(turn, std, 1.0), Kernel(torch.zeros_like(turn), std, 1.0)
+    assert float(ours.kl(base).sum()) == pytest.approx(0.0, abs=1e-12)
+    assert float(unit_kl(ours, base, data, units)) == pytest.approx(4 * 0.5 * (0.3 / 0.2) ** 2)
+    moved = Kernel(torch.full_like(turn, 0.3), std, 1.0)
+    assert float(unit_kl(moved, base, data, units)) == pytest.approx(0.5 * (0.3 / 0.2) ** 2)
+    assert not bool(Kernel(turn, std).bend(Kernel(turn + 1.0, std)).any())
+
+
 def anchored(cfg: AnchorConfig, finetune_steps: int = 0):
     """A policy that has moved from its base, its block, and the anchor."""
     policy = make_policy("flow_noise", 4, finetune_steps=finetune_steps)

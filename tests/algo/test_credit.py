@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from pydantic import ValidationError
 from small_policies import make_policy
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit
 from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.return_credit import ReturnCredit
 from robo_rl.data.rollout import Rollout, RolloutBuilder
+from robo_rl.errors import PluginError
 
 T, B, LAM = 6, 4, 0.9
 TERMINATED, TRUNCATED, LOST = (2, 0), (3, 1), (2, 2)  # env 3 goes on throughout
@@ -25,6 +27,25 @@ SEEN, AFTER = torch.randn(2, T, B, generator=torch.Generator().manual_seed(2))
 """The number in what was acted on, and in the true successor where an episode ended."""
 LAST = torch.tensor([5.0, -7.0, 3.0, 11.0])
 """The number in what each env stands at behind the block."""
+
+
+@pytest.mark.parametrize("made", [GroupCredit(2), ReturnCredit()])
+def test_rewards_that_are_not_finite_are_refused_by_whoever_credits(made):
+    rew, no = torch.zeros(3, 4), torch.zeros(3, 4, dtype=torch.bool)
+    rew[1, 2] = torch.nan
+    empty = torch.zeros(0)
+    rollout = Rollout(
+        obs={}, x=empty, log_prob=empty, k_star=None, rew=rew, terminated=no, truncated=no,
+        valid=~no, discount=torch.ones(3, 4), num_exec=torch.ones(3, 4), last_obs={},
+        ended=empty, final_obs={},
+    )  # fmt: skip
+    with pytest.raises(PluginError, match="env 2, decision 1"):
+        made.assign(rollout)
+
+
+def test_two_ways_to_credit_at_once_are_refused():
+    with pytest.raises(ValidationError, match="episodes are compared instead"):
+        CreditConfig(credit="returns", group_size=4)
 
 
 class Reader(nn.Module):

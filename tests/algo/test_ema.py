@@ -7,7 +7,7 @@ import torch
 from small_policies import make_policy
 from torch import nn
 
-from robo_rl.algo.ema import Ema, Ewma
+from robo_rl.algo.ema import Ema, Ewma, Follower
 
 
 class Number(nn.Module):
@@ -26,6 +26,13 @@ def test_the_decay_grows_to_its_limit():
         )
         assert float(ema.module.value) == pytest.approx(expected, rel=1e-12)
     assert ema.updates == 4
+
+
+def test_what_follows_has_one_decay_from_the_first_update_on():
+    module, target = Number(0.0), Follower(Number(1.0), decay=0.9)
+    for update in range(1, 4):
+        target.update(module)
+        assert float(target.module.value) == pytest.approx(0.9**update, rel=1e-12)
 
 
 def test_weights_that_stand_still_are_their_own_average():

@@ -44,7 +44,7 @@ MODES = [
 
 def objective(policy, **fields) -> Objective:
     cfg = ObjectiveConfig.model_validate(fields)
-    adv = torch.linspace(-1.0, 1.0, ROWS).double()
+    adv = torch.linspace(-1.0, 2.0, ROWS, dtype=torch.float64)
     base = policy.base() if policy.base_net is not None else None
     generator = torch.Generator().manual_seed(2)
     return Objective(
@@ -66,17 +66,30 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
     assert every.ratio_error < 1e-9
     assert every.clipped == 0.0
     assert abs(every.kl) < 1e-12
-    assert float(every.loss.detach()) == pytest.approx(0.0, abs=1e-9)
+    assert float(every.loss.detach()) == pytest.approx(-0.5, abs=1e-9)
     every.loss.backward()
     gradients = [p.grad for p in policy.parameters() if p.requires_grad and p.grad is not None]
     assert sum(float(g.norm()) for g in gradients) > 1e-4
+
+
+def test_a_single_trained_step_is_the_last_of_the_ramp(generator):
+    policy = make_policy("flow_noise", 4, finetune_steps=1)
+    policy.anchor()
+    found = objective(policy, ratio="per_step", clip=0.2, clip_base=0.02)
+    with torch.no_grad():
+        policy.net.out.bias += 0.05 * torch.randn(6, generator=generator).double()
+        every = torch.arange(found.size)
+        gap = (found.likelihood.score(policy, every).log_ratio.exp() - 1.0).abs()
+    share = float((gap > 0.2).float().mean())
+    assert 0.0 < share < float((gap > 0.02).float().mean())
+    assert found.loss(every).clipped == pytest.approx(share)
 
 
 def test_the_denoising_discount_is_the_last_steps_one(generator):
     policy = make_policy("flow_noise", 4)
     found = objective(policy, ratio="per_step", denoise_discount=0.5)
     losses = [float(found.loss(torch.tensor([4 * 47 + k])).loss.detach()) for k in range(4)]
-    assert losses == pytest.approx([-0.125, -0.25, -0.5, -1.0])
+    assert losses == pytest.approx([-0.25, -0.5, -1.0, -2.0])
 
 
 def test_epsilon_rises_along_the_trained_steps():

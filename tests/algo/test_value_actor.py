@@ -30,6 +30,27 @@ def evaluated(policy: DenoisingPolicy) -> torch.Tensor:
         return policy.act(OBS, torch.Generator().manual_seed(0))[:, 0, 0]
 
 
+def test_what_draws_noise_where_it_is_judged_is_not_climbed():
+    with pytest.raises(ConfigError, match="eval_eta 0"):
+        actor_of("td3", make_policy("ddpm", 4, eval_eta=1.0))
+
+
+def test_targets_are_of_the_average_smoothed_within_bounds():
+    """The averaged policy's action, with noise of ±0.05 at most where its std would be 10."""
+    policy = control_policy()
+    actor = actor_of("td3", policy, smoothing_std=10.0, smoothing_clip=0.05)
+    before = evaluated(policy)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 1.0
+    act, cost = actor.successor(OBS)
+    gap = (act[:, 0, 0] - before).abs()
+    torch.testing.assert_close(gap, torch.full_like(gap, 0.05), rtol=0.0, atol=0.02)
+    assert float(gap.max()) <= 0.05 + 1e-6
+    assert not bool(cost.any())
+    assert float((evaluated(policy) - before).abs().min()) > 0.1
+
+
 def climbed(steps: int, **fields: Any) -> tuple[DenoisingPolicy, float]:
     """A Gaussian policy on the value −2·(a − 0.3)², and the std that it came to draw with."""
     policy = control_policy(sampler={"name": "gaussian", "std_min": 0.01, "std_max": 0.3})

@@ -6,6 +6,7 @@ import pytest
 import torch
 from small_runs import EXPERIMENT
 
+from robo_rl.algo.credit import GroupCredit
 from robo_rl.algo.ppo import Ppo
 from robo_rl.config import validate
 from robo_rl.data.normalize import Normalizer
@@ -51,6 +52,29 @@ def test_members_of_a_group_start_alike_and_then_go_their_own_ways(reach):
         assert not torch.equal(starts(rollout)[0, 0], starts(rollout)[1, 0])
         assert rollout.x[0].flatten(1).unique(dim=0).shape[0] == ENVS
     assert not torch.equal(starts(first), starts(second))
+
+
+def test_a_decision_that_lost_its_world_midway_is_not_compared(reach):
+    """A world that is lost at the second of four steps: what came before counts for nothing."""
+    policy, env = reach
+    made, step, calls = collector(env), env.step, [0]
+
+    def lossy(act: torch.Tensor):
+        calls[0] += 1
+        found = step(act)
+        if calls[0] != 2:
+            return found
+        lost = torch.arange(ENVS) == 1
+        metrics = found.metrics | {"nan_worlds": lost.float()}
+        return found._replace(metrics=metrics, truncated=found.truncated | lost)
+
+    env.step = lossy
+    rollout, _ = made.collect(policy, 1)
+    assert rollout.valid[:2, 1].tolist() == [True, False]
+    assert bool(rollout.truncated[1, 1])
+    adv = GroupCredit(SIZE).assign(rollout)
+    assert not bool(adv.rollout.valid[:, 1].any())
+    assert bool(adv.rollout.valid[:, 0].any())
 
 
 def test_a_block_is_one_whole_episode_an_env(reach):

@@ -1,0 +1,42 @@
+"""Minibatches and steps: every row once, none beyond the limit, none after a bad gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from robo_rl.algo.descent import PATIENCE, Descent, batches, minibatches
+from robo_rl.errors import PluginError
+
+
+@pytest.mark.parametrize(("size", "limit"), [(10, 4), (12, 4), (3, 100), (1, 1), (1001, 256)])
+def test_a_pass_has_every_row_once_in_parts_of_nearly_one_size(size, limit):
+    parts = list(minibatches(size, limit, torch.Generator().manual_seed(0)))
+    assert sorted(torch.cat(parts).tolist()) == list(range(size))
+    lengths = [len(part) for part in parts]
+    assert len(parts) == batches(size, limit)
+    assert max(lengths) <= limit
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing_and_too_many_end_the_run():
+    weight = nn.Parameter(torch.ones(3))
+    descent = Descent([weight], lr=0.1, grad_clip=1.0)
+    descent.step((weight * torch.nan).sum())
+    assert weight.tolist() == [1.0, 1.0, 1.0]
+    assert descent.skipped == 1
+    descent.step(weight.sum())
+    assert float(weight.detach().max()) < 1.0
+    with pytest.raises(PluginError, match=f"{PATIENCE} times in a row"):
+        for _ in range(PATIENCE):
+            descent.step((weight * torch.nan).sum())
+
+
+def test_gradients_are_clipped_by_their_norm_alone():
+    """AdamW's first step is lr wherever there is a gradient; the clip leaves its direction."""
+    weight = nn.Parameter(torch.zeros(2))
+    descent = Descent([weight], lr=0.1, grad_clip=1.0)
+    descent.step((weight * torch.tensor([300.0, 400.0])).sum())
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad, torch.tensor([0.6, 0.8]))
