@@ -155,8 +155,12 @@ class Stage:
                 for arrived, message in way(topic, reading):
                     self.outs[arrived].send(message)
                     self.heard_s[arrived] = self.now_s
+        self.settle()
         self.number += 1
         return self.node.tick(self.number)
+
+    def settle(self) -> None:
+        """Before the node's turn, when all has been said."""
 
     def say(self) -> list[tuple[str, Reading]]:
         """What the robot says now."""

@@ -3,8 +3,8 @@
 Of messages, actions and clocks: the node itself, on a bus and a clock of its own, with a policy
 that passes on where the joints are wanted. Of limits: the limiter, many at once. Of processes:
 ``robo-rl deploy`` beside its watchdog, over DDS and in real time, so on an otherwise idle machine.
-``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Faults of cameras are
-not here.
+``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Of cameras: what can
+be told from pictures; two of one kind whose plugs were swapped cannot.
 
 Rows are kept under ``benchmarks/results/deploy_faults`` after every batch, and gone on with.
 
@@ -23,6 +23,7 @@ from typing import Any
 
 import _fault_actions as actions
 import _fault_messages as messages
+import _fault_pictures as pictures
 import _fault_processes as processes
 from _fault_stage import make_bundle
 from _fault_table import Fault, Tally, filled, line
@@ -37,6 +38,7 @@ BACK = "limits; running again within 0.5 s"
 SENT = "only finite commands of the right shape, within limits"
 LIMITS = "position, velocity, acceleration, jerk of the command"
 SAME = "the same commands, to the bit"
+SEEN = "not followed after 1 s; running again when pictures are good"
 LATCHED = "a fault at the next tick, until a reset"
 STOP = "first stop command in 0.1 s, then braking; never sends again"
 Run = Callable[[Bundle, int, int], Tally]
@@ -71,6 +73,10 @@ def faults(bundle: Bundle) -> list[Fault]:
         ("other joint order", SAME, 10_000, 500, messages.other_order),
         ("other robot, unit, rate", "refused at the start", 1_000, 60, messages.other_robot),
         ("emergency stop", LATCHED, 1_000, 50, messages.emergency_stop),
+        *(
+            (name, SEEN, 200, 20, functools.partial(pictures.pictures, spoil))
+            for name, spoil in pictures.SPOILS.items()
+        ),
         ("kill -9", STOP, 200, 1, functools.partial(processes.processes, processes.killed)),
         ("SIGSTOP", STOP, 200, 1, functools.partial(processes.processes, processes.stopped)),
     ]

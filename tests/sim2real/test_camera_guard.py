@@ -91,3 +91,32 @@ def test_one_camera_on_two_topics_is_found_and_two_are_not():
     both.demand_alive("/wrist", SCENE, 1.02)
     with pytest.raises(SpecError, match="the same picture as on '/front'"):
         both.demand_own("/wrist")
+
+
+def test_of_one_camera_on_two_topics_not_every_picture_needs_its_double():
+    """Half of either's pictures are looked at, in turn: some are double, none passes for long."""
+    both, passed = guard(), list[float]()
+    for number in range(60):
+        now_s, image = 1.0 + number / 30.0, noisy(90)
+        topics = {0: ("/front",), 1: ("/wrist",), 2: ("/front", "/wrist")}[number % 3]
+        for topic in topics:
+            both.demand_alive(topic, image, now_s)
+            try:
+                both.demand_own(topic)
+            except SpecError:
+                continue
+            passed += [now_s] * (topic == "/wrist")
+    assert passed == [pytest.approx(1.0 + 1 / 30.0)]  # before the first double
+
+
+def test_a_topic_is_its_own_again_a_second_after_its_last_double():
+    both = guard()
+    both.demand_alive("/front", SCENE, 1.0)
+    both.demand_alive("/wrist", SCENE, 1.0)
+    for at_s, fine in ((1.0, False), (1.9, False), (2.1, True)):
+        both.demand_alive("/wrist", SCENE if at_s == 1.0 else noisy(90), at_s)
+        if fine:
+            both.demand_own("/wrist")
+        else:
+            with pytest.raises(SpecError, match="the same picture"):
+                both.demand_own("/wrist")
