@@ -62,9 +62,9 @@ def imported(path: Path) -> set[str]:
     return found - set(sys.stdlib_module_names) - NOT_ROS
 
 
-def allowed(what: str, how: str) -> set[str]:
+def allowed(what: str, how: str, node: str = "policy") -> set[str]:
     root = ElementTree.parse(PACKAGE / "config" / "policy_enclave.xml").getroot()
-    found = root.findall(f".//{what}s[@{how}='ALLOW']/{what}")
+    found = root.findall(f".//profile[@node='{node}']/{what}s[@{how}='ALLOW']/{what}")
     return {str(name.text) for name in found}
 
 
@@ -126,6 +126,22 @@ def test_the_enclave_may_do_what_the_deployment_does_and_nothing_else():
     ros = {"/parameter_events", "/rosout", "~/transition_event"}
     assert allowed("topic", "publish") == said | ros
     assert allowed("service", "reply") >= {"~/stop", "~/reset", "~/activate", "~/deactivate"}
+
+
+def test_the_watchdog_may_command_and_say_the_state_and_hear_nothing():
+    settings = validate(compose("deploy/panda_lift_cube", []), Settings)
+    commands = settings.command.topic or load("robots", "panda").topics.command
+    said = {commands, settings.state, f"{settings.state}/watchdog_warms_up"}
+    own = {"/parameter_events", "/rosout", "~/transition_event"}
+    assert allowed("topic", "publish", "policy_watchdog") == said | own
+    assert not allowed("topic", "subscribe", "policy_watchdog")
+    services = allowed("service", "reply", "policy_watchdog")
+    assert services == allowed("service", "reply") - {
+        "~/activate",
+        "~/deactivate",
+        "~/reset",
+        "~/stop",
+    }
 
 
 def test_parameters_become_the_words_of_robo_rl(monkeypatch: pytest.MonkeyPatch):
