@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,9 @@ def flat_rows(episode: dict[str, Any]) -> dict[str, np.ndarray]:
     keys = ("act", "rew", "terminated", "truncated", "phase")
     obs = {f"obs.{name}": rows for name, rows in episode["obs"].items()}
     return obs | {key: episode[key] for key in keys}
+
+
+def concatenated(indices: Iterable[int]) -> dict[str, np.ndarray]:
+    """Array → the rows of these episodes, one after the other."""
+    rows = [flat_rows(make_episode(index)) for index in indices]
+    return {key: np.concatenate([part[key] for part in rows]) for key in rows[0]}
