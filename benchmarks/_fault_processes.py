@@ -94,7 +94,7 @@ def _trial(
     bundle: Bundle, robot: Robot, fault: Callable[[int], None], rng: np.random.Generator
 ) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
-        policy = _deploy(bundle, Path(folder))
+        policy = deployed(bundle, Path(folder))
         try:
             _wait_for_motion(robot, policy, rng)
             fault_s = time.monotonic()
@@ -110,13 +110,14 @@ def _trial(
     return _judged(robot, fault_s, limits, fine=ended and len(robot.sent) == told)
 
 
-def _deploy(bundle: Bundle, folder: Path) -> subprocess.Popen[str]:
+def deployed(bundle: Bundle, folder: Path, *more: str) -> subprocess.Popen[str]:
+    """``robo-rl deploy`` of it, with settings in that folder and more words behind."""
     lifecycle = {**SETTINGS["lifecycle"], "hold_s": 0.2}
     settings = folder / "settings.yaml"
     settings.write_text(to_yaml({**SETTINGS, "lifecycle": lifecycle}))
     words = ["deploy", str(bundle.path), "--settings", str(settings), "--activate"]
     return subprocess.Popen(
-        [sys.executable, "-m", "robo_rl", *words, f"transport.domain={DOMAIN}"],
+        [sys.executable, "-m", "robo_rl", *words, f"transport.domain={DOMAIN}", *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

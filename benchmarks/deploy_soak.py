@@ -1,0 +1,102 @@
+"""A policy that drives a robot for an hour: whether its memory grows, and what it missed.
+
+``robo-rl deploy`` with its watchdog and a ring of the flight recorder, over DDS, on a robot that is
+this process. Resident memory of both processes is read from the system every ``--every`` seconds;
+``slope`` is the median of the slopes between all pairs of readings (Theil–Sen) after the first
+tenth of the time, in MB an hour. On an otherwise idle machine where missed periods are to count.
+
+    python benchmarks/deploy_soak.py [--json FILE] [--minutes 60] [--every 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _fault_processes import Robot, deployed
+from _fault_stage import make_bundle
+from numpy.typing import NDArray
+
+PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
+START_S = 30.0
+
+
+def main() -> None:
+    args = _arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        health = Path(folder) / "health.json"
+        words = ["record.mode=ring", f"record.folder={folder}/recordings", "--json", str(health)]
+        bundle, robot = make_bundle(Path(folder) / "bundle"), Robot()
+        policy = deployed(bundle, Path(folder), *words)
+        try:
+            at_s, memory = _watched(policy, args.minutes, args.every)
+        finally:
+            policy.send_signal(signal.SIGINT)
+            _, said = policy.communicate(timeout=60.0)
+            robot.close()
+        results: dict[str, Any] = {
+            "minutes": args.minutes,
+            "commands": len(robot.sent),
+            "health": json.loads(health.read_text()),
+            "said": said.splitlines()[-3:],
+            **{name: _growth(at_s, mb) for name, mb in memory.items()},
+        }
+    print(json.dumps(results, indent=2))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def _watched(
+    policy: subprocess.Popen[str], minutes: float, every_s: float
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+    """Times (T,) in s, and process → its resident memory (T,) in MB."""
+    time.sleep(min(START_S, 6.0 * minutes))
+    pids = {"policy": policy.pid, "watchdog": _child(policy.pid)}
+    began_s, at_s, found = time.monotonic(), list[float](), list[list[float]]()
+    while (now_s := time.monotonic() - began_s) < 60.0 * minutes:
+        if policy.poll() is not None:
+            raise SystemExit(f"the policy process ended after {now_s:.0f} s")
+        at_s.append(now_s)
+        found.append([_resident_mb(pid) for pid in pids.values()])
+        print(f"\r{now_s:.0f} s: {found[-1][0]:.1f} MB", end="", file=sys.stderr, flush=True)
+        time.sleep(every_s)
+    print(file=sys.stderr)
+    return np.array(at_s), dict(zip(pids, np.array(found).T, strict=True))
+
+
+def _growth(at_s: NDArray[np.float64], mb: NDArray[np.float64]) -> dict[str, float]:
+    late = at_s >= at_s[-1] / 10.0
+    t, y = at_s[late] / 3600.0, mb[late]
+    i, j = np.triu_indices(len(t), k=1)
+    slope = float(np.median((y[j] - y[i]) / (t[j] - t[i]))) if len(i) else float("nan")
+    return {"first_mb": float(mb[0]), "last_mb": float(mb[-1]), "slope_mb_an_hour": slope}
+
+
+def _resident_mb(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_MB
+
+
+def _child(pid: int) -> int:
+    """The watchdog, the only process that a deployment starts."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--every", type=float, default=10.0, help="seconds between readings")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
