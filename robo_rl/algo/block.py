@@ -82,8 +82,7 @@ def unit_log_prob(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
 @torch.no_grad()
 def log_prob_of_all(policy: DenoisingPolicy, data: ActorData, units: Units) -> Tensor:
     """``unit_log_prob`` of all units of a block under a policy: (U, J)."""
-    size = max(1, ROWS_AT_ONCE // units.k.shape[1])
-    parts = slices(units, size)
+    parts = slices(units)
     return torch.cat([unit_log_prob(unit_kernel(policy, data, u), data, u) for u in parts])
 
 
@@ -112,8 +111,7 @@ class KernelTable:
 
     @torch.no_grad()
     def __init__(self, policy: DenoisingPolicy, data: ActorData, units: Units) -> None:
-        size = max(1, ROWS_AT_ONCE // units.k.shape[1])
-        kernels = [unit_kernel(policy, data, part) for part in slices(units, size)]
+        kernels = [unit_kernel(policy, data, part) for part in slices(units)]
         terms = units.k.shape[1]
         self.rho = kernels[0].rho
         self.mean = torch.cat([k.mean for k in kernels]).unflatten(0, (-1, terms))
@@ -125,7 +123,8 @@ class KernelTable:
         return Kernel(self.mean[pick].flatten(0, 1), self.std[pick].flatten(0, 1), self.rho)
 
 
-def slices(units: Units, size: int) -> Iterator[Units]:
-    """All units, a number of them at a time."""
+def slices(units: Units) -> Iterator[Units]:
+    """All units, so many at a time that their steps are ``ROWS_AT_ONCE``."""
+    size = max(1, ROWS_AT_ONCE // units.k.shape[1])
     for start in range(0, len(units.row), size):
         yield Units(units.row[start : start + size], units.k[start : start + size])

@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.block import ROWS_AT_ONCE, ActorData, embed_units, slices, unit_sums
+from robo_rl.algo.block import ActorData, embed_units, slices, unit_sums
 from robo_rl.algo.likelihood import Scored
 from robo_rl.algo.ratio import Units
 from robo_rl.config import ConfigModel
@@ -74,8 +74,7 @@ class CfmLikelihood:
 
     @torch.no_grad()
     def _losses_of_all(self, policy: MatchingPolicy) -> Tensor:
-        size = max(1, ROWS_AT_ONCE // self.units.k.shape[1])
-        return torch.cat([self._losses(policy, part) for part in slices(self.units, size)])
+        return torch.cat([self._losses(policy, part) for part in slices(self.units)])
 
 
 def matching(policy: DenoisingPolicy) -> MatchingPolicy:

@@ -103,7 +103,7 @@ class NftObjective:
         noise, t = self.acting.draw_noise(act, self.generator)
         if self.cfg.times == "cloning":
             return noise, t
-        trained = self.acting.cfg.finetune_steps or self.acting.num_steps
+        trained = self.acting.num_trained
         times = self.acting.eval_sampler.times[-trained:]
         pick = torch.randint(trained, (len(act),), generator=self.generator)
         return noise, times[pick].to(act)

@@ -124,8 +124,7 @@ class SoftActor(Climber):
     def _draw(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """A chain's action (B, H, A) and the log-probability (B,) of its trained steps."""
         policy = self.policy
-        trained = policy.cfg.finetune_steps or policy.num_steps
-        chain = policy.sample(obs, self.generator, grad_steps=trained)
+        chain = policy.sample(obs, self.generator, grad_steps=policy.num_trained)
         executed = chain.log_prob[:, policy.trainable_steps, : policy.exec_horizon]
         return chain.act, executed.sum(dim=(1, 2, 3))
 

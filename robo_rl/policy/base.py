@@ -147,9 +147,14 @@ class DenoisingPolicy(nn.Module):
         return head
 
     @property
+    def num_trained(self) -> int:
+        """K', the last steps of the chain, which RL trains."""
+        return self.cfg.finetune_steps or self.num_steps
+
+    @property
     def trainable_steps(self) -> Tensor:
         """(K,) bool: the steps that have a density and that RL trains."""
-        frozen = self.num_steps - (self.cfg.finetune_steps or self.num_steps)
+        frozen = self.num_steps - self.num_trained
         return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
 
     def anchor(self) -> None:
@@ -273,7 +278,7 @@ class DenoisingPolicy(nn.Module):
 
     def _predictor(self, features: Tensor, sampler: Sampler) -> Predict:
         """What runs a chain: the kept network up to K', if any, then the trained one."""
-        frozen = self.num_steps - (self.cfg.finetune_steps or self.num_steps)
+        frozen = self.num_steps - self.num_trained
         base = cast(Any, self.base_net)
         embedding = self.net.embed(features)
         kept = base.embed(features) if base is not None and frozen else None
