@@ -43,11 +43,11 @@ def main() -> None:
             policy.send_signal(signal.SIGINT)
             _, said = policy.communicate(timeout=60.0)
             robot.close()
+            print("\n".join(said.splitlines()[-3:]), file=sys.stderr)
         results: dict[str, Any] = {
             "minutes": args.minutes,
             "commands": len(robot.sent),
             "health": json.loads(health.read_text()),
-            "said": said.splitlines()[-3:],
             **{name: _growth(at_s, mb) for name, mb in memory.items()},
         }
     print(json.dumps(results, indent=2))

@@ -167,7 +167,6 @@ def test_two_decisions_are_compared(kind):
         ({"warmup_updates": 3}, ValueCredit, 3),
         ({"warmup_updates": 3, "credit": "returns"}, ReturnCredit, 0),
         ({"warmup_updates": 3, "group_size": 2}, GroupCredit, 0),
-        ({"warmup_updates": 3, "group_size": 2, "credit": "returns"}, GroupCredit, 0),
     ],
 )
 def test_only_what_has_a_critic_is_warmed_up(fields, kind, warmup):
