@@ -204,7 +204,7 @@ def test_the_optimum_is_found(algo, family, fields):
         critic_lr=1e-3,
         minibatch=128,
         updates_per_decision=0.3,
-        target_ema=0.98,
+        target_ema=0.9,
         critic={"members": 2, "hidden": [64, 64]},
     )
     for _ in range(12):
