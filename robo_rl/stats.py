@@ -1,9 +1,8 @@
 """What a number of episodes proves: intervals, comparisons and sample sizes.
 
 Success rates get score intervals, comparisons of two policies a non-inferiority test, paired where
-both met the same start states, and returns over several tasks the interquartile mean with a
-stratified bootstrap. Floor 1: numpy and the standard library, scipy only where a beta quantile is
-needed.
+both met the same start states. What several runs prove is in ``aggregates``. Floor 1: numpy and the
+standard library, scipy only where a beta quantile is needed.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
     """Score interval of a success rate; (0, 1) for n = 0.
 
     Source: E. B. Wilson, Probable inference, JASA 22 (1927); Brown, Cai, DasGupta, Statistical
-        Science 16
-    (2001), eq. 4.
+        Science 16 (2001), eq. 4.
     """
     _check_counts(successes, n)
     if n == 0:
@@ -72,8 +70,8 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
 def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> Interval:
     """Exact interval of a success rate, which covers it at least as often as stated.
 
-    Source: Clopper and Pearson, Biometrika 26 (1934), as quantiles of the beta distribution. Needs
-        scipy.
+    Source: Clopper and Pearson, Biometrika 26 (1934), as quantiles of the beta distribution.
+        Needs scipy.
     """
     from scipy.special import betaincinv
 
@@ -179,81 +177,11 @@ def mcnemar(new: ArrayLike, ref: ArrayLike) -> float:
     return min(1.0, 2 * tail / 2**total)
 
 
-def iqm(x: ArrayLike) -> float:
-    """Interquartile mean: the mean of what is left without the lowest and the highest quarter.
-
-    Source: Agarwal et al., Deep reinforcement learning at the edge of the statistical precipice,
-        NeurIPS 2021;
-    ⌊n/4⌋ values are cut at either end, as their library does.
-    """
-    ordered = np.sort(np.asarray(x, dtype=np.float64), axis=None)
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
-
-
-def stratified_bootstrap(
-    scores: ArrayLike,
-    statistic: Callable[[NDArray[Any]], float],
-    *,
-    reps: int = 2000,
-    confidence: float = 0.95,
-    generator: np.random.Generator | int = 0,
-) -> Interval:
-    """Percentile bootstrap interval of a statistic of scores over runs and tasks.
-
-    Args:
-        scores: (runs, tasks); a vector is the runs of one task.
-        statistic: Of an array like scores, for example ``iqm``.
-        reps: Number of resamples.
-        confidence: Two-sided.
-        generator: Or its seed.
-
-    Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within each
-        task.
-    """
-    table, rng = _table(scores), np.random.default_rng(generator)
-    return _percentiles([statistic(_redrawn(table, rng)) for _ in range(reps)], confidence)
-
-
-def probability_of_improvement(new: ArrayLike, ref: ArrayLike) -> float:
-    """How likely a run of new beats one of ref on a task drawn at random; a tie counts one half.
-
-    Args:
-        new: (runs, tasks); a vector is the runs of one task.
-        ref: (runs of its own, tasks), likewise.
-
-    Source: Agarwal et al. 2021 (see ``iqm``), §4.3: the mean over tasks of Mann and Whitney's U /
-        (n·m).
-    """
-    x, y = (np.asarray(a, dtype=np.float64) for a in (new, ref))
-    x, y = x.reshape(len(x), 1, -1), y.reshape(1, len(y), -1)
-    return float(((x > y) + 0.5 * (x == y)).mean())
-
-
-def improvement_interval(
-    new: ArrayLike,
-    ref: ArrayLike,
-    *,
-    reps: int = 2000,
-    confidence: float = 0.95,
-    generator: np.random.Generator | int = 0,
-) -> Interval:
-    """Bootstrap interval of ``probability_of_improvement``, whose arguments it takes.
-
-    Source: as of ``stratified_bootstrap``; the runs of new and ref are drawn independently.
-    """
-    rng = np.random.default_rng(generator)
-    tables = [_table(scores) for scores in (new, ref)]
-    drawn = [probability_of_improvement(*(_redrawn(t, rng) for t in tables)) for _ in range(reps)]
-    return _percentiles(drawn, confidence)
-
-
 def episodes_needed(p: float, gap: float, power: float = 0.8, confidence: float = 0.95) -> int:
     """Episodes of each of two policies, at success rates p and p + gap, to see that they differ.
 
     Source: Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions (2003), eq. 4.14:
-        the two-sided
-    test of two independent proportions, without continuity correction.
+        the two-sided test of two independent proportions, without continuity correction.
 
     Raises:
         ValueError: gap is 0, or p + gap is no probability.
@@ -265,24 +193,6 @@ def episodes_needed(p: float, gap: float, power: float = 0.8, confidence: float 
     same = _z(confidence) * math.sqrt(2 * mean * (1 - mean))
     apart = NormalDist().inv_cdf(power) * math.sqrt(p * (1 - p) + other * (1 - other))
     return math.ceil(((same + apart) / gap) ** 2)
-
-
-def _table(scores: ArrayLike) -> NDArray[Any]:
-    """(runs, tasks); a vector is the runs of one task."""
-    table = np.asarray(scores, dtype=np.float64)
-    return table.reshape(len(table), -1)
-
-
-def _redrawn(table: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Runs drawn with replacement within each task."""
-    return np.take_along_axis(table, rng.integers(len(table), size=table.shape), axis=0)
-
-
-def _percentiles(drawn: list[float], confidence: float) -> Interval:
-    """The middle of what was drawn."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Interval(float(low), float(high))
 
 
 def _z(confidence: float) -> float:

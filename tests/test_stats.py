@@ -6,11 +6,9 @@ Coverage is not simulated but summed over all outcomes, so these tests have no l
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,14 +19,10 @@ from robo_rl.stats import (
     Interval,
     clopper_pearson,
     episodes_needed,
-    improvement_interval,
-    iqm,
     mcnemar,
     noninferiority,
     paired_change,
     paired_noninferiority,
-    probability_of_improvement,
-    stratified_bootstrap,
     wilson,
 )
 
@@ -206,81 +200,6 @@ def test_mcnemar_is_the_exact_binomial_test_of_the_discordant_pairs():
     assert mcnemar(*pairs(3, 0, 4, 3)) == 2 / 16  # 2·(1/2)^4
     assert mcnemar(*pairs(5, 2, 2, 1)) == 1.0
     assert mcnemar(*pairs(5, 0, 0, 5)) == 1.0
-
-
-def test_iqm_cuts_a_quarter_at_either_end():
-    assert iqm([100.0, 2.0, 4.0, -50.0]) == 3.0
-    assert iqm(np.arange(10.0).reshape(2, 5)) == np.arange(2, 8).mean()
-    scores = np.random.default_rng(0).normal(size=(7, 3))
-    assert iqm(scores) == pytest.approx(scipy_stats.trim_mean(scores.ravel(), 0.25))
-
-
-def test_the_bootstrap_gives_the_quantiles_of_all_resamples():
-    scores = np.array([[0.0, 10.0], [1.0, 30.0], [3.0, 70.0]])
-    resamples = [
-        np.stack([scores[list(first), 0], scores[list(second), 1]], axis=1)
-        for first in itertools.product(range(3), repeat=3)
-        for second in itertools.product(range(3), repeat=3)
-    ]
-    means = [resample.mean() for resample in resamples]
-    drawn = stratified_bootstrap(scores, np.mean, reps=20_000, confidence=0.8, generator=1)
-    # The share of resamples at or below a limit, within 5 standard errors of 20,000 draws.
-    for limit, share in zip(drawn, (0.1, 0.9), strict=True):
-        assert np.mean(np.less(means, limit - 1e-9)) <= share + 5 * math.sqrt(0.09 / 20_000)
-        assert np.mean(np.less_equal(means, limit + 1e-9)) >= share - 5 * math.sqrt(0.09 / 20_000)
-
-
-def test_the_bootstrap_draws_within_tasks():
-    # Runs that all agree within a task leave nothing to draw, however far apart the tasks are.
-    scores = np.array([[1.0, 100.0]] * 5)
-    assert stratified_bootstrap(scores, iqm, reps=50) == Interval(50.5, 50.5)
-
-
-def test_the_bootstrap_covers_and_repeats_itself():
-    rng = np.random.default_rng(3)
-    samples = rng.normal(size=(300, 30))
-    intervals = [
-        stratified_bootstrap(sample, np.mean, reps=300, confidence=0.9, generator=rng)
-        for sample in samples
-    ]
-    # About 0.885 at 30 runs; 0.0184 is its standard error over 300 samples.
-    assert np.mean([low <= 0 <= high for low, high in intervals]) == pytest.approx(0.885, abs=0.065)
-    first, again, other = (
-        stratified_bootstrap(samples[0], iqm, generator=seed) for seed in (1, 1, 2)
-    )
-    assert first == again != other
-
-
-def test_probability_of_improvement_counts_pairs_within_tasks():
-    # Task 1: 2 > {1, 0}, 0 > nothing and ties 0: 2.5 of 4. Task 2: all of 4.
-    new, ref = [[2.0, 9.0], [0.0, 8.0]], [[1.0, 1.0], [0.0, 2.0]]
-    assert probability_of_improvement(new, ref) == (2.5 / 4 + 1.0) / 2
-    x, y = np.random.default_rng(0).normal(size=(2, 9))
-    u = scipy_stats.mannwhitneyu(x[:5], y).statistic
-    assert probability_of_improvement(x[:5], y) == pytest.approx(u / 45)
-
-
-RLIABLE = json.loads((Path(__file__).parent / "rliable_numbers.json").read_text())
-
-
-def test_aggregates_are_rliables():
-    a, b = (np.array(RLIABLE[name]) for name in "ab")
-    assert [iqm(a), iqm(b)] == pytest.approx([RLIABLE["iqm"][name] for name in "ab"], abs=1e-12)
-    found = probability_of_improvement(a, b)
-    assert found == pytest.approx(RLIABLE["improvement"], abs=1e-12)
-    assert probability_of_improvement(b, a) == pytest.approx(1 - found, abs=1e-12)
-
-
-def test_intervals_are_rliables_up_to_the_luck_of_the_draw():
-    a, b = (np.array(RLIABLE[name]) for name in "ab")
-    draws = {
-        "iqm a": stratified_bootstrap(a, iqm, reps=10_000),
-        "iqm b": stratified_bootstrap(b, iqm, reps=10_000),
-        "mean a": stratified_bootstrap(a, lambda x: float(x.mean()), reps=10_000),
-        "improvement": improvement_interval(a, b, reps=10_000),
-    }
-    for name, interval in draws.items():
-        assert interval == pytest.approx(RLIABLE["intervals"][name], abs=0.008)
 
 
 def test_episodes_needed_equals_the_textbook_and_gives_the_power_it_promises():

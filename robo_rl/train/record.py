@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.aggregates import stratified_bootstrap
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import VecEnv
@@ -23,7 +24,7 @@ from robo_rl.env.chunk import ChunkEnv
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import stratified_bootstrap, wilson
+from robo_rl.stats import wilson
 from robo_rl.train.policies import load_policy
 from robo_rl.train.recorder import Episodes, RecordedEnv, record_waves, store_of
 from robo_rl.train.stage import Context, Report
