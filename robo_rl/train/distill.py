@@ -57,8 +57,8 @@ class Distill:
         run.train()
         student = run.trainer.ema.module
         path = save_policy(context.directory / "policy", student)
-        result = context.evaluate(student.act, "one step")
-        reference = context.evaluate(teacher.act, "teacher")
+        result = context.evaluate(student, "one step")
+        reference = context.evaluate(teacher, "teacher")
         test = compare(result, reference, self.cfg.margin)
         return Report(
             "distill",
