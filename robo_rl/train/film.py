@@ -67,7 +67,7 @@ class Recorder:
     def step(self, act: Tensor) -> Step:
         """Step and keep where everything is, but for envs that already stand in a new episode."""
         step = self.env.step(act)
-        self._success |= self.running & (step.metrics["success"] > 0)
+        self._success |= self.running & step.success
         self.running = self.running & ~(step.terminated | step.truncated)
         self._keep()
         return step

@@ -82,7 +82,7 @@ class Recorder:
         columns |= {"terminated": step.terminated, "truncated": step.truncated}
         self.steps.append(columns)
         self.length += self.running & step.valid
-        self.success |= self.running & (step.metrics["success"] > 0)
+        self.success |= self.running & step.success
         self.running &= ~(step.terminated | step.truncated)
 
     def episodes(self, seed: int, wave: int) -> Episodes:
