@@ -72,6 +72,7 @@ def test_an_episode_that_was_lost_with_its_world_is_not_counted():
     cohorts = Cohorts(2)
     none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
     cohorts.add(torch.ones(2), none, both, first)
+    assert len(cohorts.complete().success) == 0
     cohorts.add(torch.ones(2), both, both, none)
     found = cohorts.complete()
     assert found.success.tolist() == [False, True, True]
