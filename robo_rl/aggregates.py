@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-def student(values: ArrayLike, confidence: float = 0.95) -> Interval:
+def student_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """Interval of the mean of runs (n,) that are drawn alike, n ≥ 2; needs scipy.
 
     Source: Student, Biometrika 6 (1908): mean ± t·s/√n, t of n − 1 degrees of freedom.
@@ -44,7 +44,7 @@ def rate_interval(rates: ArrayLike, episodes: int, confidence: float = 0.95) -> 
         confidence: Two-sided.
     """
     x = np.asarray(rates, dtype=np.float64)
-    runs = student(x, confidence)
+    runs = student_interval(x, confidence)
     pooled = wilson(round(float(x.mean()) * episodes), episodes, confidence)
     low = max(0.0, min(runs.low, pooled.low)) if episodes else max(0.0, runs.low)
     high = min(1.0, max(runs.high, pooled.high)) if episodes else min(1.0, runs.high)

@@ -18,7 +18,7 @@ from robo_rl.aggregates import (
     probability_of_improvement,
     rate_interval,
     stratified_bootstrap,
-    student,
+    student_interval,
     widened,
 )
 from robo_rl.stats import Interval, wilson
@@ -43,7 +43,7 @@ def covered(intervals: list[Interval], truth: float) -> float:
 def test_students_interval_equals_scipys():
     x = [0.7, 0.9, 0.75, 0.6]
     theirs = scipy_stats.ttest_1samp(x, 0.0).confidence_interval(0.9)
-    assert student(x, 0.9) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    assert student_interval(x, 0.9) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 @pytest.mark.parametrize("runs", FEW)
@@ -65,7 +65,7 @@ def test_runs_that_all_agree_are_still_of_so_many_episodes():
     assert rate_interval([1.0, 1.0, 1.0], 600) == wilson(600, 600)
     low, high = rate_interval([0.0, 1.0], 400)
     assert (low, high) == (0.0, 1.0)  # Student's would go beyond
-    assert rate_interval([0.5, 0.6], 0).low == max(0.0, student([0.5, 0.6]).low)
+    assert rate_interval([0.5, 0.6], 0).low == max(0.0, student_interval([0.5, 0.6]).low)
 
 
 @pytest.mark.parametrize("runs", FEW)

@@ -17,7 +17,7 @@ from robo_rl.aggregates import (
     probability_of_improvement,
     rate_interval,
     stratified_bootstrap,
-    student,
+    student_interval,
     widened,
 )
 from robo_rl.stats import Interval
@@ -166,7 +166,7 @@ def _mean_interval(report: Reported, table: Any, kept: Sequence[Kept]) -> Ends:
         return _interval(report, lambda x: float(x.mean()), table)
     if report.measure == "success":
         return rate_interval(table[:, 0], episodes(kept, report))
-    return student(table[:, 0])
+    return student_interval(table[:, 0])
 
 
 def _interval(report: Reported, statistic: Callable[[Any], float], table: Any) -> Ends:
