@@ -53,11 +53,13 @@ def test_the_interval_of_a_rate_covers_as_often_as_stated(runs: int, mean: float
     assert covered([rate_interval(each, 200 * runs) for each in drawn], mean) >= LOWEST
 
 
-def test_three_runs_range_which_is_their_bootstrap_does_not():
+def test_three_runs_range_which_no_bootstrap_of_theirs_leaves_does_not():
     drawn = rates_of(3, 0.5, 0.1, 200)[:100, :, 0]
     bootstraps = [stratified_bootstrap(each, np.mean, reps=500) for each in drawn]
     ranges = [Interval(float(min(each)), float(max(each))) for each in drawn]
-    assert np.allclose(bootstraps, ranges)
+    inside = np.array(bootstraps) - np.array(ranges)
+    assert (inside[:, 0] > -1e-9).all()
+    assert (inside[:, 1] < 1e-9).all()
     assert covered(ranges, 0.5) == pytest.approx(0.75, abs=0.13)
 
 
@@ -92,7 +94,7 @@ def test_runs_that_are_wholly_apart_have_an_exact_bound(runs: int, tasks: int):
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.5])
 def test_how_likely_a_run_is_better_is_covered(runs: int, shift: float):
     rng = np.random.default_rng(runs)
-    truth = scipy_stats.norm.cdf(shift / math.sqrt(2))
+    truth = float(scipy_stats.norm.cdf(shift / math.sqrt(2)))
     found = [
         improvement_bounds(rng.normal(shift, size=runs), rng.normal(size=runs), reps=200)
         for _ in range(60)

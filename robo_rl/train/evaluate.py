@@ -14,17 +14,12 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.aggregates import stratified_bootstrap
+from robo_rl.comparisons import Comparison, paired_change, paired_noninferiority
 from robo_rl.config import ConfigModel, digest
 from robo_rl.env.base import VecEnv
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import (
-    Comparison,
-    Interval,
-    paired_change,
-    paired_noninferiority,
-    wilson,
-)
+from robo_rl.stats import Interval, wilson
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 """(observations name → (B, To, …), source of the chain's noise) → action chunk (B, H, A)."""
