@@ -16,7 +16,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
-from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.logger import MetricsLogger, Progress, smoothed
 from robo_rl.train.policies import save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
@@ -96,7 +96,7 @@ class CloneBehaviour:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
-                mean = loss if mean != mean else 0.98 * mean + 0.02 * loss
+                mean = smoothed(mean, loss)
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
