@@ -24,6 +24,7 @@ import torch
 
 from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk import ChunkEnv, ChunkStep
+from robo_rl.naming import did_you_mean
 from robo_rl.seeding import make_generator
 from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.suite import Key
@@ -57,7 +58,7 @@ def main() -> None:
     print(
         f"{'task':12}{'method':10}" + "".join(f"{part:>11}" for part in (*PARTS, "overlap", "rest"))
     )
-    for task in args.tasks.split(","):
+    for task in args.tasks:
         for method in METHODS:
             experiment = plan.cell(Key(task, method, 1)).experiment
             row = profile(experiment, args.updates)
@@ -109,7 +110,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--updates", type=int, default=5)
     parser.add_argument("--tasks", default="push-v3,lift_cube", help="of the suite, with commas")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.tasks = args.tasks.split(",")
+    known = load_plan("method_matrix").suite.tasks
+    if unknown := [task for task in args.tasks if task not in known]:
+        parser.error(f"no task '{unknown[0]}'; {did_you_mean(unknown[0], known)}")
+    return args
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@ From one setting (64 envs of 8 decisions, joint ratio, K = 4, chunks of 8 action
 minibatches of 512 decisions) one quantity at a time is doubled, four times. Every point is measured
 in a process of its own: ``ms`` is the median over the repeats of an update's wall time, ``block``
 the size of what it learns from, ``peak`` how far the process's resident memory rose beyond what it
-was before the first update. ``power`` is the slope of a line through the logarithms: 1 is linear, 0
-is free.
+was before the first update. ``power`` is the slope of a line through the logarithms of the last two
+doublings, where fixed costs are least: 1 is linear, 0 is free.
 
 The block is to be linear in all three, the time in envs and K. The peak is that of a minibatch and
-is to be flat in envs beyond one. The network's width does not depend on the chunk, so time does so
-only a little.
+is to be flat in envs beyond one. The network's width does not depend on the chunk, so time hardly
+does while chunks are small.
 
     python benchmarks/update_scaling.py [--json FILE] [--plot FILE] [--repeats 5]
 """
@@ -38,6 +38,7 @@ FACTORS = (1, 2, 4, 8, 16)
 AXES = ("envs", "K", "chunk")
 FIGURES = {"ms": "ms", "block_mb": "block MB", "peak_mb": "peak MB"}
 MINIBATCH = 512
+LAST = 3  # points, from the largest down
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -106,8 +107,8 @@ def block_mb(rollout: Rollout) -> float:
 
 
 def power(rows: Rows, name: str) -> float:
-    """Exponent of a figure in what was scaled."""
-    values, figures = ([row[key] for row in rows] for key in ("value", name))
+    """Exponent of a figure in what was scaled, over the last doublings."""
+    values, figures = ([row[key] for row in rows[-LAST:]] for key in ("value", name))
     return float(np.polyfit(np.log(values), np.log(np.maximum(figures, 1e-3)), 1)[0])
 
 

@@ -152,9 +152,10 @@ class _Files:
 
 
 def _find(name: str, search: list[Path], where: str | None) -> Path:
-    as_path = Path(name)
-    if as_path.suffix in (".yaml", ".yml") and not name.startswith("."):
-        candidates = [as_path, *(root / name for root in search)]
+    """A config's file: of a base, which has a place, with a dot only where its own file looks."""
+    as_path, dotted = Path(name), name.startswith(".")
+    if as_path.suffix in (".yaml", ".yml") and not (dotted and where is not None):
+        candidates = [as_path, *(root / name for root in search if not dotted)]
     else:
         stems = (name, f"{_ROOT_FOLDER}/{name}")
         candidates = [root / s for root in search for stem in stems for s in (stem, f"{stem}.yaml")]

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT = range(7)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD = range(8)
 
 
 def faults(*commands, steps=1, argument=0.0):

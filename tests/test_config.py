@@ -99,6 +99,18 @@ def test_names_and_paths_reach_the_same_file(configs: Path, name: str):
     assert compose(name) == compose("demo")
 
 
+@pytest.mark.parametrize("name", ["./x.yaml", "../{here}/x.yaml", "./deep/../x.yml"])
+def test_a_path_may_begin_with_a_dot_and_is_then_no_name(configs: Path, name: str):
+    here = Path.cwd()
+    (here / "deep").mkdir()
+    for suffix in ("yaml", "yml"):
+        (here / f"x.{suffix}").write_text("dense: false\n")
+    write(configs, "dense: true\n", "x.yaml")
+    assert compose(name.format(here=here.name)).values == {"dense": False}
+    with pytest.raises(ConfigError, match=r"no config '\./demo\.yaml'"):
+        compose("./demo.yaml")
+
+
 def test_the_working_folder_wins_over_what_is_shipped(configs: Path, tmp_path: Path):
     shipped = tmp_path / "shipped"
     (shipped / "task").mkdir(parents=True)

@@ -47,6 +47,8 @@ def run(
     """Run what is missing of a suite and print its tables; run it again to continue."""
     from robo_rl.train.bench.desk import Desk, Folders
 
+    modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
+    _demand_one([name for name, chosen in modes.items() if chosen], suite, json_file)
     folders = Folders(out, results)
     if page is not None:
         _write_page(page, folders)
@@ -69,6 +71,16 @@ def run(
             _print(desk, found[desk.plan.name])
     write_json(json_file, found if suite == ALL else next(iter(found.values())))
     raise typer.Exit(0 if complete else 1)
+
+
+def _demand_one(modes: list[str], suite: str, json_file: Path | None) -> None:
+    """Nothing that was asked for is left undone without a word."""
+    if len(modes) > 1:
+        raise ConfigError("do not go together", where=" and ".join(modes))
+    for mode in {"--page", "--list"} & set(modes):
+        for given, what in ((suite, f"SUITE '{suite}'"), (json_file, "--json")):
+            if given:
+                raise ConfigError("is of all suites, and text", where=mode, found=what)
 
 
 def _demand_own_results(desks: list[Desk], results: Path) -> None:

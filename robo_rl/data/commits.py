@@ -8,7 +8,6 @@ damage and an error.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from robo_rl.data.schema import REPAIR_HINT
-from robo_rl.durable import append_file, truncate_file, write_file
+from robo_rl.durable import append_file, lock_file, truncate_file, write_file
 from robo_rl.errors import DataError
 from robo_rl.seal import seal, unseal
 
@@ -186,15 +185,15 @@ def writing(root: Path) -> Generator[None]:
     Raises:
         DataError: Somebody else is writing.
     """
-    with (root / ".lock").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(
-                "another process is writing to the store",
-                where=root,
-                hint="wait for it, or give each writer a store of its own",
-            ) from None
+    try:
+        lock = lock_file(root / ".lock")
+    except BlockingIOError:
+        raise DataError(
+            "another process is writing to the store",
+            where=root,
+            hint="wait for it, or give each writer a store of its own",
+        ) from None
+    with lock:
         yield
 
 

@@ -30,8 +30,7 @@ class Step(NamedTuple):
         terminated: (B,) bool, the task ended: no bootstrap.
         truncated: (B,) bool, a time limit or a cut: bootstrap from ``next_obs``.
         valid: (B,) bool, False where no transition took place: a world that went NaN and was
-            reset, or an env
-            whose episode ended earlier in the open-loop sequence.
+            reset, or an env whose episode ended earlier in the open-loop sequence.
         metrics: Name → (B,) float32, ``success`` among them where the task defines it.
     """
 
@@ -42,6 +41,21 @@ class Step(NamedTuple):
     truncated: Tensor
     valid: Tensor
     metrics: dict[str, Tensor]
+
+    @property
+    def success(self) -> Tensor:
+        """(B,) bool; nowhere where the task defines none."""
+        return successes(self.metrics, self.terminated)
+
+
+def successes(metrics: Mapping[str, Tensor], flags: Tensor) -> Tensor:
+    """Which of the envs (B,) succeeded; none where nobody says.
+
+    Args:
+        metrics: Of a step.
+        flags: (B,) bool, any.
+    """
+    return metrics["success"] > 0 if "success" in metrics else flags & ~flags
 
 
 class VecEnv(Protocol):

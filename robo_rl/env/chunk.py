@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.env.base import Branchable, Groupable, OpenLoop, Step, VecEnv, successes
 from robo_rl.env.transition import where_rows
 from robo_rl.errors import ConfigError, PluginError, SpecError
 
@@ -30,6 +30,8 @@ class ChunkStep(NamedTuple):
         rew: (B,) Σ_j γ^j r_j over the executed steps.
         terminated: (B,) bool, the task ended within the chunk.
         truncated: (B,) bool, the episode was cut within the chunk, a lost world included.
+        lost: (B,) bool, it was cut because the world was lost: one that went non-finite, or whose
+            process died. What such an episode comes to nobody knows.
         valid: (B,) bool, False where no step of the chunk took place.
         metrics: Name → (B,) float32: reward parts (``rew/…``) summed over the executed steps, the
             largest value of every other; ``nan_worlds`` also counts the step that was lost.
@@ -43,11 +45,17 @@ class ChunkStep(NamedTuple):
     rew: Tensor
     terminated: Tensor
     truncated: Tensor
+    lost: Tensor
     valid: Tensor
     metrics: dict[str, Tensor]
     num_exec: Tensor
     discount: Tensor
     rew_sum: Tensor
+
+    @property
+    def success(self) -> Tensor:
+        """(B,) bool, whether any executed step succeeded."""
+        return successes(self.metrics, self.terminated)
 
 
 class ChunkEnv:
@@ -162,7 +170,7 @@ class _Sum:
 
     def __init__(self, history: Obs, num_envs: int, device: torch.device) -> None:
         self.live = torch.ones(num_envs, dtype=torch.bool, device=device)
-        self.terminated, self.truncated = ~self.live, ~self.live
+        self.terminated, self.truncated, self.lost = ~self.live, ~self.live, ~self.live
         self.num_exec = torch.zeros(num_envs, dtype=torch.int64, device=device)
         self.rew = torch.zeros(num_envs, device=device)
         self.rew_sum = torch.zeros(num_envs, device=device)
@@ -181,6 +189,7 @@ class _Sum:
             self._add_metric(name, value)
         self.terminated = self.terminated | self.live & step.terminated
         self.truncated = self.truncated | self.live & step.truncated
+        self.lost = self.lost | self.live & step.truncated & ~step.valid
         self.live = self.live & ~(step.terminated | step.truncated)
 
     def _add_metric(self, name: str, value: Tensor) -> None:
@@ -198,6 +207,7 @@ class _Sum:
             rew=self.rew,
             terminated=self.terminated,
             truncated=self.truncated,
+            lost=self.lost,
             valid=self.num_exec > 0,
             metrics=self.metrics,
             num_exec=self.num_exec,

@@ -99,7 +99,7 @@ class GymEnv:
         self._pool = WorkerPool(
             request,
             num_envs,
-            min(cfg.workers or _num_cpus(), num_envs),
+            min(cfg.workers or usable_cpus(), num_envs),
             step_timeout_s=cfg.step_timeout_s,
             start_timeout_s=cfg.start_timeout_s,
         )
@@ -250,7 +250,8 @@ def _act_spec(interface: Interface) -> ActSpec:
     )
 
 
-def _num_cpus() -> int:
+def usable_cpus() -> int:
+    """How many this process may use."""
     if hasattr(os, "sched_getaffinity"):  # a container or a job may own fewer than the machine has
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -143,11 +143,11 @@ class EnvGroup:
         act = np.minimum(np.maximum(act, self._low), self._high)
         obs, rew, terminated, truncated, info = env.step(act)
         valid = self._write("next_obs", (t, i), obs) and bool(np.isfinite(rew))
-        arrays["rew"][t, i] = rew
+        arrays["rew"][t, i] = rew if valid else 0.0
         arrays["terminated"][t, i] = terminated and valid
         arrays["truncated"][t, i] = truncated or not valid
         arrays["valid"][t, i] = valid
-        arrays["success"][t, i] = _success(info)
+        arrays["success"][t, i] = _success(info) if valid else 0.0
         self._progress[self._worker] += 1
         return bool(terminated or truncated or not valid)
 

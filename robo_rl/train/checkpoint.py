@@ -1,8 +1,7 @@
 """Checkpoints that are whole or not there: safetensors and sealed JSON, never pickle.
 
     ckpt/000123/tensors.safetensors   every tensor
-    ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, everything
-    else
+    ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, all else
 
 A checkpoint is written out of sight, flushed, read back and compared before it takes its name
 (``durable.py``).

@@ -52,10 +52,17 @@ class Cohorts:
         self.born[:] = -1
         self.ended = self.ended[:0]
 
-    def add(self, rew: Tensor, succeeded: Tensor, over: Tensor) -> None:
-        """One decision: its rewards (B,), success so far (B,) bool, and which ended (B,) bool."""
+    def add(self, rew: Tensor, succeeded: Tensor, over: Tensor, lost: Tensor) -> None:
+        """One decision.
+
+        Args:
+            rew: (B,) its rewards.
+            succeeded: (B,) bool, success so far.
+            over: (B,) bool, which episodes ended.
+            lost: (B,) bool, which of these with their world: they are not counted.
+        """
         self.running += rew
-        counted = over & (self.born >= 0)
+        counted = over & ~lost & (self.born >= 0)
         columns = (self.born, succeeded, self.running)
         rows = torch.stack([column[counted].double() for column in columns], dim=1)
         self.ended = torch.cat([self.ended, rows])

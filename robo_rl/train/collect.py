@@ -17,9 +17,8 @@ from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import VecEnv
 from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import wilson
 from robo_rl.task import Demonstrable
-from robo_rl.train.recorder import Episodes, Recorder, record_waves, store_of
+from robo_rl.train.recorder import Episodes, Recorder, record_waves, store_of, success_of
 from robo_rl.train.stage import Context, Gate, Report
 
 
@@ -85,13 +84,11 @@ class Collect:
     def _report(self, store: ZarrStore) -> Report:
         good = sum(bool(record.success) for record in store.episodes)
         total = len(store.episodes)
-        low, high = wilson(good, total)
-        rate = {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
         return Report(
             "collect",
             numbers={
                 "demonstrations": total,
-                "success": rate,
+                "success": success_of(store),
                 "rows": store.num_rows,
                 "dataset": store.digest(),
             },

@@ -5,7 +5,6 @@ from __future__ import annotations
 from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import transitions_of
-from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.stage import Context
 
@@ -23,9 +22,7 @@ def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> Non
     """
     if not isinstance(algo, LearnsFromDemonstrations) or not context.has("dataset"):
         return
-    data = WindowDataset(
-        ZarrStore.open(context.artifact("dataset")), policy.obs_horizon, policy.horizon
-    )
+    data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
     gamma, executed = context.experiment.gamma, policy.exec_horizon
     algo.add_demonstrations(
         transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)

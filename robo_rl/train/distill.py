@@ -17,7 +17,7 @@ from robo_rl.policy.one_step import student_of
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import compare, describe
-from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.logger import MetricsLogger, Progress, smoothed
 from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
@@ -57,8 +57,8 @@ class Distill:
         run.train()
         student = run.trainer.ema.module
         path = save_policy(context.directory / "policy", student)
-        result = context.evaluate(student.act, "one step")
-        reference = context.evaluate(teacher.act, "teacher")
+        result = context.evaluate(student, "one step")
+        reference = context.evaluate(teacher, "teacher")
         test = compare(result, reference, self.cfg.margin)
         return Report(
             "distill",
@@ -136,7 +136,7 @@ class _Run:
         obs = {name: rows[pick] for name, rows in self.visited.items()}
         student = self.trainer.policy
         loss = self.trainer.step(same_noise_loss(student, self.teacher, obs, self.generator))
-        self.loss = loss if self.loss != self.loss else 0.98 * self.loss + 0.02 * loss
+        self.loss = smoothed(self.loss, loss)
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -13,24 +13,23 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.aggregates import stratified_bootstrap
+from robo_rl.comparisons import Comparison, paired_change, paired_noninferiority
 from robo_rl.config import ConfigModel, digest
 from robo_rl.env.base import VecEnv
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import (
-    Comparison,
-    Interval,
-    paired_change,
-    paired_noninferiority,
-    stratified_bootstrap,
-    wilson,
-)
+from robo_rl.stats import Interval, wilson
 
 Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 """(observations name → (B, To, …), source of the chain's noise) → action chunk (B, H, A)."""
 
 Measure = Literal["success", "return"]
 """What an experiment is judged by; ``return`` is for envs that define no success."""
+
+
+_TRIES = 2
+"""How often a wave is run again in which a process died."""
 
 
 class EvalProtocol(ConfigModel):
@@ -57,6 +56,8 @@ class EvalResult(NamedTuple):
         lengths: (N,) int64, env steps.
         protocol: Hash of all that fixes the evaluation.
         measure: What gates compare.
+        lost: How many episodes ended because their world was lost (see ``ChunkStep``), and count as
+            they stood then; those whose process died have been run again before.
     """
 
     success: Tensor
@@ -64,6 +65,7 @@ class EvalResult(NamedTuple):
     lengths: Tensor
     protocol: str
     measure: Measure = "success"
+    lost: int = 0
 
     @property
     def rate(self) -> float:
@@ -106,6 +108,7 @@ class EvalResult(NamedTuple):
     def _number(self, value: float, interval: Interval, unit: str) -> dict[str, Any]:
         ends = {"low": interval.low, "high": interval.high}
         rest = {"n": len(self.success), "unit": unit, "protocol": self.protocol}
+        rest |= {"lost": self.lost} if self.lost else {}
         return {"value": value, **ends, **rest}
 
 
@@ -149,6 +152,8 @@ def evaluate(
 ) -> EvalResult:
     """Run the first episode of every env, wave by wave, until N have ended.
 
+    Where a process died, its envs' episodes are taken from the same wave, run again.
+
     Args:
         act: The policy under its evaluation sampler.
         make_env: num_envs → env.
@@ -168,19 +173,39 @@ def evaluate(
         )
         generator = make_generator("eval-noise", protocol.seed, wave)
         try:
-            waves.append(_run_wave(act, env, derive("eval", protocol.seed, wave), generator))
+            waves.append(_whole_wave(act, env, derive("eval", protocol.seed, wave), generator))
         finally:
             env.close()
         done += num_envs
         progress(done)
-    columns = [torch.cat(column) for column in zip(*waves, strict=True)]
-    return EvalResult(*columns, protocol=protocol_hash, measure=protocol.measure)
+    *columns, lost, _ = (torch.cat(column) for column in zip(*waves, strict=True))
+    return EvalResult(
+        *columns, protocol=protocol_hash, measure=protocol.measure, lost=int(lost.sum())
+    )
 
 
 class _Wave(NamedTuple):
+    """(B,) each; ``lost`` with the world, ``died`` with the process that ran it."""
+
     success: Tensor
     returns: Tensor
     lengths: Tensor
+    lost: Tensor
+    died: Tensor
+
+
+def _whole_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) -> _Wave:
+    """A wave in which no episode is missing that a process took along, or hardly ever one."""
+    noise = generator.get_state()
+    wave = _run_wave(act, env, seed, generator)
+    for _ in range(_TRIES):
+        if not wave.died.any():
+            break
+        again = _run_wave(act, env, seed, generator.set_state(noise))
+        wave = _Wave(
+            *(torch.where(wave.died, new, old) for new, old in zip(again, wave, strict=True))
+        )
+    return wave
 
 
 @torch.no_grad()
@@ -191,11 +216,14 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
     success = torch.zeros_like(running)
     returns = torch.zeros(env.num_envs)
     lengths = torch.zeros(env.num_envs, dtype=torch.int64)
+    lost, died = torch.zeros_like(running), torch.zeros_like(running)
     while bool(running.any()):
         step = env.step(act(obs, generator))
-        success |= running & (step.metrics["success"] > 0)
+        success |= running & step.success
         returns += torch.where(running, step.rew, 0.0)
         lengths += torch.where(running, step.num_exec, 0)
+        lost |= running & step.lost
+        died |= running & (step.metrics.get("worker_restarts", returns * 0.0) > 0)
         running &= ~(step.terminated | step.truncated)
         obs = step.obs
-    return _Wave(success, returns, lengths)
+    return _Wave(success, returns, lengths, lost, died)

@@ -18,7 +18,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import make_generator
 from robo_rl.train.evaluate import EvalResult, Measure
 from robo_rl.train.policies import demand_decode, load_policy
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Acting, Context, Gate, Report
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
@@ -48,12 +48,13 @@ class Export:
         """
         experiment = context.experiment
         policy = demand_decode(load_policy(context.artifact("policy")), "export")
-        store = ZarrStore.open(context.artifact("dataset"))
+        store = context.dataset()
         obs = _observations(store, policy)
-        result = context.evaluate(policy.act, "torch")
+        result = context.evaluate(policy, "torch")
 
         def closed_loop(session: Session) -> tuple[int, int]:
-            graph = context.evaluate(as_act(session), "bundle")
+            acting = Acting(as_act(session), policy.obs_horizon, policy.exec_horizon)
+            graph = context.evaluate(acting, "bundle")
             return int(good_episodes(graph, result).sum()), len(graph.success)
 
         bundle = build_bundle(

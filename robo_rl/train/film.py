@@ -35,7 +35,7 @@ class Clip:
     success: bool
 
 
-class Recorder:
+class FilmedEnv:
     """A ``VecEnv`` of simulation that remembers the first episode of every env.
 
     It offers no open-loop rollout, so that a chunk is stepped, and recorded, action by action.
@@ -67,7 +67,7 @@ class Recorder:
     def step(self, act: Tensor) -> Step:
         """Step and keep where everything is, but for envs that already stand in a new episode."""
         step = self.env.step(act)
-        self._success |= self.running & (step.metrics["success"] > 0)
+        self._success |= self.running & step.success
         self.running = self.running & ~(step.terminated | step.truncated)
         self._keep()
         return step
@@ -104,13 +104,13 @@ def record(act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: 
         exec_horizon: Actions executed of each chunk.
         seed: Two policies under one seed meet the same starts.
     """
-    recorder = Recorder(env)
-    chunks = ChunkEnv(recorder, obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0)
+    filmed = FilmedEnv(env)
+    chunks = ChunkEnv(filmed, obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0)
     generator = make_generator("film-noise", seed)
     obs = chunks.reset(derive("film", seed))
-    while bool(recorder.running.any()):
+    while bool(filmed.running.any()):
         obs = chunks.step(act(obs, generator)).obs
-    return recorder.clips()
+    return filmed.clips()
 
 
 def film(

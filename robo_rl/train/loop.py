@@ -63,6 +63,9 @@ class Loop:
         cfg: See ``LoopConfig``.
         context: Of the stage.
         policy: Trained in place.
+
+    ``ended_with`` says in the end which policy it is: the ``last`` one, or the one that the guard
+    had ``kept``.
     """
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
@@ -87,7 +90,7 @@ class Loop:
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.recent = torch.zeros(0, 2, dtype=torch.float64)
-        self.enough = False
+        self.enough, self.ended_with = False, "last"
         self._resume(derive("online", seed))
 
     @property
@@ -98,9 +101,9 @@ class Loop:
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
         with Progress(self.cfg.updates, "fine-tune", "updates") as progress:
-            while self.algo.updates < self.cfg.updates and not self.enough:
+            while not self._ends:
                 metrics = self._update()
-                metrics |= self.probe.look(self.algo.updates, self.judged)
+                metrics |= self.probe.look(self.algo.updates, self.judged, last=self._ends)
                 self.log.log(metrics)
                 progress.update(
                     self.algo.updates,
@@ -113,7 +116,12 @@ class Loop:
         best = self.guard.finish(self._acting())
         if best is not None:
             self._go_back(best)
+            self.ended_with = "kept"
         self.collector.env.close()
+
+    @property
+    def _ends(self) -> bool:
+        return self.enough or self.algo.updates >= self.cfg.updates
 
     def _update(self) -> dict[str, float]:
         start = time.perf_counter()

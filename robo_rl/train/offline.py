@@ -12,12 +12,11 @@ from robo_rl.algo.bc import Supervised
 from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
-from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.logger import MetricsLogger, Progress, smoothed
 from robo_rl.train.policies import save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
@@ -51,7 +50,7 @@ class CloneBehaviour:
 
     def run(self, context: Context) -> Report:
         """Train what is left to train, evaluate, and keep the policy."""
-        store = ZarrStore.open(context.artifact("dataset"))
+        store = context.dataset()
         component = context.experiment.policy
         data = WindowDataset(
             store,
@@ -67,7 +66,7 @@ class CloneBehaviour:
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
         path = save_policy(context.directory / "policy", best)
-        result = context.evaluate(best.act, "bc")
+        result = context.evaluate(best, "bc")
         return Report(
             "bc",
             numbers={**result.named(), "loss": loss, "gradient_steps": self.cfg.steps},
@@ -97,7 +96,7 @@ class CloneBehaviour:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
-                mean = loss if mean != mean else 0.98 * mean + 0.02 * loss
+                mean = smoothed(mean, loss)
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
@@ -113,6 +112,6 @@ def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> 
         detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"
         passed = bool(result.success.any())
         return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must")
-    test = compare(result, context.evaluate(untrained.act, "untrained"), margin=0.0)
+    test = compare(result, context.evaluate(untrained, "untrained"), margin=0.0)
     detail = f"beside the policy before it was trained: {describe(test, result.measure)}"
     return Gate(name="learnt", passed=test.noninferior, detail=detail)

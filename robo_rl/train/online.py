@@ -46,6 +46,7 @@ class FineTune:
                 "env_steps": run.collector.env_steps,
                 "updates": run.algo.updates,
                 "rollbacks": run.guard.rollbacks,
+                "ended_with": run.ended_with,
             },
             artifacts={"policy": path.name, "teacher": path.name},
             gate=Gate(

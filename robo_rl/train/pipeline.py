@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.config import ConfigTree, compose, to_yaml, validate
-from robo_rl.durable import remove_temporary, write_file
+from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Experiment, Report, stage_digest
+from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 
-RUN, MARK, SECONDS = "run.json", "digest", "seconds"
+RUN, MARK, SECONDS, LOCK = "run.json", "digest", "seconds", ".lock"
 
 Done = list[tuple[Path, Report]]
 
@@ -42,14 +43,15 @@ def run_experiment(
     Raises:
         ConfigError: The experiment does not validate, or the directory holds a run of another.
         GateError: A stage did not pass; those before it are kept.
-        CheckpointError: Something cannot be written, or what was written is damaged.
+        CheckpointError: Something cannot be written, or what was written is damaged, or another
+            process is at the run.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
     checked = validate(tree, Experiment)
     directory = out / checked.name
     labels = _upto(checked, until)
     done: Done = []
-    with _writing(directory):
+    with _writing(directory), _alone(directory):
         _begin(directory, checked)
         for index, label in enumerate(labels):
             _demand_gate(done)
@@ -82,6 +84,22 @@ def _writing(directory: Path) -> Generator[None]:
         ) from error
 
 
+@contextmanager
+def _alone(directory: Path) -> Generator[None]:
+    """Nobody else is at a run, whose files two would mix up."""
+    make_directory(directory)
+    try:
+        lock = lock_file(directory / LOCK)
+    except BlockingIOError:
+        raise CheckpointError(
+            "another process is at this run",
+            where=directory,
+            hint="wait for it, or give this run another name=…",
+        ) from None
+    with lock:
+        yield
+
+
 def stage_folder(index: int, label: str) -> str:
     """Name of a stage within its run."""
     return f"{index:02d}-{label}"
@@ -96,7 +114,6 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
         if mark.read_text() != digests.get(mark.parent.name):
             raise _other(mark.parent)
-    directory.mkdir(parents=True, exist_ok=True)
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
@@ -125,6 +142,7 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
         place.mkdir(exist_ok=True)
         remove_temporary(place)
         write_file(place / MARK, wanted.encode())
+        note_start(place)
         with Stopwatch(place / SECONDS) as watch:
             report = experiment.stages[label].build().run(Context(experiment, place, list(done)))
             report.seconds, report.digest = watch.seconds, wanted

@@ -15,7 +15,7 @@ class Probe:
     """Evaluates every so many updates; nothing is decided by it.
 
     Training episodes show a policy under its exploration, which differs from method to method.
-    Start states are others than those of training and of the stage's own evaluation, the same at
+    Start states are others than those of training and of the stage's own evaluation, drawn anew for
     every look, and no noise of training is used up.
 
     Args:
@@ -31,17 +31,25 @@ class Probe:
 
     def __init__(self, cfg: Config, context: Context) -> None:
         self._cfg, self._context = cfg, context
-        num_envs = min(cfg.episodes, context.experiment.eval.num_envs)
-        seed = derive("probe", context.seed)
-        self._protocol = EvalProtocol(episodes=cfg.episodes, seed=seed, num_envs=num_envs)
 
-    def look(self, updates: int, policy: DenoisingPolicy) -> dict[str, float]:
-        """``clean_episodes``, ``clean_success`` and ``clean_return``; empty if none is due."""
-        if not self._cfg.every or updates % self._cfg.every:
+    def look(self, updates: int, policy: DenoisingPolicy, *, last: bool) -> dict[str, float]:
+        """``clean_episodes``, ``clean_success`` and ``clean_return``; empty if none is due.
+
+        Args:
+            updates: Made so far.
+            policy: To look at.
+            last: Whether training ends here, where a look is always due.
+        """
+        if not self._cfg.every or (updates % self._cfg.every and not last):
             return {}
-        found = self._context.evaluate(policy, f"update {updates}", self._protocol)
+        found = self._context.evaluate(policy, f"update {updates}", self._protocol(updates))
         return {
             "clean_episodes": float(len(found.success)),
             "clean_success": found.rate,
             "clean_return": found.mean_return,
         }
+
+    def _protocol(self, updates: int) -> EvalProtocol:
+        num_envs = min(self._cfg.episodes, self._context.experiment.eval.num_envs)
+        seed = derive("probe", self._context.seed, updates)
+        return EvalProtocol(episodes=self._cfg.episodes, seed=seed, num_envs=num_envs)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.aggregates import stratified_bootstrap
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import VecEnv
@@ -23,9 +24,8 @@ from robo_rl.env.chunk import ChunkEnv
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, make_generator
-from robo_rl.stats import stratified_bootstrap, wilson
 from robo_rl.train.policies import load_policy
-from robo_rl.train.recorder import Episodes, RecordedEnv, record_waves, store_of
+from robo_rl.train.recorder import Episodes, RecordedEnv, record_waves, store_of, success_of
 from robo_rl.train.stage import Context, Report
 
 
@@ -111,16 +111,9 @@ def _best(episodes: Episodes) -> str:
 def _report(store: ZarrStore, *, judged_by_success: bool) -> Report:
     numbers: dict[str, Any] = {"demonstrations": len(store.episodes)}
     if judged_by_success:
-        numbers["success"] = _success(store)
+        numbers["success"] = success_of(store)
     numbers |= {"return": _return(store), "rows": store.num_rows, "dataset": store.digest()}
     return Report("record", numbers=numbers, artifacts={"dataset": "data.zarr"})
-
-
-def _success(store: ZarrStore) -> dict[str, Any]:
-    total = len(store.episodes)
-    good = sum(bool(record.success) for record in store.episodes)
-    low, high = wilson(good, total)
-    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
 
 def _return(store: ZarrStore) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import Step, VecEnv
+from robo_rl.stats import wilson
 from robo_rl.train.logger import Progress
 from robo_rl.train.stage import Context
 
@@ -35,6 +36,14 @@ def store_of(context: Context, env: VecEnv, **made_by: Any) -> ZarrStore:
         return ZarrStore.open(path)
     meta = {"world": context.experiment.world(), **made_by}
     return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
+
+
+def success_of(store: ZarrStore) -> dict[str, Any]:
+    """Share of a store's episodes that succeeded, for a report."""
+    total = len(store.episodes)
+    good = sum(bool(record.success) for record in store.episodes)
+    low, high = wilson(good, total)
+    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
 
 def record_waves(store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes]) -> None:
@@ -82,7 +91,7 @@ class Recorder:
         columns |= {"terminated": step.terminated, "truncated": step.truncated}
         self.steps.append(columns)
         self.length += self.running & step.valid
-        self.success |= self.running & (step.metrics["success"] > 0)
+        self.success |= self.running & step.success
         self.running &= ~(step.terminated | step.truncated)
 
     def episodes(self, seed: int, wave: int) -> Episodes:

@@ -10,9 +10,10 @@ from robo_rl.errors import BundleError, CheckpointError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import MANIFEST_FILE
 from robo_rl.export.parity import as_act
-from robo_rl.train.evaluate import Act, EvalResult
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.evaluate import EvalResult
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Context, Experiment, Report
+from robo_rl.train.stage import Acting, Context, Experiment, Report
 
 
 def evaluate_path(
@@ -38,13 +39,15 @@ def evaluate_path(
     return Context(experiment, path, []).evaluate(act, path.name)
 
 
-def _bundle(path: Path) -> tuple[Act, Experiment]:
+def _bundle(path: Path) -> tuple[Acting, Experiment]:
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment)
     with closing(experiment.make_env(1)) as env:
         bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
-    return as_act(bundle.session()), experiment
+    session = bundle.session()
+    contract = session.contract
+    return Acting(as_act(session), contract.obs_horizon, contract.exec_horizon), experiment
 
 
 def _refuse_foreign_code(bundle: Bundle) -> None:
@@ -59,7 +62,7 @@ def _refuse_foreign_code(bundle: Bundle) -> None:
         )
 
 
-def _stage(path: Path) -> tuple[Act, Experiment]:
+def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment]:
     report = Report.read(path)
     if report is None or "policy" not in report.artifacts:
         raise CheckpointError(
@@ -68,5 +71,6 @@ def _stage(path: Path) -> tuple[Act, Experiment]:
             expected="a finished stage's directory, or a bundle",
             hint="robo-rl run writes both under runs/<name>/",
         )
-    experiment = validate(compose(str(path.parent / "config.yaml"), ()), Experiment)
-    return load_policy(path / report.artifacts["policy"]).act, experiment
+    config = path.absolute().parent / "config.yaml"
+    experiment = validate(compose(str(config), ()), Experiment)
+    return load_policy(path / report.artifacts["policy"]), experiment

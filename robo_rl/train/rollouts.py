@@ -68,9 +68,9 @@ class Collector:
             act = policy.to_env(chain.act)
             step = self._counted(self.env.step(act))
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
-            self.succeeded |= step.metrics["success"] > 0
+            self.succeeded |= step.success
             over = step.terminated | step.truncated
-            self.cohorts.add(step.rew_sum, self.succeeded, over)
+            self.cohorts.add(step.rew_sum, self.succeeded, over, step.lost)
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.past = None if past is None else chain.past(~over)

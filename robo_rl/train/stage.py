@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -22,6 +22,9 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.logger import Progress
+
+if TYPE_CHECKING:
+    from robo_rl.data.zarr_store import ZarrStore
 
 REPORT = "report.json"
 
@@ -151,6 +154,14 @@ class Report:
             ) from error
 
 
+class Acting(NamedTuple):
+    """What acts, the history that it sees (To), and how many actions of its chunks are executed."""
+
+    act: Act
+    obs_horizon: int
+    exec_horizon: int
+
+
 @dataclass(frozen=True)
 class Context:
     """What a stage is given.
@@ -181,32 +192,54 @@ class Context:
                 return directory / report.artifacts[kind]
         raise GateError(f"no earlier stage made a {kind}", hint="put one before this stage")
 
+    def dataset(self) -> ZarrStore:
+        """The newest dataset, as it was when its stage handed it on.
+
+        Raises:
+            GateError: No earlier stage made one.
+            DataError: It is not there, damaged, or another by now.
+        """
+        from robo_rl.data.zarr_store import ZarrStore
+
+        store = ZarrStore.open(self.artifact("dataset"))
+        makers = (report for _, report in reversed(self.earlier) if "dataset" in report.artifacts)
+        wanted, found = next(makers).numbers.get("dataset"), store.digest()
+        if wanted not in (None, found):
+            raise DataError(
+                "holds other episodes than when its stage was done",
+                where=store.path,
+                expected=f"digest {wanted}",
+                found=found,
+                hint="put them back, or run the experiment under another name=…",
+            )
+        return store
+
     def has(self, kind: str) -> bool:
         """Whether an earlier stage made an artifact of a kind."""
         return any(kind in report.artifacts for _, report in self.earlier)
 
     def evaluate(
-        self, act: Act | DenoisingPolicy, label: str, protocol: EvalProtocol | None = None
+        self, who: Act | Acting | DenoisingPolicy, label: str, protocol: EvalProtocol | None = None
     ) -> EvalResult:
         """Evaluate, with a progress line.
 
         Args:
-            act: A policy, with chunks and histories of its own, or what acts with those of the
-                experiment's policy.
+            who: A policy, or what acts in its place, with chunks and histories of its own; a mere
+                function has those of the experiment's policy.
             label: What to call it there.
             protocol: The experiment's, by default.
         """
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
-        if isinstance(act, DenoisingPolicy):
-            act, cfg = act.act, act.cfg
+        if not isinstance(who, Acting | DenoisingPolicy):
+            who = Acting(who, cfg.obs_horizon, cfg.exec_horizon)
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
             return evaluate(
-                act,
+                who.act,
                 self.experiment.make_env,
                 protocol,
-                obs_horizon=cfg.obs_horizon,
-                exec_horizon=cfg.exec_horizon,
-                protocol_hash=protocol_digest(protocol, self.experiment.world(), cfg.exec_horizon),
+                obs_horizon=who.obs_horizon,
+                exec_horizon=who.exec_horizon,
+                protocol_hash=protocol_digest(protocol, self.experiment.world(), who.exec_horizon),
                 progress=progress.update,
             )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from robo_rl.env.sim import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.film import film
@@ -12,10 +14,10 @@ NUM_ENVS = 4
 
 def record_video(context: Context, policy: DenoisingPolicy, name: str) -> dict[str, str]:
     """Film the policy; returns {"video": name}, or nothing where nothing can be drawn."""
-    env = context.experiment.make_env(NUM_ENVS)
-    try:
-        if not isinstance(env, SimEnv):
-            return {}
+    kind = context.experiment.env.cls
+    if not (isinstance(kind, type) and issubclass(kind, SimEnv)):
+        return {}
+    with closing(context.experiment.make_env(NUM_ENVS)) as env:
         made = film(
             policy.act,
             env,
@@ -24,6 +26,4 @@ def record_video(context: Context, policy: DenoisingPolicy, name: str) -> dict[s
             exec_horizon=policy.exec_horizon,
             seed=context.seed,
         )
-        return {} if made is None else {"video": name}
-    finally:
-        env.close()
+    return {} if made is None else {"video": name}

@@ -207,3 +207,18 @@ def test_a_damaged_result_is_one_line(here: Path, capsys):
     path.write_text(path.read_text()[:100])
     assert main(["bench", "tiny", "--summary"]) == 2
     assert "far/sde/0.json: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tiny", "--dry-run", "--summary"], "--summary and --dry-run: do not go together"),
+        (["--page", "p.md", "--list"], "--page and --list: do not go together"),
+        (["tiny", "--page", "p.md"], "--page: is of all suites, and text; found SUITE 'tiny'"),
+        (["--list", "--json", "all.json"], "--list: is of all suites, and text; found --json"),
+    ],
+)
+def test_what_cannot_be_done_together_is_refused(words: list[str], says: str, capsys):
+    assert main(["bench", *words]) == 2
+    assert says in capsys.readouterr().err

@@ -9,7 +9,7 @@ import time
 import gymnasium
 import numpy as np
 
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT = range(7)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, NAN_REWARD = range(8)
 EPISODE_STEPS = 6
 
 
@@ -54,6 +54,8 @@ class Faults(gymnasium.Env):
         if fault == WRONG_SHAPE:
             obs["state"] = np.zeros(1)
         over = self.steps == EPISODE_STEPS
+        if fault == NAN_REWARD:
+            return obs, np.nan, over, False, {"is_success": True}
         return obs, float(action.sum()), over, False, {"is_success": over}
 
     def _observe(self):

@@ -174,6 +174,7 @@ def test_a_world_lost_inside_a_chunk_keeps_the_steps_before_it(cart):
     assert step.truncated.tolist() == [True, True, False]
     assert step.discount.tolist() == [1.0, 0.25, 0.0625]
     assert step.metrics["nan_worlds"].tolist() == [1.0, 1.0, 0.0]
+    assert step.lost.tolist() == [True, True, False]
     assert step.rew[0] == 0
     assert all(torch.equal(step.next_obs[k][0], before[k][0]) for k in before)
     assert all(torch.isfinite(v).all() for v in [*step.obs.values(), *step.next_obs.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_gym import NAN, OKAY, RAISE, WRONG_SHAPE, faults
+from small_gym import NAN, NAN_REWARD, OKAY, RAISE, WRONG_SHAPE, faults
 
 from robo_rl.errors import ConfigError, PluginError, SpecError
 
@@ -33,6 +33,16 @@ def test_a_world_that_is_not_finite_is_cut_and_reset_alone(make):
     assert [s.valid[2].item() for s in chunk] == [False] * 3
     assert chunk[2].obs["state"][:, 1].tolist() == [3.0, 3.0, 0.0, 3.0]
     assert all(torch.isfinite(s.obs["state"]).all() for s in chunk)
+
+
+def test_a_reward_that_is_not_finite_is_nobodys_and_no_success(make):
+    env = make()
+    env.reset(0)
+    step = env.step(faults(OKAY, NAN_REWARD, OKAY, OKAY)[:, 0])
+    assert step.valid.tolist() == [True, False, True, True]
+    assert step.truncated.tolist() == [False, True, False, False]
+    assert float(step.rew[1]) == float(step.metrics["success"][1]) == 0.0
+    assert bool(step.rew.isfinite().all())
 
 
 def test_an_observation_that_breaks_its_space_is_refused(make):

@@ -22,7 +22,7 @@ def play(cohorts: Cohorts, blocks: int, seed: int = 0) -> tuple[list[float], lis
         for _ in range(2):
             age += 1
             over = age == torch.where(good, FAST, SLOW)
-            cohorts.add(torch.ones(num), over & good, over)
+            cohorts.add(torch.ones(num), over & good, over, ~over & over)
             ended = torch.cat([ended, good[over]])
             good = torch.where(over, torch.rand(num, generator=generator) < RATE, good)
             age = torch.where(over, 0, age)
@@ -45,36 +45,49 @@ def test_where_success_ends_an_episode_every_cohort_is_fair_though_the_first_blo
 def test_a_cohort_waits_for_its_last_episode():
     cohorts = Cohorts(2)
     none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
-    cohorts.add(torch.zeros(2), first, first)
+    cohorts.add(torch.zeros(2), first, first, none)
     assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.zeros(2), none, none)
+    cohorts.add(torch.zeros(2), none, none, none)
     assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.zeros(2), none, both)  # the first env's second episode began in block 0 too
+    cohorts.add(
+        torch.zeros(2), none, both, none
+    )  # the first env's second episode began in block 0 too
     assert cohorts.complete().success.tolist() == [True, False, False]
 
 
 def test_episodes_under_way_when_the_policy_is_replaced_count_for_neither():
-    cohorts = Cohorts(2)
+    cohorts, none = Cohorts(2), torch.tensor([False, False])
     first, second = torch.tensor([True, False]), torch.tensor([False, True])
-    cohorts.add(torch.ones(2), first, first)
+    cohorts.add(torch.ones(2), first, first, none)
     cohorts.forget()
     cohorts.complete()
-    cohorts.add(torch.ones(2), first, first)
+    cohorts.add(torch.ones(2), first, first, none)
     assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.ones(2), second, first)  # began after the change, and is counted
-    cohorts.add(torch.ones(2), second, second)  # began before it
+    cohorts.add(torch.ones(2), second, first, none)  # began after the change, and is counted
+    cohorts.add(torch.ones(2), second, second, none)  # began before it
     assert len(cohorts.complete().success) == 1
 
 
+def test_an_episode_that_was_lost_with_its_world_is_not_counted():
+    cohorts = Cohorts(2)
+    none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
+    cohorts.add(torch.ones(2), none, both, first)
+    assert len(cohorts.complete().success) == 0
+    cohorts.add(torch.ones(2), both, both, none)
+    found = cohorts.complete()
+    assert found.success.tolist() == [False, True, True]
+    assert found.returns.tolist() == [1.0, 1.0, 1.0]  # the lost one's reward is nobody's
+
+
 def test_it_continues_from_its_state():
-    one, two = Cohorts(2), Cohorts(2)
+    one, two, none = Cohorts(2), Cohorts(2), torch.tensor([False, False])
     first, both = torch.tensor([True, False]), torch.tensor([True, True])
-    one.add(torch.ones(2), first, first)
+    one.add(torch.ones(2), first, first, none)
     one.complete()
     two.load_state_dict(one.state_dict())
     outcomes = []
     for cohorts in (one, two):
-        cohorts.add(torch.ones(2), first, both)
+        cohorts.add(torch.ones(2), first, both, none)
         outcomes.append(cohorts.complete())
     assert outcomes[0].success.tolist() == outcomes[1].success.tolist() == [True, True, False]
     assert outcomes[0].returns.tolist() == outcomes[1].returns.tolist() == [1.0, 1.0, 2.0]

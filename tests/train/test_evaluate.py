@@ -106,6 +106,88 @@ def test_two_policies_meet_the_same_starts():
     assert fast.rate > slow.rate
 
 
+class Aimless(Climb):
+    """Nothing is a success here, and no step says so."""
+
+    def step(self, act: Tensor) -> Step:
+        return super().step(act)._replace(metrics={})
+
+
+def test_where_no_success_is_defined_there_is_none():
+    protocol = EvalProtocol(episodes=4, num_envs=4, measure="return")
+    found = evaluate(
+        lambda obs, generator: torch.ones(len(obs["level"]), 1, 1),
+        lambda num_envs: Aimless(num_envs, []),
+        protocol,
+        obs_horizon=1,
+        exec_horizon=1,
+        protocol_hash="",
+    )
+    assert not found.success.any()
+    assert found.mean_return > 0.0
+
+
+class Mortal(Climb):
+    """Its env 2 is lost in its second step, the first ``lives`` times that it is reset.
+
+    Args:
+        died: Whether that is since its process died, not since it went non-finite.
+    """
+
+    def __init__(self, num_envs: int, lives: int, *, died: bool) -> None:
+        super().__init__(num_envs, [])
+        self.lives, self.died, self.steps = lives, died, 0
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        self.steps, self.lives = 0, self.lives - 1
+        return super().reset(seed)
+
+    def step(self, act: Tensor) -> Step:
+        self.steps += 1
+        step = super().step(act)
+        gone = torch.zeros(self.num_envs, dtype=torch.bool)
+        gone[2] = self.steps == 2 and self.lives >= 0
+        for value in (self.level, self.height, self.elapsed):
+            value[gone] = 0.0
+        restarts = {"worker_restarts": gone.float()} if self.died else {}
+        return step._replace(
+            rew=torch.where(gone, 0.0, step.rew),
+            terminated=step.terminated & ~gone,
+            truncated=step.truncated | gone,
+            valid=step.valid & ~gone,
+            metrics={"success": step.metrics["success"] * ~gone, **restarts},
+        )
+
+
+def judged(lives: int, *, died: bool) -> EvalResult:
+    protocol = EvalProtocol(episodes=10, seed=3, num_envs=10)
+    return evaluate(
+        lambda obs, generator: torch.ones(len(obs["level"]), 1, 1),
+        lambda num_envs: Mortal(num_envs, lives, died=died),
+        protocol,
+        obs_horizon=1,
+        exec_horizon=1,
+        protocol_hash="",
+    )
+
+
+def test_episodes_that_a_process_took_along_are_run_again():
+    whole, once, always = (judged(lives, died=True) for lives in (0, 1, 99))
+    assert whole.lengths[2] > 2
+    for found in (once, whole):
+        assert torch.equal(found.success, whole.success)
+        assert torch.equal(found.lengths, whole.lengths)
+        assert found.lost == 0
+        assert "lost" not in found.numbers()
+    assert (always.lost, int(always.lengths[2])) == (1, 1)
+    assert always.numbers()["lost"] == 1
+
+
+def test_a_world_that_a_policy_broke_stays_broken_and_is_told_of():
+    found = judged(1, died=False)
+    assert (found.lost, int(found.lengths[2]), bool(found.success[2])) == (1, 1, False)
+
+
 def test_another_seed_gives_other_starts():
     _, levels, _ = run(1.0)
     _, others, _ = run(1.0, PROTOCOL.model_copy(update={"seed": 4}))

@@ -1,4 +1,4 @@
-"""A recorder keeps the first episode of every env, frame by frame, and changes nothing else."""
+"""A filmed env keeps the first episode of every env, frame by frame, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robo_rl.env.base import Step
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.film import Recorder, record
+from robo_rl.train.film import FilmedEnv, record
 
 
 class Counter:
@@ -56,8 +56,8 @@ def test_first_episodes_are_kept_step_by_step_and_nothing_of_the_second() -> Non
 
 
 def test_reset_begins_the_record_anew() -> None:
-    recorder = Recorder(Counter())
-    recorder.reset(0)
-    recorder.step(torch.ones(2, 1))
-    recorder.reset(0)
-    assert [len(clip.qpos) for clip in recorder.clips()] == [1, 1]
+    filmed = FilmedEnv(Counter())
+    filmed.reset(0)
+    filmed.step(torch.ones(2, 1))
+    filmed.reset(0)
+    assert [len(clip.qpos) for clip in filmed.clips()] == [1, 1]

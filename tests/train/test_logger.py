@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 
 from robo_rl.errors import CheckpointError, DataError
-from robo_rl.train.logger import MetricsLogger, Progress, read_metrics
+from robo_rl.train.logger import MetricsLogger, Progress, read_metrics, smoothed
 
 
 @pytest.fixture
@@ -191,3 +191,9 @@ def test_labels_are_not_markup():
             pass
 
     assert "[bold]x[/]: 0/1" in shown(odd, terminal=False)
+
+
+def test_a_smoothed_value_begins_with_the_first_and_follows_slowly():
+    first = smoothed(math.nan, 3.0)
+    assert first == 3.0
+    assert smoothed(first, 4.0) == pytest.approx(3.02)

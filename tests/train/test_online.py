@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import math
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,13 @@ import pytest
 import torch
 from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
-from robo_rl.config import ConfigTree
+from robo_rl.config import ConfigTree, validate
+from robo_rl.data.normalize import Normalizer
 from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.loop import Loop
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
+from robo_rl.train.stage import Context, Experiment
 
 UPDATES = 5
 CHANGING: dict[str, Any] = {
@@ -108,8 +114,26 @@ def test_looking_on_the_way_changes_nothing(tmp_path: Path):
     clean = [{name: row.pop(name) for name in list(row) if "clean" in name} for row in looked]
     assert looked == plain
     assert weights == same
-    assert [row.get("clean_episodes", 0) for row in clean] == [0, 5, 0, 5, 0]
+    assert [row.get("clean_episodes", 0) for row in clean] == [0, 5, 0, 5, 5]
     assert all(0.0 <= row["clean_success"] <= 1.0 for row in clean if row)
+
+
+def test_the_report_says_which_policy_training_ended_with(tmp_path: Path):
+    stages = {**STAGES, "online": {**STAGES["online"], "updates": 2}}
+    experiment = validate({**EXPERIMENT, "stages": stages}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+    ended = []
+    for credit in (-math.inf, 2.0):  # a credit that no success rate comes up to
+        context = Context(experiment, tmp_path / str(credit), [])
+        policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
+        loop = Loop(experiment.stages["online"].cfg, context, policy)
+        loop.guard.credit = credit
+        first = copy.deepcopy(policy.state_dict())
+        loop.train()
+        same = all(torch.equal(value, first[key]) for key, value in policy.state_dict().items())
+        ended.append((loop.ended_with, same))
+    assert ended == [("last", False), ("kept", True)]
 
 
 def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -154,6 +155,25 @@ def test_returns_are_plain_sums_of_rewards():
     plain.close()
     torch.testing.assert_close(returns.float(), plain.paid)
     assert stats["rew_per_step"] == pytest.approx(float(plain.paid.mean()) / (4 * decisions))
+
+
+def test_without_a_snapshot_collecting_goes_on_with_new_episodes():
+    collector, plain = forgetful(0)
+    collector.collect(make_policy(collector.env), 2)  # into the middle of all episodes
+    state = copy.deepcopy(collector.state_dict())
+    found = []
+    for seed in (7, 8):
+        again, resumed = forgetful(seed)
+        again.load_state_dict(copy.deepcopy(state))
+        assert again.env_steps == collector.env_steps
+        rollout, _ = again.collect(make_policy(again.env), plain.max_episode_steps // 4)
+        assert (rollout.terminated | rollout.truncated)[-1].all()
+        # Nothing of what was paid before counts towards the episodes of now.
+        torch.testing.assert_close(again.cohorts.ended[:, 2].float(), resumed.paid)
+        found.append(rollout.x)
+        resumed.close()
+    plain.close()
+    assert torch.equal(*found)
 
 
 def test_seeds_that_go_on_without_a_snapshot_stay_different():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from small_runs import EXPERIMENT, STAGES
+from small_stores import make_episode, make_store
 
 from robo_rl.config import compose, validate
 from robo_rl.errors import ConfigError, DataError, GateError
@@ -142,6 +143,17 @@ def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
     assert context.artifact("log") == tmp_path / "01-bc" / "log"
     with pytest.raises(GateError, match="no earlier stage made a dataset"):
         context.artifact("dataset")
+
+
+def test_a_dataset_is_the_one_that_its_stage_handed_on(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    store.append(make_episode(0))
+    report = Report("dataset", {"dataset": store.digest()}, {"dataset": str(store.path)})
+    context = Context(experiment(), tmp_path, [(tmp_path, report)])
+    assert context.dataset().digest() == store.digest()
+    store.append(make_episode(1))
+    with pytest.raises(DataError, match=r"data\.zarr: holds other episodes than .* put them back"):
+        context.dataset()
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "/tmp/x"])

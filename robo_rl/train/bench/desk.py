@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from robo_rl.env.gym_env import usable_cpus
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.kept import Kept
@@ -17,7 +17,7 @@ from robo_rl.train.bench.plan import Cell, Plan, load_plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.sitting import Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
-from robo_rl.train.bench.summary import current, summarise
+from robo_rl.train.bench.summary import Whole, current, summarise
 from robo_rl.train.bench.tables import Table, tables
 from robo_rl.train.bench.work import works
 from robo_rl.train.provenance import versions
@@ -70,7 +70,8 @@ class Desk:
 
     def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
         """Look at a part of the suite only, or at further seeds; see ``only``."""
-        self.part, self._all_seeds = only(self.plan.suite, tasks, methods, seeds), not seeds
+        self.part = only(self.plan.suite, tasks, methods, seeds, self.plan.name)
+        self._all_seeds = not seeds
         known = {key.seed for key in self.cells}
         self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
 
@@ -104,7 +105,8 @@ class Desk:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.
 
         Args:
-            jobs: Cells at once; 0 as the suite says. They share the cores.
+            jobs: Cells at once; 0 as the suite says. They share the cores: torch's threads are
+                divided among them, each has as many workers for its envs as if it were alone.
             redo: Also run what is kept under other settings, and replace it.
 
         Raises:
@@ -112,11 +114,10 @@ class Desk:
         """
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
-        threads = max(1, (os.cpu_count() or 1) // jobs)
+        threads = max(1, usable_cpus() // jobs)
         pace = Pace(jobs=jobs, threads=threads, version=versions().get("robo-rl", ""))
         with Board() as board:
-            stage = self.plan.suite.report.stage
-            sitting = Sitting(self.results, stage, pace, self.estimate, board)
+            sitting = Sitting(self.results, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
                 sitting.run(works(self.cells, chosen, self.plan.suite.shared, self.out))
@@ -130,7 +131,8 @@ class Desk:
     def summary(self) -> dict[str, Any]:
         """The numbers; see ``summarise``."""
         cells = {key: self.cells[key] for key in self.keys()}
-        return summarise(self.plan.name, self.part, cells, self.kept)
+        whole = Whole(self.plan.suite, current(self.cells, self.kept))
+        return summarise(self.plan.name, self.part, cells, self.kept, whole)
 
     def tables(self, summary: dict[str, Any]) -> list[Table]:
         """A summary's tables."""

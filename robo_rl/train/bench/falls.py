@@ -79,7 +79,7 @@ def _stretches(found: Sequence[Block]) -> Iterator[Block]:
 
 
 def depth(points: Sequence[Point], window: int) -> float:
-    """How far the last block's success is below the best one's; NaN where there is none.
+    """How far the last block's success is below the best one's; NaN of fewer than two blocks.
 
     Every block's episodes are split at random into two halves: one says which block was the best,
     the other how far it lies above the last, and then the other way round. Where nothing fell the
@@ -87,7 +87,7 @@ def depth(points: Sequence[Point], window: int) -> float:
     fixed seed.
     """
     found = np.array(blocks(points, window), dtype=np.int64).reshape(-1, 2)
-    if not len(found):
+    if len(found) < 2:
         return math.nan
     generator = np.random.default_rng(0)
     depths = [each for _ in range(_SPLITS) for each in _two_depths(found, generator)]

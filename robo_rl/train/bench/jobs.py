@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -12,10 +11,9 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO
 
 from robo_rl.config import to_yaml
-from robo_rl.durable import make_directory, write_file
+from robo_rl.durable import lock_file, make_directory, write_file
 from robo_rl.train.stage import Experiment
 
 _PATIENCE_S = 10.0
@@ -42,12 +40,16 @@ class Job:
     ) -> None:
         make_directory(out)
         self.log = out / f"{experiment.name}.log"
-        self._lock = _locked(out / f"{experiment.name}.lock")
+        try:
+            self._lock = lock_file(out / f"{experiment.name}.lock")  # the process inherits it
+        except BlockingIOError:
+            raise BusyError from None
         try:
             prepare()
             config = out / f"{experiment.name}.yaml"
             write_file(config, to_yaml(experiment).encode())
-            words = ["-m", "robo_rl.train.bench.leash", "run", str(config), "--out", str(out)]
+            words = ["-m", "robo_rl.train.bench.leash", "run", str(config.absolute())]
+            words += ["--out", str(out.absolute())]
             self._process = self._started([sys.executable, *words], threads)
         except BaseException:
             self._lock.close()
@@ -118,14 +120,3 @@ def stop(jobs: Iterable[Job]) -> None:
         for job in left:
             job.kill()
             job.close()
-
-
-def _locked(path: Path) -> IO[bytes]:
-    """The lock of a run, held by this process and the job, until both have let go."""
-    lock = path.open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise BusyError from None
-    return lock

@@ -32,12 +32,14 @@ class Cell:
         experiment: With all gates waived, called by seed and digest.
         digest: Hash of all that its result depends on.
         written: What is set in files and overrides, without defaults.
+        stage: Whose curves are kept.
     """
 
     key: Key
     experiment: Experiment
     digest: str
     written: dict[str, Any] = field(compare=False)
+    stage: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -56,7 +58,8 @@ class Plan:
         base: The experiment that all cells start from.
         overlays: ``tasks``, ``methods`` and ``cells``, label → node.
         last: Overrides of the command line, over all.
-        changed: What of the suite's cells the command line changed, by its keys.
+        changed: What is not as in the published suite of that name: of its cells what the command
+            line changed, by its keys, and a file elsewhere.
     """
 
     name: str
@@ -82,7 +85,7 @@ class Plan:
             if getattr(stage.cls, "waivable", True)
         }
         named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
-        return Cell(key, named, digest, tree.values)
+        return Cell(key, named, digest, tree.values, self.suite.report.stage)
 
     def cells(self, seeds: Sequence[int] | None = None) -> dict[Key, Cell]:
         """All of them.
@@ -143,6 +146,8 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
     if name not in known and not name.endswith((".yaml", ".yml")):
         raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
     tree = read(f"{FOLDER}/{name}" if name in known else name)
+    stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+    foreign = [name] if stem in known and _is_another(stem, tree) else []
     last = overlay(overrides)
     whole = dict(cast("dict[str, Node]", merge(tree, last).value))
     if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
@@ -153,13 +158,13 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
     base = merge(Node(whole, tree.origin), _expanded(section.value.get("experiment", _nothing())))
     rest = {key: node for key, node in last.value.items() if key != FOLDER}
     return Plan(
-        name=name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml"),
+        name=stem,
         suite=validate(own, _Root).suite,
         section=own,
         base=base,
         overlays=overlays,
         last=Node(rest, last.origin),
-        changed=tuple(_changed(last)),
+        changed=(*foreign, *_changed(last)),
     )
 
 
@@ -180,6 +185,11 @@ def _own(section: Node) -> ConfigTree:
         values["cells"] = Node(blank, values["cells"].origin)
     values.pop("experiment", None)
     return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
+
+
+def _is_another(stem: str, tree: Node) -> bool:
+    """Whether a suite's file is not the one that is found by its name."""
+    return read(f"{FOLDER}/{stem}").origin != tree.origin
 
 
 def _changed(last: Node) -> Iterator[str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from robo_rl.durable import make_directory, write_file
+from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, DataError
 from robo_rl.train.bench.kept import DELETE, Kept, read_json
 from robo_rl.train.bench.suite import Key
+
+LOCK, PROBE = ".lock", ".probe"
 
 
 class Results:
@@ -57,8 +60,8 @@ class Results:
         text = kept.model_dump_json(indent=1)
         flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", _on_one_line, text)
         try:
-            make_directory(path.parent)
-            write_file(path, flat.encode() + b"\n")
+            with self._writing(path.parent):
+                write_file(path, flat.encode() + b"\n")
         except OSError as error:
             raise _unwritable(path, error) from error
         return path
@@ -69,13 +72,22 @@ class Results:
         Raises:
             CheckpointError: Nothing can be written there.
         """
-        probe = self.root / self.suite / f".probe-{secrets.token_hex(4)}"  # of this process alone
+        place = self.root / self.suite
         try:
-            make_directory(probe.parent)
-            write_file(probe, b"")
-            probe.unlink()
+            with self._writing(place):
+                write_file(place / PROBE, b"")
+                (place / PROBE).unlink()
         except OSError as error:
-            raise _unwritable(self.root / self.suite, error) from error
+            raise _unwritable(place, error) from error
+
+    @contextmanager
+    def _writing(self, place: Path) -> Generator[None]:
+        """Nobody else writes results meanwhile; what killed writers left is swept."""
+        make_directory(place)
+        with lock_file(self.root / LOCK, wait=True):
+            remove_temporary(place)
+            (place / PROBE).unlink(missing_ok=True)
+            yield
 
     def _read(self, path: Path) -> Kept:
         try:
@@ -85,7 +97,13 @@ class Results:
             found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             raise DataError("is no kept cell", where=path, found=found, hint=DELETE) from error
         if self.path(kept.key) != path:
-            raise DataError("lies in another's place", where=path, found=str(kept.key))
+            raise DataError(
+                "lies in another's place",
+                where=path,
+                expected=f"what is of {path.relative_to(self.root / self.suite).with_suffix('')}",
+                found=str(kept.key),
+                hint=f"move it to {self.path(kept.key)}, or delete it",
+            )
         return kept
 
 

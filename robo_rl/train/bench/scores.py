@@ -35,6 +35,23 @@ def before(kept: Kept, report: Reported) -> float | None:
     return measured(kept, report.stage, f"{report.measure}_before")
 
 
+def episodes(kept: Iterable[Kept], report: Reported) -> int:
+    """In how many episodes these cells were judged together; 0 where one does not say."""
+    numbers = [each.stages[report.stage].numbers.get(report.measure) for each in kept]
+    known = [found.get("n") if isinstance(found, dict) else None for found in numbers]
+    return sum(n for n in known if n) if all(known) else 0
+
+
+def stopped_early(kept: Kept, report: Reported) -> bool:
+    """Whether training ended before its budget, because what it had learnt was enough."""
+    settings = kept.config.get("stages", {}).get(report.stage, {})
+    for spent, budget in (("updates", "updates"), ("env_steps", "env_steps")):
+        made, most = measured(kept, report.stage, spent), settings.get(budget)
+        if made is None or (most is not None and made >= most):
+            return False
+    return True
+
+
 def mean(values: Iterable[float | None]) -> float | None:
     """None where one is not known, so that means of several things are over the same cells."""
     found = list(values)

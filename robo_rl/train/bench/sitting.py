@@ -25,16 +25,13 @@ class Sitting:
 
     Args:
         results: Where finished cells are kept.
-        stage: Whose training curve is kept.
         pace: How many runs at once, threads of each, and who makes them.
         estimate: How long cells take; learns.
         board: What the user sees.
     """
 
-    def __init__(
-        self, results: Results, stage: str, pace: Pace, estimate: Estimate, board: Board
-    ) -> None:
-        self._results, self._stage, self._pace = results, stage, pace
+    def __init__(self, results: Results, pace: Pace, estimate: Estimate, board: Board) -> None:
+        self._results, self._pace = results, pace
         self._estimate, self._board = estimate, board
         self._elsewhere: set[str] = set()
         self._queue: list[Work] = []
@@ -126,13 +123,15 @@ class Sitting:
         self._results.write(kept)
         self._estimate.add(kept)
         self.finished.append(kept.key)
+        if others := [each for each in kept.commits if each != self._pace.version]:
+            ours = self._pace.version or "of unknown version"
+            self._board.say(f"{work.label}: made by robo-rl {', '.join(others)}; this is {ours}")
         self._board.say(f"{work.label}: done after {duration(work.seconds)}")
 
     def _record(self, work: Work) -> Kept:
         assert work.cell is not None
         shared = work.takes.labels if work.takes else ()
-        suite = self._results.suite
-        return record(suite, work.cell, work.run, self._stage, shared, self._pace)
+        return record(self._results.suite, work.cell, work.run, shared, self._pace)
 
     def _fail(self, work: Work, problem: str) -> None:
         self.failed[work.label] = problem

@@ -124,6 +124,10 @@ class Suite(ConfigModel):
         for name, ratio in self.report.ratios.items():
             for method in (ratio.fast, ratio.slow):
                 yield from _check(f"report.ratios.{name}", "method", method, self.methods)
+            if name in self.methods:
+                yield f"report.ratios.{name}: is the name of a method"
+        if self.report.ratios and self.report.measure == "return":
+            yield "report.ratios: of times to a success rate, but report.measure is 'return'"
         for name in [*self.methods, *self.report.ratios]:
             if name in RESERVED:
                 yield f"'{name}' is the name of another part of the summary"
@@ -136,17 +140,26 @@ def only(
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    name: str = "",
 ) -> Suite:
     """A part of a suite; an empty choice is all of them. Seeds may be further ones than its own.
+
+    Args:
+        suite: The whole of it.
+        tasks: Chosen.
+        methods: Chosen.
+        seeds: Chosen.
+        name: Of the suite, for errors.
 
     Raises:
         ConfigError: The suite has no such task or method, or no run could have such a seed.
     """
     for kind, chosen, known in (("task", tasks, suite.tasks), ("method", methods, suite.methods)):
-        for name in chosen:
-            if name not in known:
-                hint = did_you_mean(name, known)
-                raise ConfigError(f"the suite has no {kind} '{name}'", hint=hint)
+        for label in chosen:
+            if label not in known:
+                problem = f"the suite has no {kind} '{label}'"
+                where = f"{name} --{kind}".strip()
+                raise ConfigError(problem, where=where, hint=did_you_mean(label, known))
     for seed in seeds:
         if seed < 0:
             raise ConfigError("no seed", where="--seeds", expected="0 or more", found=seed)

@@ -1,57 +1,92 @@
 """A suite's numbers, out of the cells that are kept: JSON that tables are made of.
 
-Every interval is a 95 % stratified bootstrap over seeds (Agarwal et al. 2021, see ``stats``); one
-seed has none.
+Every interval is of 95 %, over seeds (see ``aggregates``): of one task Student's and Wilson's, of
+several the stratified bootstrap, widened. One seed has none, nor have runs that a bootstrap cannot
+tell apart.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from robo_rl.sequential import compare_sequentially
-from robo_rl.stats import (
-    improvement_interval,
+from robo_rl.aggregates import (
+    improvement_bounds,
     iqm,
     probability_of_improvement,
+    rate_interval,
     stratified_bootstrap,
+    student_interval,
+    widened,
 )
+from robo_rl.stats import Interval
 from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
-from robo_rl.train.bench.scores import Scores, before, common_seeds, mean, measured
+from robo_rl.train.bench.scores import (
+    Scores,
+    before,
+    episodes,
+    mean,
+    measured,
+    stopped_early,
+)
 from robo_rl.train.bench.suite import Key, Reported, Suite
 from robo_rl.train.bench.times import ratio, times
+from robo_rl.train.bench.verdicts import verdicts
+
+UNKNOWN = "of unknown version"
 
 Numbers = dict[str, Any]
+Ends = tuple[float, float] | tuple[None, None]
+
+
+class Whole(NamedTuple):
+    """A whole suite, and its good cells: whatever part is looked at, it is tested as a whole."""
+
+    suite: Suite
+    good: Mapping[Key, Kept]
 
 
 def summarise(
-    name: str, suite: Suite, cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]
+    name: str,
+    suite: Suite,
+    cells: Mapping[Key, Cell],
+    kept: Mapping[Key, Kept],
+    whole: Whole | None = None,
 ) -> Numbers:
     """All that is reported.
+
+    Args:
+        name: Of the suite.
+        suite: It, or the part that is looked at.
+        cells: Of these.
+        kept: Whatever is kept.
+        whole: What the part is of; itself if not given.
 
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
         median, and ``ratios`` with the pairs behind it; ``sequential`` verdicts; ``missing`` and
         ``stale`` (kept under other settings, left out) cells; ``machines``, ``versions``, and
-        ``made``: which cells were made under which of these.
+        ``made``: which cells were made under which of these, and which were interrupted.
     """
     good = current(cells, kept)
     stale = [key for key in cells if key in kept and key not in good]
     ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
-    made = {"machines": _made(good, _machine), "commits": _made(good, _commit)}
+    made = {
+        "machines": _made(good, lambda each: [_machine(each, pace) for pace in each.paces]),
+        "commits": _made(good, lambda each: [f"robo-rl {v or UNKNOWN}" for v in each.commits]),
+        "interrupted": [str(key) for key, each in good.items() if each.interrupted],
+    }
     return {
         **_methods(suite, good),
         **{label: each["median"] for label, each in ratios.items()},
         "tasks": {task: _task(suite, good, task) for task in suite.tasks},
         "suite": name,
         "ratios": ratios,
-        "sequential": _sequential(suite, good),
+        "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
         "machines": list(made["machines"]),
@@ -115,18 +150,36 @@ def _over_tasks(report: Reported, scores: Scores, kept: Sequence[Kept]) -> Numbe
     """
     table, name = scores.table(), "success" if report.measure == "success" else "growth"
     found: Numbers = {name: None, "low": None, "high": None}
+    chosen = _of_seeds(kept, scores.seeds)
     if len(table):
-        found = _interval(lambda x: float(x.mean()), table, name, "low", "high")
-        found |= _interval(iqm, table, "iqm", "iqm_low", "iqm_high")
+        low, high = _mean_interval(report, table, chosen)
+        found = {name: float(table.mean()), "low": low, "high": high}
+        low, high = _interval(report, iqm, table)
+        found |= {"iqm": iqm(table), "iqm_low": low, "iqm_high": high}
     counts = {"seeds": len(table), "cells": table.size, "tasks": scores.tasks, "kept": len(kept)}
-    return found | counts | _beside(report, _of_seeds(kept, scores.seeds))
+    return found | counts | _beside(report, chosen)
 
 
-def _interval(
-    statistic: Callable[[Any], float], table: Any, value: str, low: str, high: str
-) -> Numbers:
-    ends = stratified_bootstrap(table, statistic) if len(table) > 1 else (None, None)
-    return {value: statistic(table), low: ends[0], high: ends[1]}
+def _mean_interval(report: Reported, table: Any, kept: Sequence[Kept]) -> Ends:
+    """Of the mean over seeds, and over tasks where there are several."""
+    if len(table) < 2 or table.shape[1] > 1:
+        return _interval(report, lambda x: float(x.mean()), table)
+    if report.measure == "success":
+        return rate_interval(table[:, 0], episodes(kept, report))
+    return student_interval(table[:, 0])
+
+
+def _interval(report: Reported, statistic: Callable[[Any], float], table: Any) -> Ends:
+    """The widened bootstrap, none of a single seed or of runs that leave nothing to draw."""
+    if len(table) < 2:
+        return None, None
+    drawn = stratified_bootstrap(table, statistic)
+    if drawn.low == drawn.high:
+        return None, None
+    found = widened(drawn, statistic(table), len(table))
+    if report.measure == "success":
+        found = Interval(max(0.0, found.low), min(1.0, found.high))
+    return found
 
 
 def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
@@ -136,7 +189,7 @@ def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
     tables = scores.table(), reference.table()
     value = probability_of_improvement(*tables)
     several = all(len(table) > 1 for table in tables)
-    low, high = improvement_interval(*tables) if several else (None, None)
+    low, high = improvement_bounds(*tables) if several else (None, None)
     return {"improvement": value, "improvement_low": low, "improvement_high": high}
 
 
@@ -156,47 +209,26 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
     } | _falls(report, kept)
 
 
-def _falls(report: Reported, kept: Iterable[Kept]) -> Numbers:
-    """How many of the curves that there are have fallen, and how far; see ``falls``."""
+def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
+    """How many of the curves that could fall have fallen, and how far; see ``falls``.
+
+    ``stopped_early`` is how many of all runs had not the time that they were given.
+    """
+    early = sum(stopped_early(each, report) for each in kept)
     curves = [each.points(report.curve) for each in kept] if report.measure == "success" else []
     pairs = [(points, depth(points, report.window)) for points in curves]
     known = [(points, deep) for points, deep in pairs if not math.isnan(deep)]
     fallen = sum(has_fallen(points, report.window, report.fall) for points, _ in known)
     depths = [deep for _, deep in known]
     deepest = {"deepest_fall": max(depths, default=None), "mean_fall": mean(depths)}
-    return {"fallen": fallen, "curves": len(known), **deepest}
+    return {"fallen": fallen, "curves": len(known), "stopped_early": early, **deepest}
 
 
-def _sequential(suite: Suite, kept: Mapping[Key, Kept]) -> list[Numbers]:
-    """Verdicts on each method against the reference, on the seeds that all of them have."""
-    plan, reference = suite.report.sequential, suite.report.reference
-    methods = [reference, *(method for method in suite.methods if method != reference)]
-    if len(methods) < 2 or reference not in suite.methods:
-        return []
-    scores = _scores(suite, kept)
-    seeds = common_seeds([scores[method] for method in methods])
-    tables = np.stack([scores[method].table(seeds) for method in methods])
-    pairs = [(other, 0) for other in range(1, len(methods))]
-    verdicts = compare_sequentially(
-        tables, pairs, group=plan.group, groups=plan.groups, level=plan.level
-    )
-    return [
-        {
-            "method": methods[other],
-            "reference": reference,
-            "verdict": str(decision.verdict),
-            "difference": None if math.isnan(decision.difference) else decision.difference,
-            "seeds": decision.seeds,
-        }
-        for (other, _), decision in verdicts.items()
-    ]
-
-
-def _made(kept: Mapping[Key, Kept], how: Callable[[Kept, Pace], str]) -> dict[str, list[str]]:
+def _made(kept: Mapping[Key, Kept], how: Callable[[Kept], Iterable[str]]) -> dict[str, list[str]]:
     """Cells by how they were made; one that took several sittings may be there several times."""
     found: dict[str, list[str]] = {}
     for key, each in kept.items():
-        for name in dict.fromkeys(how(each, pace) for pace in each.paces):
+        for name in dict.fromkeys(how(each)):
             found.setdefault(name, []).append(str(key))
     return dict(sorted(found.items()))
 
@@ -210,12 +242,7 @@ def _machine(kept: Kept, pace: Pace) -> str:
     )
 
 
-def _commit(_: Kept, pace: Pace) -> str:
-    """Which code made the numbers."""
-    return f"robo-rl {pace.version or 'of unknown version'}"
-
-
 def _versions(kept: Kept) -> str:
     """What numbers depend on besides that."""
-    names = ("python", "torch", "mujoco")
+    names = ("python", "torch", "numpy", "mujoco", "gymnasium", "metaworld")
     return ", ".join(f"{name} {kept.versions[name]}" for name in names if name in kept.versions)

@@ -103,6 +103,7 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
         "one step",
         better,
         "fallen",
+        "stopped early",
     )
     rows = [
         (
@@ -114,6 +115,7 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
             value(each["one_step"], report),
             _improvement(each),
             _fallen(each),
+            f"{each['stopped_early']} of {each['cells']}",
         )
         for method in methods
         if (each := summary[method])["kept"]
@@ -162,13 +164,19 @@ def _verdicts(summary: Numbers, report: Reported) -> Table:
             f"{each['method']} – {each['reference']}",
             NOTHING if each["difference"] is None else f"{unit * each['difference']:+.1f} points",
             str(each["seeds"]),
-            each["verdict"],
+            _verdict(each),
         )
         for each in summary["sequential"]
     ]
     level = percent(report.sequential.level)
-    title = f"Sequential test, level {level} for all pairs together"
+    title = f"Sequential test, level {level} for all pairs of the suite together"
     return Table(title, ("pair", "difference", "seeds", "verdict"), rows)
+
+
+def _verdict(each: Numbers) -> str:
+    """It, with the seeds that are needed where more are."""
+    following = ", ".join(map(str, each["next"]))
+    return f"{each['verdict']}: {following}" if following else each["verdict"]
 
 
 def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
@@ -194,6 +202,9 @@ def remarks(summary: Numbers) -> Iterator[str]:
         yield f"cells were made by different commits: {_groups(commits, 'by')}"
     elif commits:
         yield f"made by {next(iter(commits))}"
+    if interrupted := summary["made"]["interrupted"]:
+        names = "; ".join(interrupted)
+        yield f"gone on with after an interruption, {len(interrupted)}: {names}"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"
 
@@ -229,10 +240,11 @@ def number(amount: float | None) -> str:
 
 
 def when(time: Numbers, show: Any) -> str:
-    """A median; ``>`` where it is only a lower bound, and how many runs got there if not all."""
+    """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
     if time["median"] is None:
         return NOTHING
-    text = f"{'> ' if time['at_least'] else ''}{show(time['median'])}"
+    bound = "> " if time["at_least"] else "≤ " if time["at_most"] else ""
+    text = f"{bound}{show(time['median'])}"
     return text if time["reached"] == time["of"] else f"{text} ({time['reached']}/{time['of']})"
 
 

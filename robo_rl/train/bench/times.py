@@ -1,6 +1,8 @@
 """How long runs take to a success rate, and how many times as long as others; some never get there.
 
-A run that ends below the rate is censored: it would have taken longer than it was given.
+A run that ends below the rate is censored: it would have taken longer than it was given. One that
+is above it in its first full window was there before anybody could tell: it took no longer than
+that. So what is known of a time, or of a ratio of two, are bounds.
 """
 
 from __future__ import annotations
@@ -22,22 +24,42 @@ class Time(NamedTuple):
     """When a run got there, or when it ended without.
 
     Args:
-        value: Env steps or seconds.
-        censored: It ended without.
+        value: Env steps or seconds; a ratio of them, of two runs.
+        censored: It ended without: the value is a lower bound.
+        already: It was there in the first full window: the value is an upper bound.
     """
 
     value: float
-    censored: bool
+    censored: bool = False
+    already: bool = False
+
+    @property
+    def low(self) -> float:
+        """The least that it can be."""
+        return 0.0 if self.already else self.value
+
+    @property
+    def high(self) -> float:
+        """The most that it can be."""
+        return math.inf if self.censored else self.value
 
 
 def time_to(kept: Kept, rate: float, axis: str, report: Reported) -> Time | None:
-    """When a run's pooled success rate reached ``rate``; None where there is no curve."""
+    """When a run's pooled success rate reached ``rate``; None where there is no curve.
+
+    A run that never did counts with the time at which it ended, of which no evaluation on the way
+    may tell.
+    """
     points = kept.points(report.curve)
     if not points:
         return None
+    lead = _lead(kept, report) if axis == "seconds" else 0.0
     point = reached(points, rate, report.window)
-    value = float(getattr(point or points[-1], axis))
-    return Time(value + (_lead(kept, report) if axis == "seconds" else 0.0), point is None)
+    if point is None:
+        end = max(float(getattr(last, axis)) for last in (points[-1], *kept.points()[-1:]))
+        return Time(end + lead, censored=True)
+    first = reached(points, 0.0, report.window)
+    return Time(float(getattr(point, axis)) + lead, already=point is first)
 
 
 def _lead(kept: Kept, report: Reported) -> float:
@@ -62,44 +84,57 @@ def middle(found: Sequence[Time]) -> dict[str, Any]:
     """The median time; where it hangs on censored runs it is the least that it can be.
 
     Returns:
-        ``median`` (None of no runs), ``at_least``: whether it is only a lower bound, ``reached``
-        and ``of``: numbers of runs.
+        ``median`` (None of no runs), ``at_least`` and ``at_most``: whether it is only a lower or an
+        upper bound, ``reached`` and ``of``: numbers of runs.
     """
+    got = {"reached": sum(not time.censored for time in found), "of": len(found)}
     if not found:
-        return {"median": None, "at_least": False, "reached": 0, "of": 0}
-    least = median(time.value for time in found)
-    true = median(math.inf if time.censored else time.value for time in found)
-    got = sum(not time.censored for time in found)
-    return {"median": least, "at_least": true != least, "reached": got, "of": len(found)}
+        return {"median": None, "at_least": False, "at_most": False, **got}
+    value, low, high = (
+        median(getattr(time, name) for time in found) for name in ("value", "low", "high")
+    )
+    at_least = high != value
+    at_most = low != value and not at_least
+    return {"median": low if at_least else value, "at_least": at_least, "at_most": at_most, **got}
 
 
 def ratio(report: Reported, which: Ratio, kept: Mapping[Key, Kept]) -> dict[str, Any]:
     """How many times as long the slow method took, run by run of the same task and seed.
 
-    A slow run that never got there counts with the time that it was given, as a lower bound; a
-    fast one that never did counts as a ratio of 0.
+    Of runs whose times are bounds the ratio is one, too: the least that it can be, or where that is
+    nothing the most; where nothing is known, it is at least 0.
 
     Returns:
-        ``median``, ``at_least``, the ``pairs`` with their own ``at_least``, and ``before``: what
+        ``median``, ``at_least`` and ``at_most``, the ``pairs`` with their own, and ``before``: what
         the slow and the fast one's policies were worth at the start, means over the pairs.
     """
     pairs: list[dict[str, Any]] = []
+    values: list[Time] = []
     starts: list[tuple[float | None, float | None]] = []
     for key, slow in kept.items():
         fast = kept.get(key._replace(method=which.fast))
         if key.method != which.slow or fast is None:
             continue
-        times = [time_to(each, which.success, which.of, report) for each in (slow, fast)]
-        if times[0] is not None and times[1] is not None:
-            pairs.append({"task": key.task, "seed": key.seed, **_pair(times[0], times[1])})
+        long, short = (time_to(each, which.success, which.of, report) for each in (slow, fast))
+        if long is not None and short is not None:
+            values.append(_quotient(long, short))
+            pairs.append({"task": key.task, "seed": key.seed, **_pair(long, short, values[-1])})
             starts.append((before(slow, report), before(fast, report)))
-    values = [Time(pair["ratio"], pair["at_least"]) for pair in pairs]
     found = middle(values)
     begun = {"slow": mean(s for s, _ in starts), "fast": mean(f for _, f in starts)}
-    return {k: found[k] for k in ("median", "at_least")} | {"pairs": pairs, "before": begun}
+    bounds = ("median", "at_least", "at_most")
+    return {name: found[name] for name in bounds} | {"pairs": pairs, "before": begun}
 
 
-def _pair(slow: Time, fast: Time) -> dict[str, Any]:
-    value = 0.0 if fast.censored else slow.value / max(fast.value, 1e-9)
-    bound = slow.censored and not fast.censored
-    return {"slow": slow.value, "fast": fast.value, "ratio": value, "at_least": bound}
+def _quotient(slow: Time, fast: Time) -> Time:
+    """What is known of the ratio of two times."""
+    low = 0.0 if math.isinf(fast.high) else slow.low / max(fast.high, 1e-9)
+    if slow.censored or fast.already:
+        return Time(low, censored=True)
+    high = slow.high / max(fast.low, 1e-9)
+    return Time(high, already=low != high)
+
+
+def _pair(slow: Time, fast: Time, quotient: Time) -> dict[str, Any]:
+    bounds = {"at_least": quotient.censored, "at_most": quotient.already}
+    return {"slow": slow.value, "fast": fast.value, "ratio": quotient.value, **bounds}

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from small_suites import kept
 
+from robo_rl.errors import DataError
+from robo_rl.train.bench.kept import record
+from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell, load_plan
 from robo_rl.train.bench.suite import Key
 
@@ -49,3 +52,32 @@ def test_other_values_and_options_that_are_gone_do(cell: Cell):
     gone["stages"]["online"]["was_here_once"] = 1
     assert not kept("near", "default", 0, config=other).is_of(cell)
     assert not kept("near", "default", 0, config=gone).is_of(cell)
+
+
+def test_a_curve_of_another_stage_does_too(cell: Cell):
+    assert cell.stage == "online"
+    same, unknown, other = (
+        kept("near", "default", 0, digest=cell.digest, stage=stage)
+        for stage in ("online", "", "distill")
+    )
+    assert same.is_of(cell)
+    assert unknown.is_of(cell)  # kept before that was noted
+    assert not other.is_of(cell)
+
+
+def test_the_commits_are_those_of_the_processes_that_made_it():
+    plain = kept("near", "default", 0)
+    assert (plain.commits, plain.interrupted) == (("0.1.0",), ())
+    starts = [{"robo-rl": "0.1.0+ga"}, {"robo-rl": "0.1.0+gb"}]
+    online = plain.stages["online"].model_copy(update={"starts": tuple(starts)})
+    bc = plain.stages["bc"].model_copy(update={"starts": tuple(starts[:1])})
+    both = plain.model_copy(update={"stages": {"bc": bc, "online": online}})
+    assert (both.commits, both.interrupted) == (("0.1.0+ga", "0.1.0+gb"), ("online",))
+
+
+@pytest.mark.parametrize("damage", ["", "[]", '{"machine": {}}', '{"versions": {}, "machine": 3}'])
+def test_a_run_that_does_not_say_how_it_was_made_is_named(cell: Cell, tmp_path: Path, damage: str):
+    (tmp_path / "run.json").write_text(damage)
+    pace = Pace(jobs=1, threads=1, version="")
+    with pytest.raises(DataError, match=r"run\.json: .*; run the suite again"):
+        record("tiny", cell, tmp_path, (), pace)

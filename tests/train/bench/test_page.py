@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from small_suites import kept
 
-from robo_rl.errors import RoboRlError
+from robo_rl.errors import DeviceError
 from robo_rl.train.bench.curve import Point
 from robo_rl.train.bench.desk import Desk, Folders
 from robo_rl.train.bench.page import page, write_page
@@ -124,7 +124,7 @@ def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatc
     folders = Folders(Path("runs/bench"), Path("benchmarks/results"))
     try:
         desks = [Desk(name, [], folders) for name in names()]
-    except RoboRlError as error:
+    except DeviceError as error:
         pytest.skip(f"not all suites can be composed here: {error}")
     for name, text in page("results.md", desks).items():
         again = "stale: robo-rl bench --page docs/results.md"

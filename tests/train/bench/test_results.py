@@ -52,7 +52,10 @@ def test_a_file_in_anothers_place_is_refused(tmp_path: Path):
     results = Results(tmp_path, "made_up")
     path = results.write(kept("near", "sde", 0))
     path.rename(path.with_name("1.json"))
-    with pytest.raises(DataError, match=r"1\.json: lies in another's place; found near sde 0"):
+    with pytest.raises(
+        DataError,
+        match=r"1\.json: lies in another's place; .* near/sde/1, found near sde 0; move it to",
+    ):
         results.read()
 
 
@@ -70,6 +73,18 @@ def test_several_may_find_out_at_once(tmp_path: Path):
         for each in [pool.submit(results.demand_writable) for _ in range(100)]:
             each.result()
     assert not list((tmp_path / "made_up").iterdir())
+
+
+def test_what_killed_writers_left_is_swept(tmp_path: Path):
+    results, cell = Results(tmp_path, "made_up"), kept("near", "sde", 0)
+    place = results.write(cell).parent
+    left = [tmp_path / "made_up" / ".probe", place / ".tmp-0.json-1234"]
+    for path in left:
+        path.write_text("")
+    results.demand_writable()
+    results.write(cell)
+    assert not [path for path in left if path.exists()]
+    assert [path.name for path in place.iterdir()] == ["0.json"]
 
 
 def test_one_cell_is_found_by_itself(tmp_path: Path):

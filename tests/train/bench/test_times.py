@@ -26,24 +26,39 @@ def by_key(*cells: Kept) -> dict[Key, Kept]:
 
 def test_a_run_is_there_at_its_first_point_on_the_rate():
     found = run("a", 0, 2, 8, 9, 7, pace=3.0)
-    assert time_to(found, 0.8, "env_steps", REPORT) == Time(200.0, False)
-    assert time_to(found, 0.9, "seconds", REPORT) == Time(9.0, False)
-    assert time_to(found, 0.95, "seconds", REPORT) == Time(12.0, True)
+    assert time_to(found, 0.8, "env_steps", REPORT) == Time(200.0)
+    assert time_to(found, 0.9, "seconds", REPORT) == Time(9.0)
+    assert time_to(found, 0.95, "seconds", REPORT) == Time(12.0, censored=True)
     assert time_to(kept("near", "a", 0), 0.8, "seconds", REPORT) is None
+
+
+def test_one_that_is_there_in_its_first_full_window_took_no_longer_than_that():
+    found = run("a", 0, 8, 9)
+    assert time_to(found, 0.8, "env_steps", REPORT) == Time(100.0, already=True)
+    assert time_to(found, 0.9, "env_steps", REPORT) == Time(200.0)
+    slower = REPORT.model_copy(update={"window": 20})
+    assert time_to(found, 0.8, "env_steps", slower) == Time(200.0, already=True)
 
 
 def test_the_curve_is_the_one_that_the_report_names():
     clean = REPORT.model_copy(update={"curve": "clean"})
     found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 8, None),)})
-    assert time_to(found, 0.8, "env_steps", clean) == Time(50.0, False)
+    assert time_to(found, 0.8, "env_steps", clean) == Time(50.0, already=True)
     assert time_to(run("a", 0, 2, 8, 9, 7), 0.8, "env_steps", clean) is None
+
+
+def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
+    clean = REPORT.model_copy(update={"curve": "clean"})
+    found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 3, None),)})
+    assert time_to(found, 0.8, "env_steps", clean) == Time(400.0, censored=True)
+    assert time_to(found, 0.8, "seconds", clean) == Time(4.0, censored=True)
 
 
 def test_stages_in_front_are_counted_where_the_report_says_so():
     report = REPORT.model_copy(update={"clock": ("bc", "none")})
-    found = run("a", 0, 8)
-    assert time_to(found, 0.8, "seconds", report) == Time(1.0 + 30.0, False)
-    assert time_to(found, 0.8, "env_steps", report) == Time(100.0, False)
+    found = run("a", 0, 2, 8)
+    assert time_to(found, 0.8, "seconds", report) == Time(2.0 + 30.0)
+    assert time_to(found, 0.8, "env_steps", report) == Time(200.0)
 
 
 @pytest.mark.parametrize(
@@ -65,43 +80,86 @@ def test_the_median_of_censored_times_is_the_least_it_can_be(
     assert result["of"] == len(found)
 
 
+@pytest.mark.parametrize(
+    ("found", "median", "bound"),
+    [
+        ([Time(1.0, already=True), Time(2.0), Time(3.0)], 2.0, ""),
+        ([Time(1.0, already=True), Time(2.0, already=True), Time(3.0)], 2.0, "at_most"),
+        ([Time(5.0, already=True)], 5.0, "at_most"),
+        ([Time(4.0, already=True), Time(3.0), Time(5.0)], 4.0, "at_most"),  # truly 3 … 4
+        ([Time(1.0, already=True), Time(2.0, censored=True)], 1.0, "at_least"),  # 1 … ∞
+    ],
+)
+def test_the_median_of_times_that_are_bounds_is_one(found: list[Time], median: float, bound: str):
+    result = middle(found)
+    assert result["median"] == median
+    assert {name for name in ("at_least", "at_most") if result[name]} == (
+        {bound} if bound else set()
+    )
+
+
 def test_no_runs_have_no_median():
-    assert middle([]) == {"median": None, "at_least": False, "reached": 0, "of": 0}
+    nothing = {"at_least": False, "at_most": False, "reached": 0, "of": 0}
+    assert middle([]) == {"median": None, **nothing}
 
 
 def test_all_thresholds_on_both_axes():
-    found = times(REPORT, [run("a", 0, 8, 9), run("a", 1, 2, 8, pace=2.0)])
-    assert found["env_steps"]["80"] == {"median": 150.0, "at_least": False, "reached": 2, "of": 2}
-    assert found["seconds"]["80"]["median"] == 2.5
-    assert found["env_steps"]["90"] == {"median": 200.0, "at_least": True, "reached": 1, "of": 2}
+    found = times(REPORT, [run("a", 0, 2, 8, 9), run("a", 1, 2, 2, 2, 8, pace=2.0)])
+    exact, least = ({"at_least": bound, "at_most": False} for bound in (False, True))
+    assert found["env_steps"]["80"] == {"median": 300.0, **exact, "reached": 2, "of": 2}
+    assert found["seconds"]["80"]["median"] == 5.0
+    assert found["env_steps"]["90"] == {"median": 350.0, **least, "reached": 1, "of": 2}
 
 
 def test_a_ratio_is_of_runs_of_one_task_and_seed():
     cells = by_key(
-        run("fast", 0, 9), run("slow", 0, 1, 1, 9),  # 3 times
+        run("fast", 0, 2, 9), run("slow", 0, *[1] * 5, 9),  # 3 times
         run("fast", 1, 2, 9), run("slow", 1, 1, 1, 1, 9, pace=4.0),  # 16 s to 2 s: 8 times
-        run("fast", 2, 9), run("slow", 2, 1, 9),  # 2 times
-        run("slow", 3, 9),
+        run("fast", 2, 2, 9), run("slow", 2, 1, 1, 1, 9),  # 2 times
+        run("slow", 3, 2, 9),
     )  # fmt: skip
     found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
-    assert (found["median"], found["at_least"]) == (3.0, False)
+    assert (found["median"], found["at_least"], found["at_most"]) == (3.0, False, False)
     assert [pair["ratio"] for pair in found["pairs"]] == [3.0, 8.0, 2.0]
     assert found["before"] == {"slow": 0.5, "fast": 0.5}  # as small_suites has it
     steps = ratio(REPORT, Ratio(fast="fast", slow="slow", of="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
 
-def test_a_slow_run_that_never_got_there_bounds_the_ratio_and_a_fast_one_loses():
+FAST, SLOW, NEVER, ALREADY = (2, 9), (1, 1, 1, 9), (1, 1, 1, 1), (9, 9)
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "ratio_", "bound"),
+    [
+        (SLOW, FAST, 2.0, ""),
+        (NEVER, FAST, 2.0, "at_least"),
+        (NEVER, ALREADY, 4.0, "at_least"),
+        (SLOW, ALREADY, 4.0, "at_least"),
+        (FAST, NEVER, 0.5, "at_most"),
+        (ALREADY, NEVER, 0.25, "at_most"),
+        (ALREADY, FAST, 0.5, "at_most"),
+        (NEVER, NEVER, 0.0, "at_least"),  # of which nothing is known
+        (ALREADY, ALREADY, 0.0, "at_least"),
+    ],
+)
+def test_a_ratio_of_bounds_is_one(
+    slow: tuple[int, ...], fast: tuple[int, ...], ratio_: float, bound: str
+):
+    cells = by_key(run("fast", 0, *fast), run("slow", 0, *slow))
+    (pair,) = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)["pairs"]
+    assert pair["ratio"] == ratio_
+    assert {name for name in ("at_least", "at_most") if pair[name]} == ({bound} if bound else set())
+
+
+def test_the_median_of_ratios_is_a_bound_where_it_hangs_on_one():
     cells = by_key(
-        run("fast", 0, 9), run("slow", 0, 1, 1, 1),
-        run("fast", 1, 9), run("slow", 1, 1, 9),
-        run("fast", 2, 1), run("slow", 2, 1, 9),
+        run("fast", 0, *NEVER), run("slow", 0, *NEVER),
+        run("fast", 1, *FAST), run("slow", 1, *[1] * 5, 9),  # 3 times
+        run("fast", 2, *FAST), run("slow", 2, *[1] * 8),  # 4 times or more
     )  # fmt: skip
     found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
-    assert [(p["ratio"], p["at_least"]) for p in found["pairs"]] == [
-        (3.0, True),
-        (2.0, False),
-        (0.0, False),
-    ]
-    assert (found["median"], found["at_least"]) == (2.0, False)
+    assert (found["median"], found["at_least"]) == (3.0, True)  # the first may be any
+    del cells[Key("near", "slow", 0)]
+    assert ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)["median"] == 3.5
     assert ratio(REPORT, Ratio(fast="fast", slow="slow"), {})["median"] is None

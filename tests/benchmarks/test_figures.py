@@ -1,0 +1,92 @@
+"""The README's tables of speed say what the scripts wrote down."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [path for path in sorted((ROOT / "benchmarks").glob("*.py")) if path.name[0] != "_"]
+RATIOS = {
+    "per_step": "ddpm | 20 | 10",
+    "joint": "flow_noise | 4 | 4",
+    "one_step": "flow_sde | 4 | 1",
+}
+METHODS = {"default": "default", "reinflow": "ReinFlow's setting", "dppo": "DPPO's setting"}
+
+
+def written(name: str) -> Any:
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+
+def throughput() -> Iterator[str]:
+    found = written("sim_throughput")
+    asynchronous = "16, Gymnasium's `AsyncVectorEnv` on the same model"
+    for label, row in {**found["mujoco_cpu"], asynchronous: found["gym_async"]["16"]}.items():
+        steps, ratio, size = row["steps_per_s"], row["ratio"], row["bytes_per_env"] / 1e3
+        yield f"| {label} | {steps:,.0f} | {steps / ratio:,.0f} | {ratio:.2f} | {size:,.0f} |"
+
+
+def update_speed() -> Iterator[str]:
+    for name, row in written("update_speed").items():
+        yield f"| {RATIOS[name]} | {row['seconds_per_1e5']:.1f} | {row['ratio']:.2f} |"
+
+
+def update_scaling() -> Iterator[str]:
+    for name, axis in written("update_scaling").items():
+        first, last = (f"{axis['points'][i]['value']:.0f}" for i in (-3, -1))
+        powers = " | ".join(f"{power:.2f}" for power in axis["power"].values())
+        yield f"| {name} {first} … {last} | {powers} |"
+
+
+def update_precision() -> Iterator[str]:
+    for name, row in written("update_precision").items():
+        yield f"| {name} | {row['bf16']['ratio']:.2f} | {row['compiled']['ratio']:.2f} |"
+
+
+def loop_profile() -> Iterator[str]:
+    found = written("loop_profile")
+    for task, methods in found.items():
+        for method, label in METHODS.items():
+            row = methods[method]
+            times = " | ".join(f"{row[part]:.0f}" for part in ("physics", "inference", "learning"))
+            yield f"| {task} | {label} | {times} |"
+    overlap = [row["overlap"] for methods in found.values() for row in methods.values()]
+    yield f"at most {min(overlap):.2f} to {max(overlap):.2f} times as fast"
+
+
+@pytest.mark.parametrize(
+    "figures", [throughput, update_speed, update_scaling, update_precision, loop_profile]
+)
+def test_the_readme_says_what_was_measured(figures: Any):
+    text = (ROOT / "README.md").read_text()
+    assert [row for row in figures() if row not in text] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_every_script_loads_and_explains_itself(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.syspath_prepend(str(script.parent))
+    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    assert ended.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_a_task_that_the_suite_lacks_is_a_mistake_with_a_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    script = ROOT / "benchmarks" / "loop_profile.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--tasks", "lift_cub"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    assert ended.value.code == 2
+    assert "no task 'lift_cub'; did you mean 'lift_cube'" in capsys.readouterr().err
