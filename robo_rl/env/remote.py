@@ -1,0 +1,370 @@
+"""Envs of simulators that cannot share our interpreter, as a ``VecEnv``; ``serve/server.py`` is there.
+
+Shapes: B envs, A act_dim. Envs are spread over worker processes; a step is one message to and from
+each, and arrays are in shared memory. They come to host memory here, also where the simulator runs on
+a GPU; handing over device memory (CUDA IPC) would be the next thing, where both sides have it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from robo_rl.config import ConfigModel
+from robo_rl.env import interpreters
+from robo_rl.env.base import Step
+from robo_rl.env.gym_env import env_seed
+from robo_rl.env.gym_pool import Lost
+from robo_rl.env.remote_host import Host
+from robo_rl.env.remote_worker import Patience, RemoteWorker
+from robo_rl.env.serve.server import adapters
+from robo_rl.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
+from robo_rl.naming import did_you_mean
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.env.remote_expert import RemoteExpert
+
+_MAX_DEATHS_IN_A_ROW = 3
+
+
+class RemoteConfig(ConfigModel):
+    """Which world, where, and how long to wait for it.
+
+    Args:
+        adapter: ``robosuite``, ``mjlab``, ``isaaclab``, ``point_mass``, or the path of an adapter
+            of your own (``Session`` in ``robo_rl/env/serve/server.py`` says what is in one).
+        kwargs: Arguments of the adapter, for example ``{task: Lift}``.
+        python: Interpreter that has the simulator; empty for the one that ``robo-rl env create``
+            made for the adapter, and our own for an adapter that needs none.
+        socket: Where ``robo-rl serve-env`` listens, instead of starting a server.
+        workers: Processes that the envs are spread over; never more than there are envs.
+        step_timeout_s: A worker that has not answered for this long is replaced.
+        silence_s: Likewise one that gives no sign of life for this long while it works.
+        start_timeout_s: Time for a worker to import its simulator and make its world.
+    """
+
+    adapter: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    python: str = ""
+    socket: str = ""
+    workers: int = Field(default=1, ge=1)
+    step_timeout_s: float = Field(default=60.0, gt=0)
+    silence_s: float = Field(default=5.0, ge=1.0)
+    start_timeout_s: float = Field(default=900.0, gt=0)
+
+
+class RemoteEnv:
+    """B envs of another interpreter's simulator, on the CPU.
+
+    Env i of seed s is seeded with ``env_seed(s, i)``; before the first seed it is 0. A simulator
+    with one random stream for all its envs takes the first of these.
+
+    A worker that dies or hangs is replaced and its envs begin new episodes: their step gets
+    ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
+    ``worker_restarts``; no env of another worker notices. The same mark, without the metric, is on
+    a step whose observation or reward was not finite. ``worker_restarts`` counts the workers
+    replaced so far, ``world_s`` the seconds that the workers have spent in their worlds.
+
+    Args:
+        cfg: See ``RemoteConfig``.
+        num_envs: B.
+
+    Raises:
+        ConfigError: No such adapter, or it does not know the arguments.
+        DeviceError: The interpreter or the simulator is not there.
+        PluginError: The worker does not start, or speaks another protocol.
+        SpecError: What the world says of itself cannot be read.
+    """
+
+    Config = RemoteConfig
+
+    def __init__(self, cfg: RemoteConfig, num_envs: int) -> None:
+        import torch
+
+        self.cfg, self.num_envs, self.device = cfg, num_envs, torch.device("cpu")
+        self._adapter = _adapter(cfg.adapter)
+        count = min(cfg.workers, num_envs)
+        self._ids = [
+            range(num_envs * w // count, num_envs * (w + 1) // count) for w in range(count)
+        ]
+        self._host = Host(socket=cfg.socket) if cfg.socket else Host(python=_python(cfg))
+        self._workers: list[RemoteWorker] = []
+        self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._host)
+        self._seq, self._deaths, self.worker_restarts = 0, [0] * count, 0
+        self._seed, self._seeded = 0, False
+        self._obs: dict[str, Tensor] = {}
+        try:
+            for worker in range(count):
+                self._workers.append(self._start(worker))
+            self._learn(self._workers[0].world)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def view(self) -> dict[str, Tensor]:
+        """The observation that every env stands at, for a demonstrator."""
+        return self._obs
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """Process id of each worker, in the order of their envs."""
+        return [worker.pid for worker in self._workers]
+
+    @property
+    def world_s(self) -> float:
+        """Seconds that the workers there are now have spent in their worlds, of all together."""
+        return sum(worker.world_s for worker in self._workers)
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        """Start a new episode in every env; see ``VecEnv``.
+
+        Raises:
+            PluginError: The world raised, or its worker keeps dying.
+        """
+        self._check_open()
+        seeds = None
+        if seed is not None or not self._seeded:
+            self._seed = seed or 0
+            seeds = [env_seed(self._seed, i) for i in range(self.num_envs)]
+        self._obs = {}
+        self._start_episodes(range(len(self._workers)), seeds)
+        self._obs, self._seeded = self._read("obs"), True
+        return self._obs
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one control step.
+
+        Raises:
+            SpecError: act has another shape, or a world's arrays do not fit what it said of them.
+            PluginError: The world raised, which calls for a reset, or its worker keeps dying.
+        """
+        self._check(act)
+        rows = act.detach().cpu().numpy()
+        before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
+        for worker, ids in zip(self._workers, self._ids, strict=True):
+            worker.arrays["act"][...] = rows[ids.start : ids.stop]
+        lost = self._exchange("step", range(len(self._workers)))
+        step = self._read_step()
+        _stay_where_cut(step, before)
+        for worker in set(range(len(self._workers))) - lost.keys():
+            self._deaths[worker] = 0  # not by a reset, which follows each death
+        if lost:
+            self._begin_anew(step, before, lost)
+        self._obs = step.obs
+        return step
+
+    def demonstrate(self) -> Tensor:
+        """What the world's demonstrator does in every env, (B, A).
+
+        Zeros for a worker that is found lost; the step that follows says so.
+
+        Raises:
+            PluginError: The world has none.
+        """
+        import torch
+
+        lost = self._exchange("demonstrate", range(len(self._workers)))
+        act = torch.cat([torch.from_numpy(w.arrays["demonstration"].copy()) for w in self._workers])
+        act[self._rows(lost)] = 0.0
+        return act
+
+    def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> RemoteExpert:
+        """The world's demonstrator with noise; see ``RemoteExpert``.
+
+        Raises:
+            PluginError: The world has none.
+        """
+        from robo_rl.env.remote_expert import RemoteExpert
+
+        if not self._workers[0].world.get("demonstrates"):
+            raise PluginError("no scripted expert in this world", where=self._where)
+        return RemoteExpert(self, generator, noise)
+
+    def close(self) -> None:
+        """End the workers, and the server if it is ours; calling it twice is harmless."""
+        self._close()
+
+    @property
+    def _where(self) -> str:
+        return f"remote env '{self.cfg.adapter}'"
+
+    def _start(self, worker: int) -> RemoteWorker:
+        cfg, ids = self.cfg, self._ids[worker]
+        request = {"adapter": self._adapter, "kwargs": cfg.kwargs}
+        request |= {"num_envs": len(ids), "index": ids.start}
+        patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
+        made = RemoteWorker(self._host, request, patience)
+        if self._workers and made.world != self._workers[0].world:
+            made.close()
+            raise SpecError("workers of the same arguments differ in their worlds", where=made.pid)
+        return made
+
+    def _learn(self, world: dict[str, Any]) -> None:
+        try:
+            self.dt_s, self.max_episode_steps = world["dt_s"], world["max_episode_steps"]
+            items = {name: TensorSpec(**spec) for name, spec in world["obs"].items()}
+            self.obs_spec = ObsSpec(items=items)
+            self.act_spec = ActSpec(**world["act"], rate_hz=1.0 / self.dt_s)
+        except (ValidationError, KeyError, TypeError, ZeroDivisionError) as error:
+            problem = "what the adapter says of its world does not fit"
+            raise SpecError(problem, where=self._where, found=error) from None
+
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise PluginError("it is closed", where=self._where)
+
+    def _check(self, act: Tensor) -> None:
+        self._check_open()
+        if not self._obs:
+            raise PluginError("reset it first", where=self._where)
+        if tuple(act.shape) != (self.num_envs, *self.act_spec.shape):
+            expected = (self.num_envs, *self.act_spec.shape)
+            raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
+
+    def _exchange(self, kind: str, workers: Iterable[int], **each: Sequence[Any]) -> dict[int, Lost]:
+        """Send some workers a command and wait for all of them; returns those that were lost.
+
+        Args:
+            kind: Of the command.
+            workers: Which.
+            each: Name → argument of every env, of which a worker gets its envs' own; or None.
+
+        Raises:
+            RoboRlError: A world went wrong; the worker lives on and its envs need a reset.
+        """
+        self._seq += 1
+        asked = list(workers)
+        for w in asked:
+            ids = self._ids[w]
+            own = {name: rows and rows[ids.start : ids.stop] for name, rows in each.items()}
+            self._workers[w].send(kind, self._seq, **own)
+        answers = {w: self._workers[w].receive(self._seq) for w in asked}
+        for answer in answers.values():
+            if isinstance(answer, RoboRlError):
+                raise answer
+        return {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
+
+    def _begin_anew(self, step: Step, before: dict[str, Tensor], lost: dict[int, Lost]) -> None:
+        """Replace lost workers; mark their envs' step as cut, whatever they had written."""
+        rows = self._rows(lost)
+        self._replace(lost)
+        self._start_episodes(lost, self._restart_seeds())
+        for name, fresh in self._read("obs").items():
+            step.obs[name][rows] = fresh[rows]
+            step.next_obs[name][rows] = before[name][rows]
+        for part in (step.rew, step.terminated, step.valid, *step.metrics.values()):
+            part[rows] = 0
+        step.truncated[rows] = True
+        step.metrics["worker_restarts"][rows] = 1.0
+
+    def _start_episodes(self, workers: Iterable[int], seeds: list[int] | None) -> None:
+        """Reset the envs of some workers."""
+        pending = list(workers)
+        while lost := self._exchange("reset", pending, seeds=seeds):  # pyright: ignore[reportArgumentType]
+            self._replace(lost)
+            pending, seeds = list(lost), seeds or self._restart_seeds()
+
+    def _replace(self, lost: dict[int, Lost]) -> None:
+        for worker, loss in lost.items():
+            self._count_death(worker, loss)
+            self._workers[worker].close()
+            self._workers[worker] = self._start(worker)
+        self.worker_restarts += len(lost)
+
+    def _count_death(self, worker: int, loss: Lost) -> None:
+        self._deaths[worker] += 1
+        if self._deaths[worker] > _MAX_DEATHS_IN_A_ROW:
+            words = self._workers[worker].last_words()
+            self.close()
+            raise PluginError(
+                f"a worker was lost {self._deaths[worker]} times in a row: {loss.reason}",
+                where=self._where,
+                found=words or None,
+                hint="step_timeout_s and silence_s set how long it may take",
+            )
+
+    def _restart_seeds(self) -> list[int]:
+        """Streams that no env has had, so that no episode is collected twice."""
+        return [env_seed(self._seed, i, self.worker_restarts) for i in range(self.num_envs)]
+
+    def _rows(self, workers: Iterable[int]) -> list[int]:
+        return [i for worker in workers for i in self._ids[worker]]
+
+    def _read_step(self) -> Step:
+        import torch
+
+        metrics = self._read("metrics")
+        return Step(
+            obs=self._read("obs"),
+            next_obs=self._read("next_obs"),
+            rew=self._array("rew"),
+            terminated=self._array("terminated"),
+            truncated=self._array("truncated"),
+            valid=self._array("valid"),
+            metrics={**metrics, "worker_restarts": torch.zeros(self.num_envs)},
+        )
+
+    def _read(self, kind: str) -> dict[str, Tensor]:
+        """Copies of the arrays ``kind.<name>`` of all workers, name → (B, …)."""
+        prefix = f"{kind}."
+        names = [name for name in self._workers[0].arrays if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self._array(name) for name in names}
+
+    def _array(self, name: str) -> Tensor:
+        import torch
+
+        return torch.from_numpy(np.concatenate([w.arrays[name] for w in self._workers]))
+
+
+def _stay_where_cut(step: Step, before: dict[str, Tensor]) -> None:
+    """A step that did not take place has no successor: its ``next_obs`` is what it acted on."""
+    cut = ~step.valid
+    if cut.any():
+        for name, part in step.next_obs.items():
+            part[cut] = before[name][cut]
+
+
+def _adapter(name: str) -> str:
+    """The name of an adapter of ours, or the whole path of one."""
+    if name in adapters():
+        return name
+    if not name.endswith(".py"):
+        raise ConfigError(f"unknown adapter '{name}'", hint=did_you_mean(name, adapters()))
+    if not Path(name).is_file():
+        raise ConfigError("no such adapter", where=name)
+    return str(Path(name).resolve())
+
+
+def _python(cfg: RemoteConfig) -> str:
+    """The interpreter to start a server in."""
+    if cfg.python:
+        return cfg.python
+    if cfg.adapter not in interpreters.RECIPES:
+        return sys.executable
+    found = interpreters.interpreter(cfg.adapter)
+    if found is None:
+        raise DeviceError(
+            f"no interpreter for '{cfg.adapter}'",
+            hint=f"make one with: robo-rl env create {cfg.adapter}; or name one as env.python",
+        )
+    return str(found)
+
+
+def _shut_down(owner: int, workers: list[RemoteWorker], host: Host) -> None:
+    if os.getpid() != owner:
+        return  # a forked child has no business with our workers
+    for worker in workers:
+        worker.close()
+    host.close()
