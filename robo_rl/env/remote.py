@@ -233,7 +233,9 @@ class RemoteEnv:
             expected = (self.num_envs, *self.act_spec.shape)
             raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
 
-    def _exchange(self, kind: str, workers: Iterable[int], **each: Sequence[Any]) -> dict[int, Lost]:
+    def _exchange(
+        self, kind: str, workers: Iterable[int], **each: Sequence[Any] | None
+    ) -> dict[int, Lost]:
         """Send some workers a command and wait for all of them; returns those that were lost.
 
         Args:
@@ -272,7 +274,7 @@ class RemoteEnv:
     def _start_episodes(self, workers: Iterable[int], seeds: list[int] | None) -> None:
         """Reset the envs of some workers."""
         pending = list(workers)
-        while lost := self._exchange("reset", pending, seeds=seeds):  # pyright: ignore[reportArgumentType]
+        while lost := self._exchange("reset", pending, seeds=seeds):
             self._replace(lost)
             pending, seeds = list(lost), seeds or self._restart_seeds()
 
