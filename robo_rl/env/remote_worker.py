@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from robo_rl.env.gym_pool import Lost
 from robo_rl.env.gym_shared import allocate
@@ -112,20 +112,17 @@ class RemoteWorker:
         self.send("make", 0, protocol=PROTOCOL, **self._request)
         world = self._expect("made", self._patience.start_s).get("world")
         try:
-            assert isinstance(world, dict)
-            shapes = fields(world, self._request["num_envs"])
-            size = layout(shapes)[1]
-        except (AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
-            problem = "the adapter's world cannot be read"
-            raise SpecError(problem, where=self._where, found=repr(error)) from None
-        fd = allocate(size)
+            shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
+        except Refusal as refusal:
+            raise self._blame(refusal.message) from None
+        fd = allocate(layout(shapes)[1])
         try:
             self.arrays = arrays_in(fd, shapes)
             self.line.send({"kind": "memory"}, fd)
         finally:
             os.close(fd)
         self._expect("done", self._patience.start_s)
-        return world
+        return cast("dict[str, Any]", world)
 
     def _expect(self, kind: str, timeout_s: float) -> dict[str, Any]:
         """The next answer, which must be of a kind; silence is allowed while a world starts."""

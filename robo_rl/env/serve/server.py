@@ -47,6 +47,7 @@ _MESSAGE_S = 10.0
 _ALIGN = 64
 _TRACE_CHARS = 4000
 _ACTS = ("act", "demonstration")
+_DTYPES = ("float32", "uint8", "bool", "int64")
 
 Fields = dict[str, tuple[tuple[int, ...], str]]
 Arrays = dict[str, Any]
@@ -146,7 +147,17 @@ def fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     ``act`` and ``demonstration`` (B, A); ``obs.<name>`` and ``next_obs.<name>`` (B, …); ``rew``,
     ``terminated``, ``truncated``, ``valid``, ``metrics.<name>`` (B,); ``seq`` (1,), the number of
     the command that wrote all others.
+
+    Raises:
+        Refusal: What is said of the world is no such thing.
     """
+    try:
+        return _fields(world, num_envs)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refusal("spec", "the adapter's world cannot be read", found=repr(error)) from None
+
+
+def _fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     found: Fields = {name: ((num_envs, *world["act"]["shape"]), "float32") for name in _ACTS}
     for name, spec in world["obs"].items():
         for kind in ("obs", "next_obs"):
@@ -156,6 +167,9 @@ def fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     for name in ("terminated", "truncated", "valid"):
         found[name] = ((num_envs,), "bool")
     found["seq"] = ((1,), "int64")
+    for name, (shape, dtype) in found.items():
+        if dtype not in _DTYPES or not all(type(n) is int and 0 <= n < MAX_ENVS for n in shape):
+            raise ValueError(f"{name}: {shape} {dtype}")
     return found
 
 
@@ -205,6 +219,7 @@ class Session:
     def __init__(self) -> None:
         self._batch: Any = None
         self._num_envs = 0
+        self._shapes: Fields = {}
         self._arrays: Arrays = {}
 
     def answer(self, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
@@ -247,18 +262,17 @@ class Session:
         if not 1 <= num_envs <= MAX_ENVS:
             raise Refusal("config", "num_envs", expected=f"1 to {MAX_ENVS}", found=num_envs)
         self._batch = _make_batch(load_adapter(str(adapter)), num_envs, index, dict(kwargs or {}))
-        self._num_envs = num_envs
+        self._num_envs, self._shapes = num_envs, fields(self._batch.world, num_envs)
         return {"kind": "made", "world": self._batch.world}
 
     def _attach(self, fd: int | None) -> dict[str, Any]:
-        if fd is None or self._batch is None:
+        if fd is None or not self._shapes:
             raise Refusal("plugin", "'memory' needs a world and a descriptor")
         try:
-            shapes = fields(self._batch.world, self._num_envs)
-            size, found = layout(shapes)[1], os.fstat(fd).st_size
+            size, found = layout(self._shapes)[1], os.fstat(fd).st_size
             if size != found:
                 raise Refusal("spec", "memory does not fit the world", expected=size, found=found)
-            self._arrays = arrays_in(fd, shapes)
+            self._arrays = arrays_in(fd, self._shapes)
         finally:
             os.close(fd)
         return {"kind": "done", "seq": 0}
