@@ -1,7 +1,7 @@
 """Python interpreters of simulators that do not install beside ours: made, and found again.
 
-Each is a virtual environment in ``$ROBO_RL_ENVS`` or ``~/.local/share/robo-rl/envs``, with a recipe's
-pins. A note in it, written last, says which recipe it was made by.
+Each is a virtual environment in ``$ROBO_RL_ENVS`` or ``~/.local/share/robo-rl/envs``, with the pins
+of a recipe. A note in it, written last, says which recipe it was made by.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Envs of simulators that cannot share our interpreter, as a ``VecEnv``; ``serve/server.py`` is there.
+"""Envs of simulators that cannot share our interpreter, as a ``VecEnv``; the side that trains.
 
-Shapes: B envs, A act_dim. Envs are spread over worker processes; a step is one message to and from
-each, and arrays are in shared memory. They come to host memory here, also where the simulator runs on
-a GPU; handing over device memory (CUDA IPC) would be the next thing, where both sides have it.
+Shapes: B envs, A act_dim. Envs are spread over worker processes (``serve/server.py``); a step is
+one message to and from each, and arrays are in shared memory, also where the simulator runs on a
+GPU. Handing over device memory (CUDA IPC), where both sides have it, would save these copies.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RemoteEnv:
     ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
     ``worker_restarts``; no env of another worker notices. The same mark, without the metric, is on
     a step whose observation or reward was not finite. ``worker_restarts`` counts the workers
-    replaced so far, ``world_s`` the seconds that the workers have spent in their worlds.
+    replaced so far, ``busy_s`` the seconds in which any world was at work.
 
     Args:
         cfg: See ``RemoteConfig``.
@@ -102,6 +102,7 @@ class RemoteEnv:
         self._workers: list[RemoteWorker] = []
         self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._host)
         self._seq, self._deaths, self.worker_restarts = 0, [0] * count, 0
+        self.busy_s = 0.0
         self._seed, self._seeded = 0, False
         self._obs: dict[str, Tensor] = {}
         try:
@@ -121,11 +122,6 @@ class RemoteEnv:
     def worker_pids(self) -> list[int]:
         """Process id of each worker, in the order of their envs."""
         return [worker.pid for worker in self._workers]
-
-    @property
-    def world_s(self) -> float:
-        """Seconds that the workers there are now have spent in their worlds, of all together."""
-        return sum(worker.world_s for worker in self._workers)
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
         """Start a new episode in every env; see ``VecEnv``.
@@ -256,6 +252,7 @@ class RemoteEnv:
         for answer in answers.values():
             if isinstance(answer, RoboRlError):
                 raise answer
+        self.busy_s += max(self._workers[w].world_s for w in asked)
         return {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
 
     def _begin_anew(self, step: Step, before: dict[str, Tensor], lost: dict[int, Lost]) -> None:

@@ -1,7 +1,8 @@
 """The server of a ``RemoteEnv``: a private one in another interpreter, or one that runs already.
 
-A private server listens in a folder that only its owner can enter, and ends when we do: its standard
-input is a pipe that we hold. What it and its workers print lies in that folder for errors to quote.
+A private server listens in a folder that only its owner can enter, and ends when we do: its
+standard input is a pipe that we hold. What it and its workers print lies in that folder, for errors
+to quote.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ class Host:
         Raises:
             PluginError: Nothing listens, or we may not connect.
         """
-        if self._folder is not None and self._process is not None and self._process.poll() is not None:
+        if (
+            self._folder is not None
+            and self._process is not None
+            and self._process.poll() is not None
+        ):
             self._start(self._folder)
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

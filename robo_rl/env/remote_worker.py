@@ -1,8 +1,8 @@
 """One worker of a ``RemoteEnv``: a connection, what its world is, and the memory that is shared.
 
-Shapes: B envs of this worker. No late answer is ever taken for a new one: every command has a number
-that the answer and the arrays repeat, and a worker that was lost is never listened to again; its
-successor has a connection and memory of its own.
+Shapes: B envs of this worker. No late answer is ever taken for a new one: every command has a
+number that the answer and the arrays repeat, and a worker that was lost is never listened to again;
+its successor has a connection and memory of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, cast
 from robo_rl.env.gym_pool import Lost
 from robo_rl.env.gym_shared import allocate
 from robo_rl.env.remote_host import Host
-from robo_rl.env.serve.server import PROTOCOL, Arrays, Line, Refusal, arrays_in, fields, layout
+from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, arrays_in, fields, layout
 from robo_rl.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
 
 _HELLO_S = 10.0
@@ -46,6 +46,10 @@ class RemoteWorker:
         host: Where to connect.
         request: ``adapter`` and ``kwargs``, ``num_envs`` (B), ``index`` of the first env among all.
         patience: See ``Patience``.
+
+    Attributes:
+        arrays: What ``server.fields`` says, in shared memory.
+        world_s: Seconds that its world took for the last command.
 
     Raises:
         PluginError: It was lost while it started, speaks another protocol, or cannot make the
@@ -84,7 +88,7 @@ class RemoteWorker:
         if self.arrays["seq"][0] != seq:
             self.line.close()
             return Lost("it answered and had not written its arrays")
-        self.world_s += float(answer.get("world_s", 0.0))
+        self.world_s = float(answer.get("world_s", 0.0))
         return None
 
     def last_words(self) -> str:
@@ -113,7 +117,7 @@ class RemoteWorker:
         world = self._expect("made", self._patience.start_s).get("world")
         try:
             shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
-        except Refusal as refusal:
+        except RefusalError as refusal:
             raise self._blame(refusal.message) from None
         fd = allocate(layout(shapes)[1])
         try:
@@ -151,7 +155,7 @@ class RemoteWorker:
                 continue
             try:
                 message, _ = self.line.receive()
-            except (EOFError, OSError, Refusal) as error:
+            except (EOFError, OSError, RefusalError) as error:
                 return Lost(str(error) or "it is gone")
             heard = time.monotonic()
             if message["kind"] == "died":

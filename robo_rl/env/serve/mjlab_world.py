@@ -1,7 +1,7 @@
 """mjlab's tasks: manager-based envs on MuJoCo Warp, on a GPU or, few of them, on the CPU.
 
-``robo-rl env create mjlab`` makes the interpreter. Observation groups keep their names; actions have
-no limits; no metrics.
+``robo-rl env create mjlab`` makes the interpreter. Observation groups keep their names; actions
+have no limits; no metrics.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "")
     registry = importlib.import_module("mjlab.tasks.registry")
     if task not in registry.list_tasks():
         expected = ", ".join(registry.list_tasks())
-        raise _SERVE.Refusal("config", "no such mjlab task", expected=expected, found=task)
+        raise _SERVE.RefusalError("config", "no such mjlab task", expected=expected, found=task)
     cfg = registry.load_env_cfg(task)
     cfg.scene.num_envs, cfg.auto_reset = num_envs, False
     device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")
@@ -85,7 +85,7 @@ class MjlabEnvs:
 
 
 def _define_missing_operators(torch: Any) -> None:
-    """Let torchvision, which mjlab only imports, be imported beside a torch that it does not fit."""
+    """Let torchvision be imported, as mjlab demands, beside a torch that it was not built for."""
     with suppress(RuntimeError):  # it is there
         library = torch.library.Library("torchvision", "DEF")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

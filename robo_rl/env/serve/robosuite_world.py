@@ -1,7 +1,7 @@
 """robosuite's tasks with one robot: Lift, PickPlaceCan, NutAssemblySquare and others.
 
-``python -m venv`` with its pins is made by ``robo-rl env create robosuite``. Actions are those of the
-robot's own controller, in [-1, 1]: for arms displacement and rotation of the hand, and the gripper.
+``robo-rl env create robosuite`` makes the interpreter. Actions are those of the robot's own
+controller, in [-1, 1]: for arms displacement and rotation of the hand, and the gripper.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ Fields = dict[str, tuple[tuple[int, ...], str]]
 Arrays = dict[str, Any]
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """What the other side is to be told.
 
     Args:
@@ -85,7 +85,7 @@ class Line:
         """Send an object, with a file descriptor if need be; OSError if the other end is gone."""
         data = json.dumps(message).encode()
         if len(data) > MAX_FRAME:
-            raise Refusal("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
+            raise RefusalError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
         packet = _HEADER.pack(len(data)) + data
         with self._lock:
             if fd is not None:
@@ -98,7 +98,7 @@ class Line:
         Raises:
             EOFError: The other end is gone.
             OSError: Likewise, or it stopped in mid-frame, or announced too long a one.
-            Refusal: The frame holds no message; the next one may.
+            RefusalError: The frame holds no message; the next one may.
         """
         self._poll.poll()
         header, fds, _, _ = socket.recv_fds(self._sock, _HEADER.size, 1)
@@ -135,9 +135,9 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         message: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Refusal("plugin", "a frame is not JSON", found=error) from None
+        raise RefusalError("plugin", "a frame is not JSON", found=error) from None
     if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
-        raise Refusal("plugin", "a frame is no message", expected="an object with a kind")
+        raise RefusalError("plugin", "a frame is no message", expected="an object with a kind")
     return message
 
 
@@ -149,12 +149,14 @@ def fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     the command that wrote all others.
 
     Raises:
-        Refusal: What is said of the world is no such thing.
+        RefusalError: What is said of the world is no such thing.
     """
     try:
         return _fields(world, num_envs)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Refusal("spec", "the adapter's world cannot be read", found=repr(error)) from None
+        raise RefusalError(
+            "spec", "the adapter's world cannot be read", found=repr(error)
+        ) from None
 
 
 def _fields(world: Mapping[str, Any], num_envs: int) -> Fields:
@@ -226,7 +228,7 @@ class Session:
         """Do as a message says.
 
         Raises:
-            Refusal: It cannot be done.
+            RefusalError: It cannot be done.
         """
         kind, seq = message["kind"], message.get("seq")
         if kind == "make":
@@ -234,11 +236,11 @@ class Session:
         if kind == "memory":
             return self._attach(fd)
         if kind not in ("reset", "step", "demonstrate"):
-            raise Refusal("plugin", "unknown message", found=repr(kind)[:80])
+            raise RefusalError("plugin", "unknown message", found=repr(kind)[:80])
         if not self._arrays:
-            raise Refusal("plugin", f"'{kind}' comes before 'make' and 'memory'")
+            raise RefusalError("plugin", f"'{kind}' comes before 'make' and 'memory'")
         if type(seq) is not int or not 0 <= seq < 1 << 62:
-            raise Refusal("plugin", f"'{kind}' has no number", found=repr(seq)[:80])
+            raise RefusalError("plugin", f"'{kind}' has no number", found=repr(seq)[:80])
         start = time.perf_counter()
         getattr(self, f"_{kind}")(message)
         self._arrays["seq"][0] = seq
@@ -251,27 +253,29 @@ class Session:
 
     def _make(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if message.get("protocol") != PROTOCOL:
-            raise Refusal(
+            raise RefusalError(
                 "plugin", "protocol mismatch", expected=PROTOCOL, found=message.get("protocol")
             )
         adapter, kwargs = message.get("adapter"), message.get("kwargs")
         num_envs, index = message.get("num_envs"), message.get("index")
         good = isinstance(adapter, str) and isinstance(kwargs, dict) and self._batch is None
         if not good or type(num_envs) is not int or type(index) is not int:
-            raise Refusal("plugin", "'make' cannot be read, or has been heard already")
+            raise RefusalError("plugin", "'make' cannot be read, or has been heard already")
         if not 1 <= num_envs <= MAX_ENVS:
-            raise Refusal("config", "num_envs", expected=f"1 to {MAX_ENVS}", found=num_envs)
+            raise RefusalError("config", "num_envs", expected=f"1 to {MAX_ENVS}", found=num_envs)
         self._batch = _make_batch(load_adapter(str(adapter)), num_envs, index, dict(kwargs or {}))
         self._num_envs, self._shapes = num_envs, fields(self._batch.world, num_envs)
         return {"kind": "made", "world": self._batch.world}
 
     def _attach(self, fd: int | None) -> dict[str, Any]:
         if fd is None or not self._shapes:
-            raise Refusal("plugin", "'memory' needs a world and a descriptor")
+            raise RefusalError("plugin", "'memory' needs a world and a descriptor")
         try:
             size, found = layout(self._shapes)[1], os.fstat(fd).st_size
             if size != found:
-                raise Refusal("spec", "memory does not fit the world", expected=size, found=found)
+                raise RefusalError(
+                    "spec", "memory does not fit the world", expected=size, found=found
+                )
             self._arrays = arrays_in(fd, self._shapes)
         finally:
             os.close(fd)
@@ -284,7 +288,7 @@ class Session:
             or len(seeds) != self._num_envs
             or any(type(seed) is not int or not 0 <= seed < 1 << 31 for seed in seeds)
         ):
-            raise Refusal("plugin", "seeds", expected=f"{self._num_envs} of 31 bits each")
+            raise RefusalError("plugin", "seeds", expected=f"{self._num_envs} of 31 bits each")
         self._write("obs", self._batch.reset(seeds))
 
     def _step(self, _: Mapping[str, Any]) -> None:
@@ -320,13 +324,15 @@ class Session:
 
     def _demonstrate(self, _: Mapping[str, Any]) -> None:
         if not self._batch.world["demonstrates"]:
-            raise Refusal("plugin", "the adapter has no demonstrator for this world")
+            raise RefusalError("plugin", "the adapter has no demonstrator for this world")
         self._put("demonstration", self._batch.demonstrate())
 
     def _write(self, kind: str, values: Mapping[str, Any]) -> None:
         expected = {name for name in self._arrays if name.startswith(f"{kind}.")}
         if {f"{kind}.{name}" for name in values} != expected:
-            raise Refusal("spec", f"{kind} has other names", expected=expected, found=set(values))
+            raise RefusalError(
+                "spec", f"{kind} has other names", expected=expected, found=set(values)
+            )
         for name, value in values.items():
             self._put(f"{kind}.{name}", value)
 
@@ -336,7 +342,7 @@ class Session:
 
         array, value = self._arrays[name], np.asarray(value)
         if value.shape != array.shape or not np.can_cast(value.dtype, array.dtype, "same_kind"):
-            raise Refusal(
+            raise RefusalError(
                 "spec",
                 f"'{name}' does not fit what the adapter said of it",
                 expected=f"{array.shape} {array.dtype}",
@@ -436,18 +442,18 @@ def load_adapter(name: str) -> Any:
     """The module behind a name, or behind the path of a Python file.
 
     Raises:
-        Refusal: There is none, or it has no function that makes a world.
+        RefusalError: There is none, or it has no function that makes a world.
     """
     path = os.path.join(_HERE, f"{name}_world.py") if name in adapters() else name
     if not (path.endswith(".py") and os.path.isfile(path)):
         expected = f"one of {', '.join(adapters())}, or the path of a Python file"
-        raise Refusal("plugin", "unknown adapter", expected=expected, found=name)
+        raise RefusalError("plugin", "unknown adapter", expected=expected, found=name)
     sys.modules.setdefault("robo_rl_serve", sys.modules[__name__])  # for adapters to import
     spec: Any = importlib.util.spec_from_file_location("robo_rl_adapter", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not (hasattr(module, "make_all") or hasattr(module, "make_one")):
-        raise Refusal("plugin", "the adapter has neither make_all nor make_one", found=path)
+        raise RefusalError("plugin", "the adapter has neither make_all nor make_one", found=path)
     return module
 
 
@@ -460,13 +466,15 @@ def _make_batch(adapter: Any, num_envs: int, index: int, kwargs: dict[str, Any])
 def blame(error: Exception, doing: str) -> dict[str, Any]:
     """Any error as a message."""
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    if isinstance(error, Refusal):
+    if isinstance(error, RefusalError):
         return error.message
     if isinstance(error, ModuleNotFoundError):
-        refusal = Refusal("device", f"'{error.name}' is missing there", trace=trace[-_TRACE_CHARS:])
+        refusal = RefusalError(
+            "device", f"'{error.name}' is missing there", trace=trace[-_TRACE_CHARS:]
+        )
     else:
         problem = f"{doing} raised {type(error).__name__}: {error}"
-        refusal = Refusal("plugin", problem, trace=trace[-_TRACE_CHARS:])
+        refusal = RefusalError("plugin", problem, trace=trace[-_TRACE_CHARS:])
     return refusal.message
 
 

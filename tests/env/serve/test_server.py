@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from robo_rl.env import serve
 from robo_rl.env.gym_shared import allocate
 from robo_rl.env.remote_host import Host, server_command
 from robo_rl.env.remote_worker import Patience, RemoteWorker
-from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, Refusal, fields, layout
+from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
 from robo_rl.errors import PluginError
 
 FOLDER = Path(serve.__file__).parent
@@ -141,9 +142,9 @@ def test_a_frame_that_is_too_long_ends_the_connection_and_no_other(host, worker,
     line = host.connect()
     line.receive()
     line._sock.sendall(sent)
+    assert line.poll(5.0)
     with pytest.raises((EOFError, ConnectionError)):
-        while heard(line)["kind"] != "nothing":
-            pass
+        heard(line)
     assert command(worker, 1, "reset", seeds=None) is None
 
 
@@ -236,10 +237,8 @@ def test_ten_thousand_random_frames_from_a_server_are_messages_or_refusals():
     for _ in range(10_000):
         frame = random_frame(rng)
         theirs.sendall(struct.pack("!I", len(frame)) + frame)
-        try:
+        with suppress(RefusalError):
             assert isinstance(line.receive()[0]["kind"], str)
-        except Refusal:
-            pass
     theirs.close()
     with pytest.raises(EOFError):
         line.receive()
