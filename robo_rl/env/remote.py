@@ -105,10 +105,13 @@ class RemoteEnv:
         self.busy_s = 0.0
         self._seed, self._seeded = 0, False
         self._obs: dict[str, Tensor] = {}
+        self._world: dict[str, Any] = {}
         try:
             for worker in range(count):
                 self._workers.append(self._start(worker))
-            self._learn(self._workers[0].world)
+            for worker in self._workers:
+                self._join(worker)
+            self._learn(self._world)
         except BaseException:
             self.close()
             raise
@@ -184,7 +187,7 @@ class RemoteEnv:
         """
         from robo_rl.env.remote_expert import RemoteExpert
 
-        if not self._workers[0].world.get("demonstrates"):
+        if not self._world.get("demonstrates"):
             raise PluginError("no scripted expert in this world", where=self._where)
         return RemoteExpert(self, generator, noise)
 
@@ -201,11 +204,16 @@ class RemoteEnv:
         request = {"adapter": self._adapter, "kwargs": cfg.kwargs}
         request |= {"num_envs": len(ids), "index": ids.start}
         patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
-        made = RemoteWorker(self._host, request, patience)
-        if self._workers and made.world != self._workers[0].world:
-            made.close()
-            raise SpecError("workers of the same arguments differ in their worlds", where=made.pid)
-        return made
+        return RemoteWorker(self._host, request, patience)
+
+    def _join(self, worker: RemoteWorker) -> None:
+        """Wait for a worker's world, which must be like the others'."""
+        worker.join()
+        self._world = self._world or worker.world
+        if worker.world != self._world:
+            raise SpecError(
+                "workers of the same arguments differ in their worlds", where=self._where
+            )
 
     def _learn(self, world: dict[str, Any]) -> None:
         try:
@@ -280,6 +288,8 @@ class RemoteEnv:
             self._count_death(worker, loss)
             self._workers[worker].close()
             self._workers[worker] = self._start(worker)
+        for worker in lost:
+            self._join(self._workers[worker])
         self.worker_restarts += len(lost)
 
     def _count_death(self, worker: int, loss: Lost) -> None:

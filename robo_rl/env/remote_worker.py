@@ -52,9 +52,7 @@ class RemoteWorker:
         world_s: Seconds that its world took for the last command.
 
     Raises:
-        PluginError: It was lost while it started, speaks another protocol, or cannot make the
-            world.
-        DeviceError: The simulator is not installed there, or there is too little memory.
+        PluginError: It does not answer, or speaks another protocol.
     """
 
     def __init__(self, host: Host, request: Mapping[str, Any], patience: Patience) -> None:
@@ -64,9 +62,24 @@ class RemoteWorker:
         self.pid = 0
         self.arrays: Arrays = {}
         self.world_s = 0.0
+        self.world: dict[str, Any] = {}
         try:
             self._greet()
-            self.world = self._make()
+            self.send("make", 0, protocol=PROTOCOL, **request)
+        except BaseException:
+            self.line.close()
+            raise
+
+    def join(self) -> None:
+        """Wait until the world is made; until then others can be making theirs.
+
+        Raises:
+            PluginError: It was lost, or cannot make the world.
+            SpecError: What the world says of itself cannot be read.
+            DeviceError: The simulator is not installed there, or there is too little memory.
+        """
+        try:
+            self.world = self._join()
         except BaseException:
             self.line.close()
             raise
@@ -112,8 +125,7 @@ class RemoteWorker:
             )
         self.pid = int(hello.get("pid", 0))
 
-    def _make(self) -> dict[str, Any]:
-        self.send("make", 0, protocol=PROTOCOL, **self._request)
+    def _join(self) -> dict[str, Any]:
         world = self._expect("made", self._patience.start_s).get("world")
         try:
             shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])

@@ -62,6 +62,7 @@ class RobosuiteEnv:
         self._env, self._keys, self._limit, self._ends = env, keys, steps, ends
         self._demonstrator = demonstrator
         self._obs = env.reset()
+        self._upright = self._obs["robot0_eef_quat"]
         env.step(np.zeros(env.action_dim))  # numba compiles now
         low, high = env.action_spec
         self.world: dict[str, Any] = {
@@ -100,7 +101,7 @@ class RobosuiteEnv:
 
     def demonstrate(self) -> Any:
         """What the task's demonstrator does from here."""
-        return self._demonstrator(self._env, self._obs)
+        return self._demonstrator(self._env, self._obs, self._upright)
 
     def close(self) -> None:
         """Free the simulation."""
@@ -110,21 +111,31 @@ class RobosuiteEnv:
         return {key: np.asarray(self._obs[key], dtype=np.float32) for key in self._keys}
 
 
-def _lift(env: Any, obs: Any) -> Any:
+def _lift(env: Any, obs: Any, upright: Any) -> Any:
     """Lift's demonstrator, a function of the state: over the cube, down, close, up.
 
-    The hand moves by at most 5 cm a step, where an element of the action is 1.
+    Args:
+        env: Whose controller moves the hand by 5 cm and turns it by half a radian in a step, where
+            an element of the action is 1.
+        obs: robosuite's observation.
+        upright: (4,) xyzw, how the hand is to be held.
     """
-    hand, cube = obs["robot0_eef_pos"], obs["cube_pos"]
-    gap, grip = cube - hand, -1.0
+    gap, grip = obs["cube_pos"] - obs["robot0_eef_pos"], -1.0
+    near = 0.02 if gap[2] < -0.03 else 0.03  # between the fingers there is room to be off
     if env._check_grasp(gripper=env.robots[0].gripper, object_geoms=env.cube):
         move, grip = np.array([0.0, 0.0, 0.05]), 1.0
-    elif np.linalg.norm(gap[:2]) > 0.015:
-        move = np.array([gap[0], gap[1], max(gap[2] + 0.05, 0.0) if gap[2] > -0.05 else 0.0])
-    elif gap[2] < -0.01:
-        move = gap
+    elif np.linalg.norm(gap[:2]) > near:
+        move = np.array([gap[0], gap[1], max(gap[2] + 0.05, 0.0)])
     else:
-        move, grip = gap, 1.0
+        move, grip = gap, (1.0 if gap[2] > -0.015 else -1.0)
     act = np.zeros(env.action_dim)
-    act[:3], act[-1] = np.clip(move / 0.05, -1.0, 1.0), grip
-    return act
+    act[:3], act[3:6] = move / 0.05, _rotation(obs["robot0_eef_quat"], upright) / 0.5
+    act[-1] = grip
+    return np.clip(act, -1.0, 1.0)
+
+
+def _rotation(start: Any, end: Any) -> Any:
+    """The small rotation vector (3,) from one quaternion xyzw to another, twice the vector part."""
+    v, w = -start[:3], start[3]
+    vector = end[3] * v + w * end[:3] + np.cross(end[:3], v)
+    return 2.0 * vector * np.sign(end[3] * w - end[:3] @ v)

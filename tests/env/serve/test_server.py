@@ -40,6 +40,7 @@ def host():
 @pytest.fixture
 def worker(host):
     made = RemoteWorker(host, REQUEST, PATIENCE)
+    made.join()
     yield made
     made.close()
 
@@ -227,7 +228,7 @@ def said(**message):
 def test_a_stranger_in_place_of_a_server_is_one_clear_error(stranger, frames, match):
     patience = Patience(start_s=2.0, step_s=2.0, silence_s=2.0)
     with pytest.raises(Exception, match=match) as caught:
-        RemoteWorker(stranger(*frames), REQUEST, patience)
+        RemoteWorker(stranger(*frames), REQUEST, patience).join()
     assert type(caught.value).__module__ == "robo_rl.errors"
 
 
