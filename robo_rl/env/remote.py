@@ -7,14 +7,11 @@ GPU. Handing over device memory (CUDA IPC), where both sides have it, would save
 
 from __future__ import annotations
 
-import os
 import sys
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pydantic import Field, ValidationError
 
 from robo_rl.config import ConfigModel
@@ -23,9 +20,10 @@ from robo_rl.env.base import Step
 from robo_rl.env.gym_env import env_seed
 from robo_rl.env.gym_pool import Lost
 from robo_rl.env.remote_host import Host
-from robo_rl.env.remote_worker import Patience, RemoteWorker
+from robo_rl.env.remote_pool import RemotePool
+from robo_rl.env.remote_worker import Patience
 from robo_rl.env.serve.server import adapters
-from robo_rl.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
+from robo_rl.errors import ConfigError, DeviceError, PluginError, SpecError
 from robo_rl.naming import did_you_mean
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robo_rl.env.remote_expert import RemoteExpert
-
-_MAX_DEATHS_IN_A_ROW = 3
 
 
 class RemoteConfig(ConfigModel):
@@ -74,7 +70,7 @@ class RemoteEnv:
     ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
     ``worker_restarts``; no env of another worker notices. The same mark, without the metric, is on
     a step whose observation or reward was not finite. ``worker_restarts`` counts the workers
-    replaced so far, ``busy_s`` the seconds in which any world was at work.
+    replaced so far.
 
     Args:
         cfg: See ``RemoteConfig``.
@@ -93,25 +89,16 @@ class RemoteEnv:
         import torch
 
         self.cfg, self.num_envs, self.device = cfg, num_envs, torch.device("cpu")
-        self._adapter = _adapter(cfg.adapter)
+        adapter = _adapter(cfg.adapter)
+        host = Host(socket=cfg.socket) if cfg.socket else Host(python=_python(cfg))
+        patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
         count = min(cfg.workers, num_envs)
-        self._ids = [
-            range(num_envs * w // count, num_envs * (w + 1) // count) for w in range(count)
-        ]
-        self._host = Host(socket=cfg.socket) if cfg.socket else Host(python=_python(cfg))
-        self._workers: list[RemoteWorker] = []
-        self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._host)
-        self._seq, self._deaths, self.worker_restarts = 0, [0] * count, 0
-        self.busy_s = 0.0
+        self._pool = RemotePool(host, adapter, cfg.kwargs, num_envs, count, patience)
+        self.worker_restarts = 0
         self._seed, self._seeded = 0, False
         self._obs: dict[str, Tensor] = {}
-        self._world: dict[str, Any] = {}
         try:
-            for worker in range(count):
-                self._workers.append(self._start(worker))
-            for worker in self._workers:
-                self._join(worker)
-            self._learn(self._world)
+            self._learn(self._pool.world)
         except BaseException:
             self.close()
             raise
@@ -124,7 +111,12 @@ class RemoteEnv:
     @property
     def worker_pids(self) -> list[int]:
         """Process id of each worker, in the order of their envs."""
-        return [worker.pid for worker in self._workers]
+        return self._pool.pids
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which any world was at work so far."""
+        return self._pool.busy_s
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
         """Start a new episode in every env; see ``VecEnv``.
@@ -138,8 +130,8 @@ class RemoteEnv:
             self._seed = seed or 0
             seeds = [env_seed(self._seed, i) for i in range(self.num_envs)]
         self._obs = {}
-        self._start_episodes(range(len(self._workers)), seeds)
-        self._obs, self._seeded = self._read("obs"), True
+        self._start_episodes(range(len(self._pool.ids)), seeds)
+        self._obs, self._seeded = self._pool.read("obs"), True
         return self._obs
 
     def step(self, act: Tensor) -> Step:
@@ -150,15 +142,11 @@ class RemoteEnv:
             PluginError: The world raised, which calls for a reset, or its worker keeps dying.
         """
         self._check(act)
-        rows = act.detach().cpu().numpy()
+        self._pool.write_act(act.detach().cpu().numpy())
         before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
-        for worker, ids in zip(self._workers, self._ids, strict=True):
-            worker.arrays["act"][...] = rows[ids.start : ids.stop]
-        lost = self._exchange("step", range(len(self._workers)))
+        lost = self._pool.exchange("step")
         step = self._read_step()
         _stay_where_cut(step, before)
-        for worker in set(range(len(self._workers))) - lost.keys():
-            self._deaths[worker] = 0  # not by a reset, which follows each death
         if lost:
             self._begin_anew(step, before, lost)
         self._obs = step.obs
@@ -172,11 +160,9 @@ class RemoteEnv:
         Raises:
             PluginError: The world has none.
         """
-        import torch
-
-        lost = self._exchange("demonstrate", range(len(self._workers)))
-        act = torch.cat([torch.from_numpy(w.arrays["demonstration"].copy()) for w in self._workers])
-        act[self._rows(lost)] = 0.0
+        lost = self._pool.exchange("demonstrate")
+        act = self._pool.array("demonstration")
+        act[self._pool.rows(lost)] = 0.0
         return act
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> RemoteExpert:
@@ -187,33 +173,17 @@ class RemoteEnv:
         """
         from robo_rl.env.remote_expert import RemoteExpert
 
-        if not self._world.get("demonstrates"):
+        if not self._pool.world.get("demonstrates"):
             raise PluginError("no scripted expert in this world", where=self._where)
         return RemoteExpert(self, generator, noise)
 
     def close(self) -> None:
         """End the workers, and the server if it is ours; calling it twice is harmless."""
-        self._close()
+        self._pool.close()
 
     @property
     def _where(self) -> str:
         return f"remote env '{self.cfg.adapter}'"
-
-    def _start(self, worker: int) -> RemoteWorker:
-        cfg, ids = self.cfg, self._ids[worker]
-        request = {"adapter": self._adapter, "kwargs": cfg.kwargs}
-        request |= {"num_envs": len(ids), "index": ids.start}
-        patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
-        return RemoteWorker(self._host, request, patience)
-
-    def _join(self, worker: RemoteWorker) -> None:
-        """Wait for a worker's world, which must be like the others'."""
-        worker.join()
-        self._world = self._world or worker.world
-        if worker.world != self._world:
-            raise SpecError(
-                "workers of the same arguments differ in their worlds", where=self._where
-            )
 
     def _learn(self, world: dict[str, Any]) -> None:
         try:
@@ -226,7 +196,7 @@ class RemoteEnv:
             raise SpecError(problem, where=self._where, found=error) from None
 
     def _check_open(self) -> None:
-        if not self._close.alive:
+        if self._pool.closed:
             raise PluginError("it is closed", where=self._where)
 
     def _check(self, act: Tensor) -> None:
@@ -237,38 +207,12 @@ class RemoteEnv:
             expected = (self.num_envs, *self.act_spec.shape)
             raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
 
-    def _exchange(
-        self, kind: str, workers: Iterable[int], **each: Sequence[Any] | None
-    ) -> dict[int, Lost]:
-        """Send some workers a command and wait for all of them; returns those that were lost.
-
-        Args:
-            kind: Of the command.
-            workers: Which.
-            each: Name → argument of every env, of which a worker gets its envs' own; or None.
-
-        Raises:
-            RoboRlError: A world went wrong; the worker lives on and its envs need a reset.
-        """
-        self._seq += 1
-        asked = list(workers)
-        for w in asked:
-            ids = self._ids[w]
-            own = {name: rows and rows[ids.start : ids.stop] for name, rows in each.items()}
-            self._workers[w].send(kind, self._seq, **own)
-        answers = {w: self._workers[w].receive(self._seq) for w in asked}
-        for answer in answers.values():
-            if isinstance(answer, RoboRlError):
-                raise answer
-        self.busy_s += max(self._workers[w].world_s for w in asked)
-        return {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
-
     def _begin_anew(self, step: Step, before: dict[str, Tensor], lost: dict[int, Lost]) -> None:
         """Replace lost workers; mark their envs' step as cut, whatever they had written."""
-        rows = self._rows(lost)
+        rows = self._pool.rows(lost)
         self._replace(lost)
         self._start_episodes(lost, self._restart_seeds())
-        for name, fresh in self._read("obs").items():
+        for name, fresh in self._pool.read("obs").items():
             step.obs[name][rows] = fresh[rows]
             step.next_obs[name][rows] = before[name][rows]
         for part in (step.rew, step.terminated, step.valid, *step.metrics.values()):
@@ -279,62 +223,31 @@ class RemoteEnv:
     def _start_episodes(self, workers: Iterable[int], seeds: list[int] | None) -> None:
         """Reset the envs of some workers."""
         pending = list(workers)
-        while lost := self._exchange("reset", pending, seeds=seeds):
+        while lost := self._pool.exchange("reset", pending, seeds=seeds):
             self._replace(lost)
             pending, seeds = list(lost), seeds or self._restart_seeds()
 
     def _replace(self, lost: dict[int, Lost]) -> None:
-        for worker, loss in lost.items():
-            self._count_death(worker, loss)
-            self._workers[worker].close()
-            self._workers[worker] = self._start(worker)
-        for worker in lost:
-            self._join(self._workers[worker])
+        self._pool.replace(lost)
         self.worker_restarts += len(lost)
-
-    def _count_death(self, worker: int, loss: Lost) -> None:
-        self._deaths[worker] += 1
-        if self._deaths[worker] > _MAX_DEATHS_IN_A_ROW:
-            words = self._workers[worker].last_words()
-            self.close()
-            raise PluginError(
-                f"a worker was lost {self._deaths[worker]} times in a row: {loss.reason}",
-                where=self._where,
-                found=words or None,
-                hint="step_timeout_s and silence_s set how long it may take",
-            )
 
     def _restart_seeds(self) -> list[int]:
         """Streams that no env has had, so that no episode is collected twice."""
         return [env_seed(self._seed, i, self.worker_restarts) for i in range(self.num_envs)]
 
-    def _rows(self, workers: Iterable[int]) -> list[int]:
-        return [i for worker in workers for i in self._ids[worker]]
-
     def _read_step(self) -> Step:
         import torch
 
-        metrics = self._read("metrics")
+        pool, restarts = self._pool, torch.zeros(self.num_envs)
         return Step(
-            obs=self._read("obs"),
-            next_obs=self._read("next_obs"),
-            rew=self._array("rew"),
-            terminated=self._array("terminated"),
-            truncated=self._array("truncated"),
-            valid=self._array("valid"),
-            metrics={**metrics, "worker_restarts": torch.zeros(self.num_envs)},
+            obs=pool.read("obs"),
+            next_obs=pool.read("next_obs"),
+            rew=pool.array("rew"),
+            terminated=pool.array("terminated"),
+            truncated=pool.array("truncated"),
+            valid=pool.array("valid"),
+            metrics={**pool.read("metrics"), "worker_restarts": restarts},
         )
-
-    def _read(self, kind: str) -> dict[str, Tensor]:
-        """Copies of the arrays ``kind.<name>`` of all workers, name → (B, …)."""
-        prefix = f"{kind}."
-        names = [name for name in self._workers[0].arrays if name.startswith(prefix)]
-        return {name.removeprefix(prefix): self._array(name) for name in names}
-
-    def _array(self, name: str) -> Tensor:
-        import torch
-
-        return torch.from_numpy(np.concatenate([w.arrays[name] for w in self._workers]))
 
 
 def _stay_where_cut(step: Step, before: dict[str, Tensor]) -> None:
@@ -369,11 +282,3 @@ def _python(cfg: RemoteConfig) -> str:
             hint=f"make one with: robo-rl env create {cfg.adapter}; or name one as env.python",
         )
     return str(found)
-
-
-def _shut_down(owner: int, workers: list[RemoteWorker], host: Host) -> None:
-    if os.getpid() != owner:
-        return  # a forked child has no business with our workers
-    for worker in workers:
-        worker.close()
-    host.close()

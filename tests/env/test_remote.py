@@ -301,7 +301,7 @@ def test_no_transition_is_mixed_while_workers_are_killed_at_random(make):
 def test_closing_ends_all_processes_and_leaves_no_file(make):
     env = make()
     env.reset(0)
-    pids, folder = env.worker_pids, Path(env._host._socket).parent
+    pids, folder = env.worker_pids, Path(env._pool._host._socket).parent
     os.kill(pids[0], signal.SIGSTOP)
     env.close()
     env.close()
@@ -311,7 +311,7 @@ def test_closing_ends_all_processes_and_leaves_no_file(make):
 
 def test_only_its_owner_may_connect(make):
     env = make()
-    path = Path(env._host._socket)
+    path = Path(env._pool._host._socket)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -319,7 +319,7 @@ def test_only_its_owner_may_connect(make):
 def test_a_server_that_is_killed_is_started_anew_with_the_worker_it_had(make):
     env = make(workers=1)
     before = env.reset(0)
-    os.kill(env._host._process.pid, signal.SIGKILL)
+    os.kill(env._pool._host._process.pid, signal.SIGKILL)
     assert env.step(torch.zeros(4, 2)).valid.all()  # its worker lives on
     before = env.reset(0)
     os.kill(env.worker_pids[0], signal.SIGKILL)
