@@ -15,7 +15,7 @@ import numpy as np
 
 from robo_rl.env.gym_pool import Lost
 from robo_rl.env.remote_host import Host
-from robo_rl.env.remote_worker import Patience, RemoteWorker
+from robo_rl.env.remote_worker import Patience, RemoteWorker, WorkerLostError
 from robo_rl.errors import PluginError, RoboRlError, SpecError
 
 if TYPE_CHECKING:
@@ -142,16 +142,27 @@ class RemotePool:
         Raises:
             PluginError: A worker was lost too often in a row; the pool is closed.
         """
-        for worker, loss in lost.items():
-            self._count_death(worker, loss)
-            self._workers[worker].close()
-            self._workers[worker] = self._start(worker)
-        for worker in lost:
-            self._join(self._workers[worker])
+        pending = dict(lost)
+        while pending:
+            for worker, loss in pending.items():
+                self._count_death(worker, loss)
+                self._workers[worker].close()
+            pending = self._renew(pending)
 
     def close(self) -> None:
         """End the workers, and the server if it is ours; calling it twice is harmless."""
         self._close()
+
+    def _renew(self, workers: Iterable[int]) -> dict[int, Lost]:
+        """Start workers anew; returns those that were lost again before they had a world."""
+        again: dict[int, Lost] = {}
+        for worker in workers:
+            try:
+                self._workers[worker] = self._start(worker)
+                self._join(self._workers[worker])
+            except WorkerLostError as error:
+                again[worker] = Lost(str(error.found))
+        return again
 
     def _start(self, worker: int) -> RemoteWorker:
         ids = self.ids[worker]

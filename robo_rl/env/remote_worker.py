@@ -39,6 +39,10 @@ class Patience:
     silence_s: float
 
 
+class WorkerLostError(PluginError):
+    """A worker died or hung before its world was made."""
+
+
 class RemoteWorker:
     """A world of B envs in another process.
 
@@ -74,7 +78,8 @@ class RemoteWorker:
         """Wait until the world is made; until then others can be making theirs.
 
         Raises:
-            PluginError: It was lost, or cannot make the world.
+            WorkerLostError: It died or takes too long.
+            PluginError: It cannot make the world.
             SpecError: What the world says of itself cannot be read.
             DeviceError: The simulator is not installed there, or there is too little memory.
         """
@@ -146,7 +151,7 @@ class RemoteWorker:
         if isinstance(answer, Lost):
             words = self.last_words()
             found = f"{answer.reason}: {words}" if words else answer.reason
-            raise PluginError("a worker did not start", where=self._where, found=found)
+            raise WorkerLostError("a worker did not start", where=self._where, found=found)
         if answer["kind"] == "error":
             raise self._blame(answer)
         if answer["kind"] != kind:

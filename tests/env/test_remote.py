@@ -35,7 +35,6 @@ from small_remote import (
 
 from robo_rl.env.base import VecEnv
 from robo_rl.env.gym_env import env_seed
-from robo_rl.env.remote_host import server_command
 from robo_rl.env.serve import point_mass_world
 from robo_rl.errors import PluginError, SpecError
 from robo_rl.seeding import make_generator
@@ -328,9 +327,10 @@ def test_a_server_that_is_killed_is_started_anew_with_the_worker_it_had(make):
 
 @pytest.fixture
 def served(tmp_path_factory):
-    """The socket of a server that is not ours."""
+    """The socket of a server that the command line started."""
     path = tmp_path_factory.mktemp("s") / "socket"
-    process = subprocess.Popen(server_command(sys.executable, str(path)))
+    words = ["-m", "robo_rl", "serve-env", sys.executable, str(path)]
+    process = subprocess.Popen([sys.executable, *words])
     while not path.exists():
         time.sleep(0.01)
     yield path

@@ -23,7 +23,7 @@ from robo_rl.env.gym_shared import allocate
 from robo_rl.env.remote_host import Host, server_command
 from robo_rl.env.remote_worker import Patience, RemoteWorker
 from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
-from robo_rl.errors import PluginError
+from robo_rl.errors import PluginError, RoboRlError
 
 FOLDER = Path(serve.__file__).parent
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
@@ -144,6 +144,7 @@ def test_a_frame_that_is_too_long_ends_the_connection_and_no_other(host, worker,
     line.receive()
     line._sock.sendall(sent)
     assert line.poll(5.0)
+    assert heard(line)["kind"] == "died"
     with pytest.raises((EOFError, ConnectionError)):
         heard(line)
     assert command(worker, 1, "reset", seeds=None) is None
@@ -229,7 +230,7 @@ def test_a_stranger_in_place_of_a_server_is_one_clear_error(stranger, frames, ma
     patience = Patience(start_s=2.0, step_s=2.0, silence_s=2.0)
     with pytest.raises(Exception, match=match) as caught:
         RemoteWorker(stranger(*frames), REQUEST, patience).join()
-    assert type(caught.value).__module__ == "robo_rl.errors"
+    assert isinstance(caught.value, RoboRlError)
 
 
 def test_ten_thousand_random_frames_from_a_server_are_messages_or_refusals():
