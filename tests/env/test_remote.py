@@ -308,6 +308,25 @@ def test_closing_ends_all_processes_and_leaves_no_file(make):
     assert not folder.exists()
 
 
+def test_nothing_is_left_behind_by_a_process_that_is_killed():
+    code = (
+        "import time; from small_remote import remote; env = remote('point_mass'); "
+        "print(*env.worker_pids, env._pool._host._folder, flush=True); time.sleep(60)"
+    )
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=where)
+    assert process.stdout is not None
+    *pids, folder = process.stdout.readline().split()
+    assert Path(folder.decode()).is_dir()
+    process.kill()
+    process.wait()
+    assert all(gone(int(pid)) for pid in pids)
+    deadline = time.monotonic() + 10
+    while Path(folder.decode()).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_only_its_owner_may_connect(make):
     env = make()
     path = Path(env._pool._host._socket)

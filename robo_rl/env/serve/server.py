@@ -25,6 +25,7 @@ import json
 import mmap
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -516,7 +517,7 @@ class Server:
     Args:
         path: Of the socket, which only its owner may connect to; it appears when all is ready.
         log_dir: Where each process writes what it prints, in ``PID.log``; empty for nowhere.
-        private: Whether to end with whatever holds our standard input.
+        private: Whether to end with whatever holds our standard input, logs and all.
     """
 
     def __init__(self, path: str, log_dir: str, *, private: bool) -> None:
@@ -547,6 +548,8 @@ class Server:
             os.unlink(self._path)
             for pid in self._lines:
                 os.kill(pid, signal.SIGKILL)
+            if self._private and self._log_dir:
+                shutil.rmtree(self._log_dir, ignore_errors=True)  # its owner may be dead
 
     def _turn(self) -> bool:
         waits = [at - time.monotonic() for at in self._deadlines.values()]
