@@ -59,6 +59,7 @@ class Faults:
         if fault == SLEEP:
             time.sleep(float(act[1]))
         if fault == SEGFAULT:
+            print("falling into the void")
             os.kill(os.getpid(), signal.SIGSEGV)
         if fault == EXIT:
             os._exit(3)

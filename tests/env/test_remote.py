@@ -265,7 +265,7 @@ def test_a_world_that_keeps_dying_ends_the_env_with_its_reason(make):
     env.reset(0)
     for _ in range(3):
         env.step(faults(SEGFAULT, OKAY, OKAY, OKAY))
-    with pytest.raises(PluginError, match="lost 4 times in a row: it was killed by SIGSEGV"):
+    with pytest.raises(PluginError, match=r"4 times in a row: .*by SIGSEGV.*into the void"):
         env.step(faults(SEGFAULT, OKAY, OKAY, OKAY))
     with pytest.raises(PluginError, match="it is closed"):
         env.reset(0)

@@ -610,6 +610,8 @@ class Server:
             with open(os.path.join(self._log_dir, f"{os.getpid()}.log"), "w") as log:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
+            out: Any = sys.stdout
+            out.reconfigure(line_buffering=True)  # a crash would lose the rest
 
     def _reap(self) -> None:
         for pid in list(self._lines):
