@@ -70,7 +70,7 @@ class RemoteEnv:
     ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
     ``worker_restarts``; no env of another worker notices. The same mark, without the metric, is on
     a step whose observation or reward was not finite. ``worker_restarts`` counts the workers
-    replaced so far.
+    replaced so far. Where a world has no ``success``, it is 0.
 
     Args:
         cfg: See ``RemoteConfig``.
@@ -238,7 +238,8 @@ class RemoteEnv:
     def _read_step(self) -> Step:
         import torch
 
-        pool, restarts = self._pool, torch.zeros(self.num_envs)
+        pool = self._pool
+        none = {name: torch.zeros(self.num_envs) for name in ("success", "worker_restarts")}
         return Step(
             obs=pool.read("obs"),
             next_obs=pool.read("next_obs"),
@@ -246,7 +247,7 @@ class RemoteEnv:
             terminated=pool.array("terminated"),
             truncated=pool.array("truncated"),
             valid=pool.array("valid"),
-            metrics={**pool.read("metrics"), "worker_restarts": restarts},
+            metrics={**none, **pool.read("metrics")},
         )
 
 
