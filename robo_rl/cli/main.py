@@ -32,6 +32,8 @@ VERBS = {
     "deploy check": "Compare a bundle with a robot as it is, before anything moves.",
     "deploy latency": "Find how late a robot is, of a recording, for training to have it too.",
     "sim-robot": "Simulate a robot behind the real one's topics, in real time.",
+    "env": "Make interpreters for simulators that do not install beside ours.",
+    "serve-env": "Serve such a simulator at a socket, for training in another process.",
     "list": "List tasks, robots, policies …, and the configs at hand.",
     "data": "Look into, verify and repair datasets; make them of recordings.",
     "config": "Print a composed experiment; say where each value comes from.",
@@ -108,7 +110,7 @@ def code_of(verb: str) -> Any:
         from robo_rl.registry import load
 
         return load("verbs", verb.replace(" ", "-"))
-    module: Any = import_module(f"robo_rl.cli.{verb}")
+    module: Any = import_module(f"robo_rl.cli.{verb.replace('-', '_')}")
     return getattr(module, "app", None) or module.run
 
 

@@ -6,22 +6,16 @@ Imports neither torch nor gymnasium, so that a worker starts fast.
 
 from __future__ import annotations
 
-import mmap
 import os
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from robo_rl.env.serve.server import Fields, arrays_in, layout
 from robo_rl.errors import DeviceError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Fields = dict[str, tuple[tuple[int, ...], str]]
-
-_ALIGN = 64
 
 
 @dataclass(frozen=True)
@@ -86,14 +80,10 @@ class Segment:
     """
 
     def __init__(self, interface: Interface, key: SegmentKey, fd: int | None = None) -> None:
-        places, size = _layout(_fields(interface, key))
+        fields = _fields(interface, key)
         self.key = key
-        self.fd = _allocate(size) if fd is None else fd
-        memory = mmap.mmap(self.fd, size)
-        self.arrays: dict[str, NDArray[Any]] = {
-            name: np.ndarray(shape, dtype, buffer=memory, offset=offset)
-            for name, (shape, dtype, offset) in places.items()
-        }
+        self.fd = allocate(layout(fields)[1]) if fd is None else fd
+        self.arrays: dict[str, NDArray[Any]] = arrays_in(self.fd, fields)
 
     def close(self) -> None:
         """Let go of the memory; what still holds one of its arrays may go on to use it."""
@@ -117,18 +107,7 @@ def _fields(interface: Interface, key: SegmentKey) -> Fields:
     return fields
 
 
-def _layout(fields: Fields) -> tuple[dict[str, tuple[tuple[int, ...], str, int]], int]:
-    """Name → (shape, dtype, offset in bytes), and the size of the whole in bytes."""
-    placed: dict[str, tuple[tuple[int, ...], str, int]] = {}
-    offset = 0
-    for name, (shape, dtype) in fields.items():
-        placed[name] = (shape, dtype, offset)
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        offset += -(-size // _ALIGN) * _ALIGN
-    return placed, offset
-
-
-def _allocate(size: int) -> int:
+def allocate(size: int) -> int:
     """Descriptor of new memory; all of it is claimed at once, as running out later is a SIGBUS."""
     try:
         if hasattr(os, "memfd_create"):

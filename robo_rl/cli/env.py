@@ -1,0 +1,34 @@
+"""``robo-rl env``: interpreters for simulators that do not install beside ours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from robo_rl.cli.show import table
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="robosuite, mjlab or isaaclab.")],
+    python: Annotated[str, typer.Option(help="The Python to make it from.")] = "",
+) -> None:
+    """Make one, with the versions that are known to work; instant if it is there."""
+    from robo_rl.env import interpreters
+
+    typer.echo(interpreters.create(name, python, typer.echo))
+
+
+@app.command("list")
+def list_() -> None:
+    """Say which there can be, and where those are that were made."""
+    from robo_rl.env import interpreters
+
+    rows = [
+        (name, str(interpreters.interpreter(name) or f"robo-rl env create {name}"))
+        for name in sorted(interpreters.RECIPES)
+    ]
+    typer.echo(table(rows, ("simulator", "interpreter")))

@@ -1,0 +1,192 @@
+"""One worker of a ``RemoteEnv``: a connection, what its world is, and the memory that is shared.
+
+Shapes: B envs of this worker. No late answer is ever taken for a new one: every command has a
+number that the answer and the arrays repeat, and a worker that was lost is never listened to again;
+its successor has a connection and memory of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from robo_rl.env.gym_pool import Lost
+from robo_rl.env.gym_shared import allocate
+from robo_rl.env.remote_host import Host
+from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, arrays_in, fields, layout
+from robo_rl.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
+
+_HELLO_S = 10.0
+_ERRORS = {"plugin": PluginError, "spec": SpecError, "config": ConfigError, "device": DeviceError}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a worker may take before it counts as lost.
+
+    Args:
+        start_s: For making its world.
+        step_s: For a command.
+        silence_s: Between two signs of life during a command.
+    """
+
+    start_s: float
+    step_s: float
+    silence_s: float
+
+
+class WorkerLostError(PluginError):
+    """A worker died or hung before its world was made."""
+
+
+class RemoteWorker:
+    """A world of B envs in another process.
+
+    Args:
+        host: Where to connect.
+        request: ``adapter`` and ``kwargs``, ``num_envs`` (B), ``index`` of the first env among all.
+        patience: See ``Patience``.
+
+    Attributes:
+        arrays: What ``server.fields`` says, in shared memory.
+        world_s: Seconds that its world took for the last command.
+
+    Raises:
+        PluginError: It does not answer, or speaks another protocol.
+    """
+
+    def __init__(self, host: Host, request: Mapping[str, Any], patience: Patience) -> None:
+        self._host, self._request, self._patience = host, request, patience
+        self._where = f"remote env '{request['adapter']}'"
+        self.line = host.connect()
+        self.pid = 0
+        self.arrays: Arrays = {}
+        self.world_s = 0.0
+        self.world: dict[str, Any] = {}
+        try:
+            self._greet()
+            self.send("make", 0, protocol=PROTOCOL, **request)
+        except BaseException:
+            self.line.close()
+            raise
+
+    def join(self) -> None:
+        """Wait until the world is made; until then others can be making theirs.
+
+        Raises:
+            WorkerLostError: It died or takes too long.
+            PluginError: It cannot make the world.
+            SpecError: What the world says of itself cannot be read.
+            DeviceError: The simulator is not installed there, or there is too little memory.
+        """
+        try:
+            self.world = self._join()
+        except BaseException:
+            self.line.close()
+            raise
+
+    def send(self, kind: str, seq: int, **arguments: Any) -> None:
+        """Give a command; a worker that is gone is noticed when its answer is awaited."""
+        with suppress(OSError):
+            self.line.send({"kind": kind, "seq": seq, **arguments})
+
+    def receive(self, seq: int) -> RoboRlError | Lost | None:
+        """Wait for the answer to a command; once lost, a worker stays lost."""
+        patience = self._patience
+        answer = self._await(seq, patience.step_s, patience.silence_s)
+        if isinstance(answer, Lost):
+            self.line.close()
+            return answer
+        if answer["kind"] == "error":
+            return self._blame(answer)
+        if self.arrays["seq"][0] != seq:
+            self.line.close()
+            return Lost("it answered and had not written its arrays")
+        self.world_s = float(answer.get("world_s", 0.0))
+        return None
+
+    def last_words(self) -> str:
+        """The end of what it printed."""
+        return self._host.last_words(self.pid)
+
+    def close(self) -> None:
+        """End it; it is killed if it does not end by itself soon."""
+        self.line.close()
+        self.arrays = {}
+
+    def _greet(self) -> None:
+        hello = self._expect("hello", _HELLO_S)
+        if hello.get("protocol") != PROTOCOL:
+            raise PluginError(
+                "protocol mismatch",
+                where=self._where,
+                expected=PROTOCOL,
+                found=hello.get("protocol"),
+                hint="serve it with this robo-rl's own server file (robo-rl serve-env)",
+            )
+        self.pid = int(hello.get("pid", 0))
+
+    def _join(self) -> dict[str, Any]:
+        world = self._expect("made", self._patience.start_s).get("world")
+        try:
+            shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
+        except RefusalError as refusal:
+            raise self._blame(refusal.message) from None
+        fd = allocate(layout(shapes)[1])
+        try:
+            self.arrays = arrays_in(fd, shapes)
+            self.line.send({"kind": "memory"}, fd)
+        finally:
+            os.close(fd)
+        self._expect("done", self._patience.start_s)
+        return cast("dict[str, Any]", world)
+
+    def _expect(self, kind: str, timeout_s: float) -> dict[str, Any]:
+        """The next answer, which must be of a kind; silence is allowed while a world starts."""
+        answer = self._await(0, timeout_s, timeout_s)
+        if isinstance(answer, Lost):
+            words = self.last_words()
+            found = f"{answer.reason}: {words}" if words else answer.reason
+            raise WorkerLostError("a worker did not start", where=self._where, found=found)
+        if answer["kind"] == "error":
+            raise self._blame(answer)
+        if answer["kind"] != kind:
+            found = answer["kind"]
+            raise PluginError("unexpected answer", where=self._where, expected=kind, found=found)
+        return answer
+
+    def _await(self, seq: int, timeout_s: float, silence_s: float) -> dict[str, Any] | Lost:
+        heard = time.monotonic()
+        deadline = heard + timeout_s
+        while True:
+            until = min(deadline, heard + silence_s)
+            if not self.line.poll(max(0.0, until - time.monotonic())):
+                if time.monotonic() >= deadline:
+                    return Lost(f"no answer within {timeout_s:g} s")
+                if time.monotonic() >= until:
+                    return Lost(f"no sign of life for {silence_s:g} s")
+                continue
+            try:
+                message, _ = self.line.receive()
+            except (EOFError, OSError, RefusalError) as error:
+                return Lost(str(error) or "it is gone")
+            heard = time.monotonic()
+            if message["kind"] == "died":
+                return Lost(str(message.get("reason")))
+            if message["kind"] != "beat" and message.get("seq", seq) == seq:
+                return message
+
+    def _blame(self, answer: Mapping[str, Any]) -> RoboRlError:
+        """What the other side refused, as an error of ours, with its traceback as a note."""
+        details = {name: answer.get(name) for name in ("expected", "found", "hint")}
+        if answer.get("code") == "device":
+            details["hint"] = "robo-rl env create makes an interpreter that has it"
+        error = _ERRORS.get(str(answer.get("code")), PluginError)(
+            str(answer.get("problem")), where=self._where, **details
+        )
+        error.add_note(str(answer.get("trace", "")))
+        return error

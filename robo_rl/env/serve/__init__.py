@@ -1,0 +1,1 @@
+"""What runs in a simulator's own interpreter; nothing here imports anything of robo_rl."""

@@ -1,0 +1,95 @@
+"""mjlab's tasks: manager-based envs on MuJoCo Warp, on a GPU or, few of them, on the CPU.
+
+``robo-rl env create mjlab`` makes the interpreter. Observation groups keep their names; actions
+have no limits; no metrics.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # the file that loads this one
+
+
+def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "") -> MjlabEnvs:
+    """B envs of one task.
+
+    Args:
+        num_envs: B.
+        task: A registered name, for example ``Mjlab-Velocity-Flat-Unitree-Go1``.
+        device: ``cpu`` or ``cuda:0``; a GPU, if there is one, where nothing is said.
+    """
+    torch = importlib.import_module("torch")
+    _define_missing_operators(torch)
+    importlib.import_module("mjlab.tasks")
+    registry = importlib.import_module("mjlab.tasks.registry")
+    if task not in registry.list_tasks():
+        expected = ", ".join(registry.list_tasks())
+        raise _SERVE.RefusalError("config", "no such mjlab task", expected=expected, found=task)
+    cfg = registry.load_env_cfg(task)
+    cfg.scene.num_envs, cfg.auto_reset = num_envs, False
+    device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+    env = importlib.import_module("mjlab.envs").ManagerBasedRlEnv(cfg=cfg, device=device)
+    return MjlabEnvs(env, torch)
+
+
+class MjlabEnvs:
+    """The envs, without mjlab's own resets: these would hide what an episode ended in."""
+
+    def __init__(self, env: Any, torch: Any) -> None:
+        self._env, self._torch = env, torch
+        obs = self.reset(None)
+        size = int(env.action_manager.total_action_dim)
+        self.step(np.zeros((env.num_envs, size), np.float32))  # kernels compile now
+        self.world: dict[str, Any] = {
+            "obs": _SERVE.specs(obs),
+            "act": {"shape": [size]},
+            "dt_s": float(env.step_dt),
+            "max_episode_steps": int(env.max_episode_length),
+            "metrics": [],
+            "demonstrates": False,
+        }
+
+    def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
+        """Start every env anew; the first seed stands for all, whose streams are one."""
+        return _SERVE.flat(self._env.reset(seed=seeds[0] if seeds else None)[0])
+
+    def restart(self, ids: Any) -> dict[str, Any]:
+        """Start the envs ids (n,) anew."""
+        rows = self._torch.as_tensor(ids, dtype=self._torch.int64, device=self._env.device)
+        return _SERVE.flat(self._env.reset(env_ids=rows)[0])
+
+    def step(self, act: Any) -> dict[str, Any]:
+        """One control step."""
+        successor, rew, terminated, truncated, _ = self._env.step(self._torch.from_numpy(act))
+        next_obs = _SERVE.flat(successor)
+        ended, cut = terminated.cpu().numpy(), truncated.cpu().numpy()
+        step = {"next_obs": next_obs, "rew": rew.cpu().numpy(), "metrics": {}}
+        step |= {"terminated": ended.copy(), "truncated": cut & ~ended}
+        obs, over = next_obs, np.flatnonzero(ended | cut)
+        if len(over):
+            fresh = self.restart(over)
+            obs = {name: part.copy() for name, part in next_obs.items()}
+            for name, part in obs.items():
+                part[over] = fresh[name][over]
+        return {**step, "obs": obs}
+
+    def close(self) -> None:
+        """Free the simulation."""
+        self._env.close()
+
+
+def _define_missing_operators(torch: Any) -> None:
+    """Let torchvision be imported, as mjlab demands, beside a torch that it was not built for."""
+    with suppress(RuntimeError):  # it is there
+        library = torch.library.Library("torchvision", "DEF")
+        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _KEPT.append(library)
+
+
+_KEPT: list[Any] = []

@@ -1,0 +1,116 @@
+"""What keeps a remote env from starting is one typed error that says what to do; exit status 2."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from small_remote import FAULTS, remote
+
+from robo_rl.cli.main import main
+from robo_rl.errors import ConfigError, DeviceError, PluginError, SpecError
+
+
+@pytest.fixture
+def no_interpreters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ROBO_RL_ENVS", str(tmp_path))
+    return tmp_path
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_an_unknown_adapter_is_named_with_its_neighbour():
+    with pytest.raises(ConfigError, match="unknown adapter 'robosuit'; did you mean 'robosuite'"):
+        remote("robosuit")
+    with pytest.raises(ConfigError, match=r"nowhere.py: no such adapter"):
+        remote("nowhere.py")
+
+
+def test_a_simulator_without_an_interpreter_says_how_to_make_one(no_interpreters):
+    with pytest.raises(DeviceError, match=r"no interpreter for 'mjlab'.*env create mjlab"):
+        remote("mjlab")
+
+
+def test_an_interpreter_that_is_not_there_is_named():
+    with pytest.raises(DeviceError, match=r"/nowhere/python: no such interpreter.*No such file"):
+        remote("robosuite", python="/nowhere/python")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("exit 0", "found exit status 0"),
+        ("echo 'cannot execute: wrong planet' >&2; exit 126", "exit status 126: cannot execute: w"),
+    ],
+)
+def test_a_program_that_is_no_python_is_an_error_with_what_it_said(tmp_path: Path, text, match):
+    with pytest.raises(PluginError, match=match):
+        remote("robosuite", python=script(tmp_path / "python", text))
+
+
+def test_a_python_that_is_too_old_is_an_error(tmp_path: Path):
+    code = "import sys, runpy; sys.version_info = (3, 9, 1); sys.version = '3.9.1 (old)'"
+    code += "; sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
+    python = script(tmp_path / "python", f'exec {sys.executable} -c "{code}" "$@"')
+    with pytest.raises(PluginError, match=r"needs Python 3.10 or later, and this is 3.9.1"):
+        remote("point_mass", python=python)
+
+
+@pytest.mark.parametrize("adapter", ["robosuite", "isaaclab", "mjlab"])
+def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
+    if find_spec(adapter):
+        pytest.skip(f"{adapter} is installed beside us")
+    with pytest.raises(DeviceError, match=r"'\w+' is missing there; .*robo-rl env create"):
+        remote(adapter, num_envs=1, python=sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "match"),
+    [
+        ("import", DeviceError, "'simulator_that_nobody_has' is missing there"),
+        ("make", PluginError, "make raised RuntimeError: cannot be made"),
+        (
+            "die",
+            PluginError,
+            "did not start; found it exited with 3: the licence server is on fire",
+        ),
+        ("spec", SpecError, "low has 1 entries for a last axis of 4"),
+    ],
+)
+def test_a_world_that_cannot_be_made_is_an_error(fault: str, error: type, match: str):
+    with pytest.raises(error, match=match):
+        remote(kwargs={"fault": fault})
+
+
+def test_arguments_that_the_adapter_does_not_know_are_named():
+    with pytest.raises(PluginError, match="unexpected keyword argument 'colour'"):
+        remote(kwargs={"colour": "red"})
+
+
+def test_a_world_that_is_not_made_in_time_is_an_error(tmp_path: Path):
+    slow = tmp_path / "slow.py"
+    slow.write_text("import time\ntime.sleep(60)\n")
+    start = time.monotonic()
+    with pytest.raises(PluginError, match="did not start; found no answer within 2 s"):
+        remote(str(slow), start_timeout_s=2.0)
+    assert time.monotonic() - start < 10.0
+
+
+def test_the_command_line_gives_one_line_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    kwargs = "env.kwargs={fault: die}"
+    words = ["run", "gym_growth", f"env={{name: remote, adapter: {FAULTS}}}", kwargs]
+    assert main([*words, "name=broken"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("robo-rl: remote env '")
+    assert "the licence server is on fire" in error
+    assert error.count("\n") == 1
