@@ -60,20 +60,20 @@ class MujocoWarp:
     A world that went bad shows NaN positions and a clock that stands still, until it is written.
     Counters are ``lost_contacts`` and ``lost_constraints``: 1 where there was no room for some in
     the control step. On a GPU the order of sums is not fixed, so that two runs of the same differ
-    in the last bits; on a CPU they are the same.
+    in the last bits; on a CPU they are the same. ``sizes`` is the room that was found or configured.
     """
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
 
     def __init__(self, cfg: MujocoWarpConfig) -> None:
         self.cfg, self.device = cfg, find_device(cfg.device)
-        self._sizes: Sizes | None = None
+        self._fitted: Sizes | None = None
         self._state: WorldState | None = None
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:
         """Find the room for contacts from start states qpos (n, nq), qvel (n, nv)."""
         states = (each.double().cpu().numpy() for each in (qpos, qvel))
-        self._sizes = probed_sizes(scene.compile(), *states)
+        self._fitted = probed_sizes(scene.compile(), *states)
 
     def load(self, scene: Any, num_envs: int) -> None:
         """Compile the ``MjSpec`` scene and make num_envs worlds at the model's default state.
@@ -86,11 +86,11 @@ class MujocoWarp:
         model: mujoco.MjModel = scene.compile()
         self._timestep_s, self._slices = float(model.opt.timestep), sensor_slices(model)
         self._launcher = Launcher(self.device, f"mujoco_warp on {self.device}")
-        sizes = self._sizes_of(model)
+        self.sizes = self._sizes_of(model)
         with hushed(), wp.ScopedDevice(wp.device_from_torch(self.device)):
-            require_memory(model, sizes, num_envs, self.device)
+            require_memory(model, self.sizes, num_envs, self.device)
             self._model = _put_model(model)
-            self._data = make_data(model, num_envs, sizes)
+            self._data = make_data(model, num_envs, self.sizes)
         forget, derive = self._launcher.forget, self._derive
         self._fields = WorldFields(self._model, num_envs, forget, derive)
         self._state = WorldState(self._data, model)
@@ -161,7 +161,7 @@ class MujocoWarp:
         contacts, constraints = self.cfg.contacts, self.cfg.constraints
         if not (contacts and constraints):
             data = mujoco.MjData(model)
-            found = self._sizes or probed_sizes(model, data.qpos[None], data.qvel[None])
+            found = self._fitted or probed_sizes(model, data.qpos[None], data.qvel[None])
             contacts, constraints = contacts or found.contacts, constraints or found.constraints
         return Sizes(contacts, constraints)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
-from robo_rl.env.base import Backend, Sized, SimView, Step, check_groups
+from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid

@@ -25,7 +25,7 @@ def park(
 ):
     """Put the bad worlds at the default state, and remember them in bad (B,)."""
     world = wp.tid()
-    lost = int(0)
+    lost = 0
     for i in range(qpos.shape[1]):
         if not wp.abs(qpos[world, i]) < LIMIT:
             lost = 1

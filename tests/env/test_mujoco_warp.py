@@ -206,18 +206,18 @@ def test_what_finds_no_room_is_a_metric(cart):
 def test_what_cannot_be_simulated_is_one_typed_error(cart):
     scene = mujoco.MjSpec.from_string(cart.scene)
     scene.option.noslip_iterations = 2
-    with pytest.raises(ConfigError, match="does not simulate.*mujoco_cpu"):
+    with pytest.raises(ConfigError, match=r"does not simulate.*mujoco_cpu"):
         MujocoWarp(MujocoWarp.Config(device="cpu")).load(scene, 1)
 
 
 def test_too_large_a_scene_is_one_typed_error(cart):
-    with pytest.raises(DeviceError, match="too large for the memory of 'cpu'.*at most"):
+    with pytest.raises(DeviceError, match=r"too large for the memory of 'cpu'.*at most"):
         make(10**9, cart.scene)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_one_typed_error():
-    with pytest.raises(DeviceError, match="asked to compute on 'cuda'.*device=cpu"):
+    with pytest.raises(DeviceError, match=r"asked to compute on 'cuda'.*device=cpu"):
         MujocoWarp(MujocoWarp.Config(device="cuda"))
     assert MujocoWarp(MujocoWarp.Config()).device.type == "cpu"
 

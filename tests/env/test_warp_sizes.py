@@ -27,22 +27,24 @@ def test_the_room_is_twice_what_the_c_engine_needs_at_most(model):
     assert sizes.constraints >= 2 * data.nefc
 
 
-def test_start_states_count(model):
-    """A cart that begins in the box needs more than one that stands apart."""
-    qpos, qvel = state(model)
-    apart = probed_sizes(model, qpos, qvel)
-    qpos[0, 2:5] = 0.1, 0.0, 0.15
-    assert probed_sizes(model, qpos, qvel).constraints > apart.constraints
+SLIDER = """<mujoco><worldbody><geom type="box" size=".1 .1 .1" pos=".5 0 0"/>
+  <body><joint name="x" type="slide" axis="1 0 0"/><geom type="box" size=".1 .1 .1" mass="1"/>
+  </body></worldbody>
+  <actuator><position joint="x" kp="500" kv="50" ctrlrange="{} {}"/></actuator></mujoco>"""
+
+
+def test_start_states_count():
+    """Beside the wall nothing touches; one of the starts stands in it."""
+    model = mujoco.MjModel.from_xml_string(SLIDER.format(-0.1, 0.1))
+    qpos, qvel = state(model, 2)
+    assert probed_sizes(model, qpos, qvel).constraints == rounded(0)
+    qpos[1] = 0.35
+    assert probed_sizes(model, qpos, qvel).constraints >= 32
 
 
 def test_random_controls_count():
     """At rest the slider touches nothing; driven it meets the wall."""
-    xml = """<mujoco><worldbody><geom type="box" size=".1 .1 .1" pos=".5 0 0"/>
-      <body><joint name="x" type="slide" axis="1 0 0"/><geom type="box" size=".1 .1 .1" mass="1"/>
-      </body></worldbody>
-      <actuator><position joint="x" kp="500" kv="50" ctrlrange="-1 1"/></actuator></mujoco>"""
-    model = mujoco.MjModel.from_xml_string(xml)
-    assert mujoco.MjData(model).nefc == 0
+    model = mujoco.MjModel.from_xml_string(SLIDER.format(-1, 1))
     assert probed_sizes(model, *state(model, 4)).constraints >= 32
 
 
