@@ -2,10 +2,11 @@
 
 All sides step the same model of ``lift_cube`` with the same random valid actions, held for a
 control step each, one call a control step, on the same number of threads or the same GPU. Bare
-physics is ``mujoco.rollout`` for ``mujoco_cpu`` and ``mujoco_warp.step`` for ``mujoco_warp``. ``SimEnv`` adds
-observations, rewards, ends and resets: a repeat is one whole episode, so that each holds a reset
-of every env. The sides take turns every ten control steps, the bare one from the states at which
-``SimEnv`` began them. Reported are medians over the repeats, the ratio's of each repeat's own.
+physics is ``mujoco.rollout`` for ``mujoco_cpu`` and ``mujoco_warp.step`` for ``mujoco_warp``.
+``SimEnv`` adds observations, rewards, ends and resets: a repeat is one whole episode, so that each
+holds a reset of every env. The sides take turns every ten control steps, the bare one from the
+states at which ``SimEnv`` began them. Reported are medians over the repeats, the ratio's of each
+repeat's own.
 
     python benchmarks/sim_throughput.py [--backend all] [--json FILE] [--plot FILE]
         [--envs 16 64 256 1024] [--repeats 5]

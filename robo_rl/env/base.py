@@ -183,7 +183,7 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Sized(Protocol):
+class Sized(Backend, Protocol):
     """A backend whose memory for contacts is of a fixed size that the task's starts can tell."""
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:

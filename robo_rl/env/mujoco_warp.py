@@ -60,7 +60,8 @@ class MujocoWarp:
     A world that went bad shows NaN positions and a clock that stands still, until it is written.
     Counters are ``lost_contacts`` and ``lost_constraints``: 1 where there was no room for some in
     the control step. On a GPU the order of sums is not fixed, so that two runs of the same differ
-    in the last bits; on a CPU they are the same. ``sizes`` is the room that was found or configured.
+    in the last bits; on a CPU they are the same. ``sizes`` is the room that
+    was found or configured.
     """
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
@@ -108,10 +109,11 @@ class MujocoWarp:
             ConfigError: A field cannot differ by world here.
         """
         state, rows = self._loaded(), ids.to(self.device)
+        qpos, qvel = qpos.to(state.qpos, copy=True), qvel.to(state.qvel, copy=True)
         if fields:
             self._fields.write(rows, fields)
         state.reset(rows)
-        state.qpos[rows], state.qvel[rows] = qpos.to(state.qpos), qvel.to(state.qvel)
+        state.qpos[rows], state.qvel[rows] = qpos, qvel
         self._forward(rows)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:

@@ -7,10 +7,19 @@ clock has stood still. So a bad world is one whose positions are not finite, and
 be remembered of it. ``write`` is the only way out.
 """
 
+# What Warp makes of these functions is not Python.
+# pyright: reportIndexIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
+
 import warp as wp
 
 # From MuJoCo: larger numbers count as bad.
 LIMIT = wp.constant(1e10)
+
+
+@wp.func
+def wild(value: float) -> int:
+    """1 where a number is NaN or too large, else 0."""
+    return wp.where(wp.abs(value) < LIMIT, 0, 1)
 
 
 @wp.kernel(enable_backward=False)
@@ -25,19 +34,15 @@ def park(
 ):
     """Put the bad worlds at the default state, and remember them in bad (B,)."""
     world = wp.tid()
-    lost = 0
+    lost = int(0)  # noqa: UP018  a variable; a bare 0 is a constant to Warp
     for i in range(qpos.shape[1]):
-        if not wp.abs(qpos[world, i]) < LIMIT:
-            lost = 1
+        lost += wild(qpos[world, i])
     for i in range(qvel.shape[1]):
-        if not (wp.abs(qvel[world, i]) < LIMIT and wp.abs(warmstart[world, i]) < LIMIT):
-            lost = 1
+        lost += wild(qvel[world, i]) + wild(warmstart[world, i])
     for i in range(act.shape[1]):
-        if not wp.abs(act[world, i]) < LIMIT:
-            lost = 1
+        lost += wild(act[world, i])
     for i in range(ctrl.shape[1]):
-        if not wp.abs(ctrl[world, i]) < LIMIT:
-            lost = 1
+        lost += wild(ctrl[world, i])
     bad[world] = lost
     if lost == 0:
         return
@@ -69,13 +74,11 @@ def settle(
     after a minute.
     """
     world = wp.tid()
-    lost = bad[world]
+    lost = int(bad[world])
     for i in range(qpos.shape[1]):
-        if not wp.abs(qpos[world, i]) < LIMIT:
-            lost = 1
+        lost += wild(qpos[world, i])
     for i in range(qvel.shape[1]):
-        if not wp.abs(qvel[world, i]) < LIMIT:
-            lost = 1
+        lost += wild(qvel[world, i])
     bad[world] = lost
     if lost == 0:
         steps[world] = steps[world] + count

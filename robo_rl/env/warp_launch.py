@@ -1,6 +1,7 @@
-"""Sequences of kernel launches: recorded once where the device can, and replayed at once.
+"""Sequences of kernel launches: recorded once, and replayed at once.
 
-A control step is thousands of launches, which cost more than their work on a GPU that is not full.
+A control step is thousands of launches, which from Python cost more than their work, unless there
+are many worlds: on a CPU with five of them, forty times more.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from robo_rl.env.warp_device import hushed
 
 
 class Launcher:
-    """Runs sequences of launches by key, as a CUDA graph from the second time on.
+    """Runs sequences of launches by key, recorded and replayed as a graph.
 
-    The first time is run plainly: that compiles and loads the kernels, which a recording must not
-    do. A sequence must always be the same for its key, on the same arrays; ``forget`` when an array
-    was replaced.
+    On a GPU the first time is run plainly: that compiles and loads the kernels, which a recording
+    there must not do. A sequence must always be the same for its key, on the same arrays;
+    ``forget`` when an array was replaced.
 
     Args:
         device: Where the arrays are.
@@ -29,8 +30,8 @@ class Launcher:
 
     def __init__(self, device: torch.device, what: str) -> None:
         self._device, self._torch, self._what = wp.device_from_torch(device), device, what
-        self._records = self._device.is_cuda and bool(wp.is_mempool_enabled(self._device))
-        self._seen: set[Hashable] = set()
+        self._records = self._device.is_cpu or bool(wp.is_mempool_enabled(self._device))
+        self._ran: set[Hashable] = set()
         self._graphs: dict[Hashable, Any] = {}
 
     def forget(self) -> None:
@@ -41,22 +42,25 @@ class Launcher:
         """Run the sequence of this key, in order with torch's work on the device."""
         with hushed(), wp.ScopedDevice(self._device):
             self._fence(before=True)
-            if key not in self._seen:
-                with announced(self._what):
-                    sequence()
-                self._seen.add(key)
-            elif self._records:
-                self._replay(key, sequence)
-            else:
+            if key in self._graphs:
+                wp.capture_launch(self._graphs[key])
+            elif key in self._ran and not self._records:
                 sequence()
+            else:
+                with announced(self._what):
+                    self._first(key, sequence)
             self._fence(before=False)
 
-    def _replay(self, key: Hashable, sequence: Callable[[], None]) -> None:
-        if key not in self._graphs:
+    def _first(self, key: Hashable, sequence: Callable[[], None]) -> None:
+        """Run it, and record it where that can be done by now."""
+        if not self._records or (self._device.is_cuda and key not in self._ran):
+            sequence()
+        else:
             with wp.ScopedCapture(device=self._device) as capture:
                 sequence()
             self._graphs[key] = capture.graph
-        wp.capture_launch(self._graphs[key])
+            wp.capture_launch(capture.graph)
+        self._ran.add(key)
 
     def _fence(self, *, before: bool) -> None:
         """Warp's stream waits for torch's, or torch's for Warp's."""

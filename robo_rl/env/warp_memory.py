@@ -5,6 +5,9 @@ collision search. That is counted as much as the worlds' own once more, and the 
 pairs that may need one.
 """
 
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import dataclasses

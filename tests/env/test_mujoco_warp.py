@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import mujoco
 import pytest
@@ -41,7 +42,7 @@ def start(backend):
     return view.qpos[:1].clone(), view.qvel[:1].clone()
 
 
-def same(left, right, rows=...):
+def same(left, right, rows: Any = ...):
     return all(torch.equal(left[k][rows], right[k][rows]) for k in left)
 
 

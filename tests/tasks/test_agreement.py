@@ -86,8 +86,8 @@ def demonstrated(task, start):
         ctrls.append(task.control(view, expert.act(view).clamp(low, high)).double())
         states.append(replaced(backend.step(ctrls[-1].unsqueeze(1), substeps(task))[0]))
     backend.close()
-    columns = (torch.stack([s[i] for s in states]) for i in range(3))
-    return Course(*columns, torch.stack(ctrls))
+    qpos, qvel, sensors = (torch.stack([state[i] for state in states]) for i in range(3))
+    return Course(qpos, qvel, sensors, torch.stack(ctrls))
 
 
 def replaced(view):
@@ -122,7 +122,10 @@ def test_each_control_step_agrees(scene):
     put(backend, qpos, qvel)
     view = backend.step(ctrl.unsqueeze(1), substeps(task))[0]
     for what, found, right in zip(
-        ("qpos", "qvel", "sensors"), replaced(view), (c[1:].flatten(0, 1) for c in course[:3])
+        ("qpos", "qvel", "sensors"),
+        replaced(view),
+        (c[1:].flatten(0, 1) for c in course[:3]),
+        strict=True,
     ):
         error = (found - right).abs()
         print(
