@@ -85,7 +85,7 @@ class BareRollout:
 
 
 class BareWarp:
-    """``mujoco_warp.step`` in a captured graph where there is CUDA, with the env's own sizes."""
+    """``mujoco_warp.step`` in a captured graph, with the env's own sizes for contacts."""
 
     def __init__(self, env: Any) -> None:
         import mujoco_warp as mjw
@@ -101,12 +101,11 @@ class BareWarp:
             self.data = mjw.make_data(
                 model, env.num_envs, nconmax=sizes.contacts, njmax=sizes.constraints
             )
-            self.ctrl, self.graph = wp.to_torch(self.data.ctrl), None
+            self.ctrl = wp.to_torch(self.data.ctrl)
             self.physics()  # loads the kernels
-            if self.device.is_cuda:
-                with wp.ScopedCapture() as capture:
-                    self.physics()
-                self.graph = capture.graph
+            with wp.ScopedCapture() as capture:
+                self.physics()
+            self.graph = capture.graph
 
     def physics(self) -> None:
         """One control step."""
@@ -123,10 +122,7 @@ class BareWarp:
         with self.wp.ScopedDevice(self.device):
             for ctrl_t in ctrl:
                 self.ctrl.copy_(ctrl_t)
-                if self.graph is None:
-                    self.physics()
-                else:
-                    self.wp.capture_launch(self.graph)
+                self.wp.capture_launch(self.graph)
 
     def close(self) -> None:
         """Nothing to stop."""

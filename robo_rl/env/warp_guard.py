@@ -34,7 +34,7 @@ def park(
 ):
     """Put the bad worlds at the default state, and remember them in bad (B,)."""
     world = wp.tid()
-    lost = int(0)  # noqa: UP018  a variable; a bare 0 is a constant to Warp
+    lost = wp.int32(0)
     for i in range(qpos.shape[1]):
         lost += wild(qpos[world, i])
     for i in range(qvel.shape[1]):
@@ -74,7 +74,7 @@ def settle(
     after a minute.
     """
     world = wp.tid()
-    lost = int(bad[world])
+    lost = wp.int32(bad[world])
     for i in range(qpos.shape[1]):
         lost += wild(qpos[world, i])
     for i in range(qvel.shape[1]):

@@ -84,8 +84,7 @@ class CartTask:
         return (view.sensor("cart_pos") - view.goal["mark"])[:, 0].abs() < 0.1
 
 
-@pytest.fixture
-def cart():
+def _carts():
     """``cart.task(…)`` and ``cart.env(num_envs, randomize=(), **task settings)``."""
     made = []
     plain = {"name": "mujoco_cpu", "threads": 2}
@@ -98,6 +97,10 @@ def cart():
     yield SimpleNamespace(task=CartTask, env=env, scene=SCENE)
     for sim in made:
         sim.close()
+
+
+cart = pytest.fixture(_carts, name="cart")
+lasting_cart = pytest.fixture(_carts, name="lasting_cart", scope="module")
 
 
 @pytest.fixture

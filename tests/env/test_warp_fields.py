@@ -17,12 +17,20 @@ from robo_rl.errors import ConfigError
 DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "actuator_acc0")
 
 
-@pytest.fixture
-def backend(cart):
+@pytest.fixture(scope="module")
+def loaded(lasting_cart):
     made = MujocoWarp(MujocoWarp.Config(device="cpu"))
-    made.load(mujoco.MjSpec.from_string(cart.scene), 4)
-    yield made
+    made.load(mujoco.MjSpec.from_string(lasting_cart.scene), 4)
+    yield made, made.snapshot()
     made.close()
+
+
+@pytest.fixture
+def backend(loaded):
+    """Four worlds as they were loaded, fields included."""
+    made, begin = loaded
+    made.restore(begin)
+    return made
 
 
 def field(model, name, scale=1.0):
