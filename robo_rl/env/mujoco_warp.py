@@ -31,7 +31,7 @@ from robo_rl.env.warp_device import find_device, hushed
 from robo_rl.env.warp_fields import WorldFields
 from robo_rl.env.warp_launch import Launcher
 from robo_rl.env.warp_memory import make_data, require_memory
-from robo_rl.env.warp_sizes import Sizes, probed_sizes
+from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
 
@@ -159,13 +159,13 @@ class MujocoWarp:
         return self._state
 
     def _sizes_of(self, model: mujoco.MjModel) -> Sizes:
-        """As configured, else as fitted, else as the default state needs."""
+        """As configured, else as fitted, else as the default state needs; room for near misses."""
         contacts, constraints = self.cfg.contacts, self.cfg.constraints
         if not (contacts and constraints):
             data = mujoco.MjData(model)
             found = self._fitted or probed_sizes(model, data.qpos[None], data.qvel[None])
             contacts, constraints = contacts or found.contacts, constraints or found.constraints
-        return Sizes(contacts, constraints)
+        return Sizes(max(contacts, few_pairs(model)), constraints)
 
     def _rows(self, rows: range) -> Tensor:
         return torch.tensor(rows, device=self.device)

@@ -49,7 +49,7 @@ def probed_sizes(model: mujoco.MjModel, qpos: Array, qvel: Array) -> Sizes:
             mujoco.mj_step(model, data)
             most = np.maximum(most, (data.ncon, data.nefc))
     contacts, constraints = (int(count) * _ROOM for count in most)
-    return Sizes(rounded(max(contacts, _pairs(model))), rounded(constraints))
+    return Sizes(rounded(max(contacts, few_pairs(model))), rounded(constraints))
 
 
 def rounded(count: int) -> int:
@@ -57,8 +57,12 @@ def rounded(count: int) -> int:
     return next((size for size in _SIZES if size >= count), -(-count // 1024) * 1024)
 
 
-def _pairs(model: mujoco.MjModel) -> int:
-    """Pairs of geoms that may touch, where they are few: then near misses never lack room."""
+def few_pairs(model: mujoco.MjModel) -> int:
+    """Pairs of geoms that may touch, as far as they are few.
+
+    With less room than that, more pairs may come near than fit, and MuJoCo Warp then reads beyond
+    its memory instead of leaving them out.
+    """
     kind, affinity = model.geom_contype, model.geom_conaffinity
     meets = (kind[:, None] & affinity) | (kind & affinity[:, None])
     apart = model.geom_bodyid[:, None] != model.geom_bodyid

@@ -209,10 +209,14 @@ def test_snapshots_of_other_worlds_or_backends_are_refused(backend, cart):
 
 
 def test_what_finds_no_room_is_a_metric(cart):
-    """The box lies on the floor by four contacts; worlds with room for one are told."""
+    """The box lies on the floor by four contacts; there is room for the three pairs that may meet.
+
+    Less room than pairs is never given: MuJoCo Warp would read beyond its memory.
+    """
     env = cart.env(3, backend={**WARP, "contacts": 1, "constraints": 64})
     env.reset(0)
     metrics = env.step(torch.zeros(3, 1)).metrics
+    assert env._backend.sizes.contacts == 3
     assert metrics["lost_contacts"].tolist() == [1.0, 1.0, 1.0]
     assert metrics["lost_constraints"].tolist() == [0.0, 0.0, 0.0]
 
