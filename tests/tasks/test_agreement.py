@@ -1,22 +1,28 @@
-"""The same states and controls on C and on Warp, for every task and robot that ships.
+"""The same states and controls on C and on Warp, for tasks and robots that ship.
 
 A demonstrator drives each task on C for 100 control steps; Warp gets the same controls. Two things
 are compared. Warp's own course from the same start, open loop, as far as physics lets courses be
 compared: the arm all the way, since its servos pull it back, and what lies about until the C engine
-sees it touched. And, once a contact has made the courses part, each control step by itself: Warp is
-put at every state that C went through and makes the one step from there.
+sees it touched. And, since a contact makes courses part, each control step by itself: Warp is put
+at every state that C went through and makes the one step from there.
 
 The differences have two causes: float32 against float64, and another algorithm for box against box,
-so that a contact may come a physics step earlier or later, and at other points of a face.
+so that a contact may come a physics step earlier or later, and at other points of a face. Hence
+typical steps agree to float32's digits, and one in twenty to what a physics step more or less of
+contact makes; beyond that one in a hundred may be a contact that is there or not.
 
 Shapes: B worlds, T control steps, nq, nv of the scene.
 """
 
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import mujoco
 import pytest
 import torch
 from torch import Tensor
@@ -30,14 +36,22 @@ from robo_rl.registry import Component, component
 
 WORLDS, STEPS = 4, 100
 TOUCHED_M = 1e-4
-SCENES = {
-    "reach": {},
-    "reach_so101": {"task": {"name": "reach", "robot": "so101"}},
-    "lift_cube": {},
-    "lift_cube_so101": {},
-    "push_t": {},
-}
+
+SCENES = ["lift_cube", "push_t"]
 BACKENDS = {"c": {"name": "mujoco_cpu"}, "warp": {"name": "mujoco_warp", "device": "cpu"}}
+
+# Open loop. The last bit of 3 rad is 2.4e-7; a box settles into the table within 0.02 mm.
+UNTOUCHED = {"arm": 1e-5, "place": 1e-4}
+PULLED_BACK_RAD = 0.05  # the arm, whatever it has met: its servos go to the same targets
+
+# From the same state: the error of a median step, and of all but one in twenty.
+ONE_STEP = {
+    "arm": (1e-5, 1e-3),  # rad
+    "arm speed": (1e-4, 0.05),  # rad/s
+    "place": (1e-5, 1e-3),  # m, of what lies about
+    "turn": (5e-4, 0.03),  # of its quaternion: a small box rocks on its contacts
+    "speed": (1e-4, 0.05),  # m/s, of what lies about
+}
 
 
 class _Root(ConfigModel):
@@ -49,12 +63,38 @@ class Course(NamedTuple):
 
     qpos: Tensor
     qvel: Tensor
-    sensors: Tensor
     ctrl: Tensor
 
 
+class Scene(NamedTuple):
+    task: Any
+    start: Any
+    course: Course
+    robot: int  # of nq; what follows is one free body
+
+    def parts(self, qpos, qvel):
+        """The compared quantities of states (…, nq), (…, nv)."""
+        robot = self.robot
+        found = {
+            "arm": qpos[..., :robot],
+            "arm speed": qvel[..., :robot],
+            "place": qpos[..., robot : robot + 3],
+            "turn": qpos[..., robot + 3 :],
+            "speed": qvel[..., robot : robot + 3],
+        }
+        return {name: value for name, value in found.items() if value.shape[-1]}
+
+
 def make_task(name):
-    return validate(SCENES[name] or compose(f"task/{name}"), _Root).task.build()
+    return validate(compose(f"task/{name}"), _Root).task.build()
+
+
+def gen(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def substeps(task):
+    return round(task.dt_s / task.scene().option.timestep)
 
 
 def load(which, task, num_envs, start):
@@ -69,88 +109,87 @@ def put(backend, qpos, qvel):
     backend.write(torch.arange(len(qpos)), qpos, qvel)
 
 
-def substeps(task):
-    return round(task.dt_s / task.scene().option.timestep)
-
-
 def demonstrated(task, start):
-    """The course of the demonstrator on C, without an end of an episode."""
+    """The course of the demonstrator on C; an episode does not end."""
     backend, expert = load("c", task, WORLDS, start), task.expert(WORLDS, gen(1), 0.3)
     put(backend, start.qpos, start.qvel)
     expert.reset(torch.arange(WORLDS))
     low, high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
-    states, ctrls = [backend.view()], []
-    states = [replaced(states[0])]
+    states, ctrls = [state(backend.view())], []
     for _ in range(STEPS):
         view = replace(backend.view(), goal=start.goal)
         ctrls.append(task.control(view, expert.act(view).clamp(low, high)).double())
-        states.append(replaced(backend.step(ctrls[-1].unsqueeze(1), substeps(task))[0]))
+        states.append(state(backend.step(ctrls[-1].unsqueeze(1), substeps(task))[0]))
     backend.close()
-    qpos, qvel, sensors = (torch.stack([state[i] for state in states]) for i in range(3))
-    return Course(qpos, qvel, sensors, torch.stack(ctrls))
+    qpos, qvel = (torch.stack(column) for column in zip(*states, strict=True))
+    return Course(qpos, qvel, torch.stack(ctrls))
 
 
-def replaced(view):
-    return view.qpos.double().clone(), view.qvel.double().clone(), view.sensordata.double().clone()
+def state(view):
+    return view.qpos.double().clone(), view.qvel.double().clone()
 
 
-def gen(seed):
-    return torch.Generator().manual_seed(seed)
+def untouched_steps(scene):
+    """(B,) control steps before C sees the free body moved."""
+    place = scene.parts(*scene.course[:2]).get("place")
+    if place is None:
+        return [STEPS] * WORLDS
+    moved = (place - place[1]).norm(dim=-1)[1:] > TOUCHED_M
+    return [
+        int(moved[:, b].float().argmax()) if moved[:, b].any() else STEPS for b in range(WORLDS)
+    ]
 
 
 @pytest.fixture(scope="module", params=SCENES)
 def scene(request):
     task = make_task(request.param)
-    start = task.reset(WORLDS, gen(0))
-    return request.param, task, start, demonstrated(task, start)
+    start, model = task.reset(WORLDS, gen(0)), task.scene().compile()
+    free = int((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).sum())
+    return Scene(task, start, demonstrated(task, start), model.nq - 7 * free)
 
 
 def test_courses_agree_until_they_may_part(scene):
-    name, task, start, course = scene
-    backend = load("warp", task, WORLDS, start)
-    put(backend, start.qpos, start.qvel)
+    task, course = scene.task, scene.course
+    backend = load("warp", task, WORLDS, scene.start)
+    put(backend, scene.start.qpos, scene.start.qvel)
     views = backend.step(course.ctrl.transpose(0, 1), substeps(task))
-    qpos = torch.stack([view.qpos.double() for view in views])
+    ours = scene.parts(*(torch.stack(column) for column in zip(*map(state, views), strict=True)))
     backend.close()
-    print(name, "free", (qpos - course.qpos[1:]).abs().amax(dim=(1,))[[0, 9, 29, 59, 99]])
+    theirs, steps = scene.parts(course.qpos[1:], course.qvel[1:]), untouched_steps(scene)
+    assert min(steps) >= 5, "too short to say anything"
+    for name in UNTOUCHED.keys() & ours.keys():
+        error = (ours[name] - theirs[name]).abs().amax(-1)
+        worst = max(float(error[:step, world].max()) for world, step in enumerate(steps))
+        assert worst < UNTOUCHED[name], name
+    assert (ours["arm"] - theirs["arm"]).abs().max() < PULLED_BACK_RAD
 
 
 def test_each_control_step_agrees(scene):
-    name, task, start, course = scene
-    qpos, qvel, ctrl = (x.flatten(0, 1) for x in (course.qpos[:-1], course.qvel[:-1], course.ctrl))
-    backend = load("warp", task, len(qpos), start)
+    qpos, qvel, ctrl = (
+        x.flatten(0, 1) for x in (scene.course.qpos[:-1], scene.course.qvel[:-1], scene.course.ctrl)
+    )
+    backend = load("warp", scene.task, len(qpos), scene.start)
     put(backend, qpos, qvel)
-    view = backend.step(ctrl.unsqueeze(1), substeps(task))[0]
-    for what, found, right in zip(
-        ("qpos", "qvel", "sensors"),
-        replaced(view),
-        (c[1:].flatten(0, 1) for c in course[:3]),
-        strict=True,
-    ):
-        error = (found - right).abs()
-        print(
-            name,
-            what,
-            "median",
-            error.median(0).values,
-            "p95",
-            error.quantile(0.95, dim=0),
-            "max",
-            error.amax(0),
-        )
+    view = backend.step(ctrl.unsqueeze(1), substeps(scene.task))[0]
     assert not any(bool(count.any()) for count in view.counters.values())
+    ours = scene.parts(*state(view))
     backend.close()
+    for name, right in scene.parts(scene.course.qpos[1:], scene.course.qvel[1:]).items():
+        error = (ours[name] - right.flatten(0, 1)).abs().amax(-1)
+        typical, most = ONE_STEP[name]
+        assert float(error.median()) < typical, name
+        assert float(error.quantile(0.95)) < most, name
 
 
 def test_resets_agree(scene):
-    _, task, _, _ = scene
+    """Starts are drawn by the task: observations differ by float32 alone, world by world."""
     obs = {}
     for which, backend in BACKENDS.items():
-        env = SimEnv(SimEnv.Config.model_validate({"backend": backend}), task, 32)
+        env = SimEnv(SimEnv.Config.model_validate({"backend": backend}), scene.task, 32)
         first = env.reset(0)
-        env.step(torch.tensor(task.act_spec.high).expand(32, -1))
+        env.step(torch.tensor(scene.task.act_spec.high).expand(32, -1))
         obs[which] = first, env.reset()
         env.close()
     for left, right in zip(obs["c"], obs["warp"], strict=True):
         for name, value in left.items():
-            torch.testing.assert_close(right[name], value, atol=2e-6, rtol=0)
+            torch.testing.assert_close(right[name], value, atol=5e-6, rtol=0)
