@@ -1,12 +1,17 @@
-"""Physics steps per second through ``SimEnv`` against bare ``mujoco.rollout`` and AsyncVectorEnv.
+"""Steps per second through ``SimEnv`` against bare physics and AsyncVectorEnv, by backend.
 
 All sides step the same model of ``lift_cube`` with the same random valid actions, held for a
-control step each, one call a control step, on the same number of threads. ``SimEnv`` adds
-observations, rewards, ends and resets: a repeat is one whole episode, so that each holds a reset
-of every env. The sides take turns every ten control steps, the bare one from the states at which
-``SimEnv`` began them. Reported are medians over the repeats, the ratio's of each repeat's own.
+control step each, one call a control step, on the same number of threads or the same GPU. Bare
+physics is ``mujoco.rollout`` for ``mujoco_cpu`` and ``mujoco_warp.step`` for ``mujoco_warp``.
+``SimEnv`` adds observations, rewards, ends and resets: a repeat is one whole episode, so that each
+holds a reset of every env. The sides take turns every ten control steps, the bare one from the
+states at which ``SimEnv`` began them. Reported are medians over the repeats, the ratio's of each
+repeat's own.
 
-    python benchmarks/sim_throughput.py [--json FILE] [--envs 16 64 256 1024] [--repeats 5]
+    python benchmarks/sim_throughput.py [--backend all] [--json FILE] [--plot FILE]
+        [--envs 16 64 256 1024] [--repeats 5]
+
+Warp on a CPU is there to test, not to be fast: it is measured for few envs and repeats.
 """
 
 # mujoco ships no types.
@@ -16,137 +21,121 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import statistics
-import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+from _sides import SIDES, timed, turns
 
 ASYNC_ENVS = 16  # one process an env
-TURN_STEPS = 10
+BACKENDS = tuple(SIDES)
+SLOW_ENVS, SLOW_REPEATS = 256, 2
 
 
 def main() -> None:
     args = _arguments()
-    results: dict[str, dict[str, dict[str, float]]] = {"mujoco_cpu": {}, "gym_async": {}}
+    backends = BACKENDS if args.backend == "all" else (args.backend,)
+    results: dict[str, dict[str, dict[str, float]]] = {}
     print(f"lift_cube, {os.cpu_count()} cores; physics steps/s, median of {args.repeats}")
-    print(f"{'':12}{'envs':>6}{'steps/s':>12}{'bare':>12}{'ratio':>8}{'kB/env':>9}")
-    for num_envs in args.envs:
-        speed, _, ratio = measure(num_envs, args.repeats)
-        row = {"steps_per_s": speed, "ratio": ratio, "bytes_per_env": memory(num_envs)}
-        results["mujoco_cpu"][str(num_envs)] = row
-        report("mujoco_cpu", num_envs, row)
-    _, bare, _ = measure(ASYNC_ENVS, args.repeats)
-    speed, size = measure_async(ASYNC_ENVS, args.repeats)
-    row = {"steps_per_s": speed, "ratio": speed / bare, "bytes_per_env": size}
-    results["gym_async"][str(ASYNC_ENVS)] = row
-    report("gym_async", ASYNC_ENVS, row)
+    print(
+        f"{'':12}{'envs':>6}{'steps/s':>12}{'bare':>12}{'ratio':>8}{'env steps/s':>13}{'kB/env':>9}"
+    )
+    for backend in backends:
+        results[backend] = measured(backend, args.envs, args.repeats)
+    if "mujoco_cpu" in backends:
+        results["gym_async"] = {str(ASYNC_ENVS): asynchronous(args.repeats)}
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
+    if args.plot:
+        args.plot.write_text(drawn({name: results[name] for name in backends}))
+
+
+def measured(backend: str, sizes: list[int], repeats: int) -> dict[str, dict[str, float]]:
+    """A row for every number of envs."""
+    import torch
+
+    slow = backend == "mujoco_warp" and not torch.cuda.is_available()
+    rows: dict[str, dict[str, float]] = {}
+    for num_envs in sizes:
+        if slow and num_envs > SLOW_ENVS:
+            continue
+        row = measure(backend, num_envs, SLOW_REPEATS if slow else repeats)
+        if backend == "mujoco_cpu":
+            row["bytes_per_env"] = memory(num_envs)
+        rows[str(num_envs)] = row
+        report(backend, num_envs, row)
+    return rows
+
+
+def asynchronous(repeats: int) -> dict[str, float]:
+    """A row for Gymnasium's."""
+    bare = measure("mujoco_cpu", ASYNC_ENVS, repeats)["bare_steps_per_s"]
+    speed, size = measure_async(ASYNC_ENVS, repeats)
+    row = {"steps_per_s": speed, "bare_steps_per_s": bare, "ratio": speed / bare}
+    row["bytes_per_env"] = size
+    report("gym_async", ASYNC_ENVS, row)
+    return row
 
 
 def report(backend: str, num_envs: int, row: dict[str, float]) -> None:
-    speed, bare = row["steps_per_s"], row["steps_per_s"] / row["ratio"]
-    size = row["bytes_per_env"] / 1e3
-    print(f"{backend:12}{num_envs:6}{speed:12,.0f}{bare:12,.0f}{row['ratio']:8.2f}{size:9,.0f}")
+    figures = f"{row['steps_per_s']:12,.0f}{row['bare_steps_per_s']:12,.0f}{row['ratio']:8.2f}"
+    figures += f"{row['env_steps_per_s']:13,.0f}" if "env_steps_per_s" in row else " " * 13
+    figures += f"{row['bytes_per_env'] / 1e3:9,.0f}" if "bytes_per_env" in row else ""
+    print(f"{backend:12}{num_envs:6}{figures}", flush=True)
 
 
-def make_env(num_envs: int) -> Any:
+def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Env steps a second by number of envs: every backend, and its bare physics; both axes log."""
+    from robo_rl.train.report.charts import Axis
+    from robo_rl.train.report.lines import Frame, lines_figure
+
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for backend, rows in results.items():
+        points = [(float(num), row["env_steps_per_s"], row["ratio"]) for num, row in rows.items()]
+        lines[backend] = [(num, speed) for num, speed, _ in points]
+        lines[f"{backend}, bare physics"] = [(num, speed / ratio) for num, speed, ratio in points]
+    places = [point for line in lines.values() for point in line]
+    sizes, speeds = sorted({x for x, _ in places}), [y for _, y in places]
+    low, high = math.floor(math.log10(min(speeds))), math.ceil(math.log10(max(speeds)))
+    x = Axis(math.log10(sizes[0]), math.log10(sizes[-1]) + 1e-9, sizes, log=True)
+    y = Axis(low, high, [10.0**power for power in range(low, high + 1)], log=True)
+    return lines_figure(Frame("lift_cube: env steps a second", "envs", x, y), lines)
+
+
+def make_env(num_envs: int, backend: str = "mujoco_cpu") -> Any:
     from robo_rl.env.sim import SimEnv
     from robo_rl.registry import load
 
     task = load("tasks", "lift_cube")
-    return SimEnv(SimEnv.Config(), task(task.Config()), num_envs)
+    cfg = SimEnv.Config.model_validate({"backend": backend})
+    return SimEnv(cfg, task(task.Config()), num_envs)
 
 
-def measure(num_envs: int, repeats: int) -> tuple[float, float, float]:
-    """Medians: SimEnv and bare in physics steps/s, and their ratio."""
+def measure(backend: str, num_envs: int, repeats: int) -> dict[str, float]:
+    """Medians: SimEnv and bare in physics steps/s, SimEnv in env steps/s, and their ratio."""
     import torch
 
-    env = make_env(num_envs)
-    bare = Bare(env, num_envs)
+    env = make_env(num_envs, backend)
+    bare = SIDES[backend](env)
     env.reset(0)
-    generator = torch.Generator().manual_seed(0)
-    seconds = np.array([episode(env, bare, generator) for _ in range(repeats + 1)])[
-        1:
-    ]  # 0 warms up
+    generator, steps = torch.Generator().manual_seed(0), env.max_episode_steps
+    rows = [turns(env, bare, steps, generator) for _ in range(repeats + 1)]
+    seconds = np.array(rows)[1:]  # 0 warms up
     env.close()
     bare.close()
-    speed = num_envs * env.max_episode_steps * bare.substeps / np.median(seconds, axis=0)
-    return float(speed[0]), float(speed[1]), float(np.median(seconds[:, 1] / seconds[:, 0]))
-
-
-def episode(env: Any, bare: Bare, generator: Any) -> tuple[float, float]:
-    """Seconds that SimEnv and bare physics take for one episode of every env."""
-    from robo_rl.testing.env import random_act
-
-    seconds = [0.0, 0.0]
-    act = random_act(env.act_spec, env.num_envs, env.max_episode_steps, generator)
-    for turn, acts in enumerate(act.split(TURN_STEPS, dim=1)):
-        start = env.snapshot()["backend"]["state"].numpy()
-        ctrl = [env.task.control(env.view, a).double().numpy() for a in acts.unbind(1)]
-        sides = (partial(run_sim, env, acts), partial(bare.run, start, ctrl))
-        for side in (0, 1) if turn % 2 else (1, 0):
-            seconds[side] += timed(sides[side])
-    return seconds[0], seconds[1]
-
-
-def timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
-def run_sim(env: Any, act: Any) -> None:
-    for act_t in act.unbind(1):
-        env.step(act_t)
-
-
-class Bare:
-    """``mujoco.rollout`` with all its memory allocated beforehand and its checks off."""
-
-    def __init__(self, env: Any, num_envs: int) -> None:
-        import mujoco
-        from mujoco.rollout import Rollout
-
-        model = env.task.scene().compile()
-        threads = len(os.sched_getaffinity(0))
-        self.substeps = round(env.dt_s / model.opt.timestep)
-        self.models, self.pool = [model] * num_envs, Rollout(nthread=threads)
-        self.data = [mujoco.MjData(model) for _ in range(threads)]
-        shape = num_envs, self.substeps
-        self.states = np.empty(
-            (*shape, mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
-        )
-        self.ctrl = np.empty((*shape, model.nu))
-        self.sensors = np.empty((*shape, model.nsensordata))
-
-    def run(self, start: np.ndarray, ctrl: list[np.ndarray]) -> None:
-        """One call a control step, each from where the last one ended."""
-        state = start.copy()
-        for ctrl_t in ctrl:
-            self.ctrl[...] = ctrl_t[:, None]
-            self.pool.rollout(
-                self.models,
-                self.data,
-                state,
-                self.ctrl,
-                skip_checks=True,
-                nstep=self.substeps,
-                state=self.states,
-                sensordata=self.sensors,
-            )
-            state[...] = self.states[:, -1]
-
-    def close(self) -> None:
-        """Stop the threads."""
-        self.pool.close()
+    ours, theirs = num_envs * steps / np.median(seconds, axis=0)
+    return {
+        "steps_per_s": float(ours * bare.substeps),
+        "bare_steps_per_s": float(theirs * bare.substeps),
+        "env_steps_per_s": float(ours),
+        "ratio": float(np.median(seconds[:, 1] / seconds[:, 0])),
+    }
 
 
 def memory(num_envs: int) -> float:
@@ -236,6 +225,9 @@ def measure_async(num_envs: int, repeats: int) -> tuple[float, float]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    choices = [*BACKENDS, "all"]
+    parser.add_argument("--backend", choices=choices, default="mujoco_cpu")
+    parser.add_argument("--plot", type=Path, help="draw them into this SVG file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--envs", type=int, nargs="+", default=[16, 64, 256, 1024])
     parser.add_argument("--repeats", type=int, default=5)

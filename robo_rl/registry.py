@@ -26,6 +26,7 @@ EXTRA_OF = {
     "safetensors": "train", "scipy": "train",
     "onnx": "export", "onnxruntime": "export", "onnxscript": "export",
     "cyclonedds": "dds", "rosbags": "dds", "cv2": "images",
+    "warp": "warp", "mujoco_warp": "warp",
     "gymnasium": "gym", "diffusers": "diffusion", "imageio": "video", "metaworld": "bench",
 }  # fmt: skip
 """Third-party module → the extra of robo-rl that brings it."""

@@ -7,7 +7,7 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from robo_rl.errors import ConfigError
@@ -144,6 +144,8 @@ class SimView:
         sensordata: (B, nsensordata).
         goal: Name → (B, …).
         slices: Sensor name → its slice of ``sensordata``.
+        counters: Name → (B,) what the backend counts in a control step, shown as metrics: contacts
+            that found no room, say.
     """
 
     qpos: Tensor
@@ -153,6 +155,7 @@ class SimView:
     sensordata: Tensor
     goal: Mapping[str, Tensor]
     slices: Mapping[str, slice]
+    counters: Mapping[str, Tensor] = field(default_factory=dict[str, "Tensor"])
 
     def sensor(self, *names: str) -> Tensor:
         """The named sensors side by side, (B, sum of their sizes); KeyError if one is unknown."""
@@ -190,4 +193,13 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Free threads and memory."""
+        ...
+
+
+@runtime_checkable
+class Sized(Backend, Protocol):
+    """A backend whose memory for contacts is of a fixed size that the task's starts can tell."""
+
+    def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:
+        """Find the sizes before ``load``, from start states qpos (n, nq), qvel (n, nv)."""
         ...

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import SimView
+from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.world_models import WorldModels
 from robo_rl.errors import CheckpointError, ConfigError
 
@@ -85,7 +86,7 @@ class MujocoCpu:
         self._scratch = mujoco.MjData(self._model)
         self._pool = Rollout(nthread=self._threads if self._threads > 1 else 0)
         self._buffers: dict[tuple[int, int], _Buffers] = {}
-        self._slices = _sensor_slices(self._model)
+        self._slices = sensor_slices(self._model)
         self._allocate(num_envs)
 
     def write(
@@ -218,12 +219,3 @@ class MujocoCpu:
 def _usable_cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _sensor_slices(model: mujoco.MjModel) -> dict[str, slice]:
-    starts, sizes = model.sensor_adr.tolist(), model.sensor_dim.tolist()
-    names = [model.sensor(i).name for i in range(model.nsensor)]
-    return {
-        name: slice(start, start + size)
-        for name, start, size in zip(names, starts, sizes, strict=True)
-    }

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
-from robo_rl.env.base import Backend, SimView, Step, check_groups
+from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
@@ -24,6 +24,7 @@ from robo_rl.spec import ActSpec
 from robo_rl.task import Task
 
 Obs = dict[str, Tensor]
+_PROBES = 32
 
 
 class SimEnvConfig(ConfigModel):
@@ -49,8 +50,8 @@ class SimEnv:
 
     A world that went bad (non-finite, or its clock stood still) is reset. Its transition has
     ``valid`` False, ``truncated`` True, and repeats the last good observation as ``next_obs``;
-    ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds`` and the parts of
-    the reward as ``rew/<part>``.
+    ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds``, the parts of the
+    reward as ``rew/<part>``, and what the backend counts.
 
     Args:
         cfg: Settings.
@@ -73,6 +74,9 @@ class SimEnv:
         self._substeps = _substeps(task.dt_s, self._timestep_s)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
         self._backend: Backend = cfg.backend.build()
+        if isinstance(self._backend, Sized):
+            starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
+            self._backend.fit(scene, starts.qpos, starts.qvel)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
         self._limits = _limits(task.act_spec, self.device)
@@ -152,8 +156,9 @@ class SimEnv:
             found = len(snapshot["elapsed"])
             raise CheckpointError("snapshot of other envs", expected=self.num_envs, found=found)
         self._restorable().restore(snapshot["backend"])
-        self._elapsed = snapshot["elapsed"].clone()
-        self._goal = {name: value.clone() for name, value in snapshot["goal"].items()}
+        self._elapsed = snapshot["elapsed"].to(self.device, copy=True)
+        goal = snapshot["goal"].items()
+        self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
         self._generator.set_state(snapshot["generator"])
         self._obs = self._observe(self.view)
         return self._obs
@@ -196,6 +201,7 @@ class SimEnv:
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
         metrics = {f"rew/{name}": value.float() for name, value in parts.items()}
+        metrics |= {name: count.float() for name, count in view.counters.items()}
         metrics["success"] = self.task.success(view).float()
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs = self._observe(view)
@@ -228,7 +234,8 @@ class SimEnv:
         self._backend.write(ids, start.qpos, start.qvel, fields)
         self._elapsed[ids] = 0
         if len(ids) == self.num_envs:
-            self._goal = {name: value.clone() for name, value in start.goal.items()}
+            goal = start.goal.items()
+            self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
             return self._observe(self.view)
         for name, value in start.goal.items():
             self._goal[name][ids] = value.to(self._goal[name])
@@ -268,5 +275,6 @@ def _rows(view: SimView, ids: Tensor) -> SimView:
         ctrl=view.ctrl[ids],
         time_s=view.time_s[ids],
         sensordata=view.sensordata[ids],
+        counters={name: value[ids] for name, value in view.counters.items()},
         goal={name: value[ids] for name, value in view.goal.items()},
     )

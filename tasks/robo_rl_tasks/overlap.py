@@ -24,7 +24,7 @@ def overlap_area(boxes: Tensor, pose: Tensor, target: Tensor) -> Tensor:
         pose: (…, 3) where the shape is.
         target: (…, 3) where it should be.
     """
-    boxes, pose, target = boxes.double(), pose.double(), target.double()
+    boxes, pose, target = boxes.to(pose.device).double(), pose.double(), target.double()
     corners = place(boxes, relative(pose, target)).unsqueeze(-3)
     return area_within(corners - boxes[:, None, :2], boxes[:, 2:]).sum(dim=(-1, -2))
 

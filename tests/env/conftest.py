@@ -13,9 +13,8 @@ import mujoco
 import pytest
 import torch
 
-from robo_rl.env.mujoco_cpu import MujocoCpu
 from robo_rl.env.sim import SimEnv
-from robo_rl.registry import Component
+from robo_rl.registry import component
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.task import Reset
 
@@ -85,20 +84,23 @@ class CartTask:
         return (view.sensor("cart_pos") - view.goal["mark"])[:, 0].abs() < 0.1
 
 
-@pytest.fixture
-def cart():
+def _carts():
     """``cart.task(…)`` and ``cart.env(num_envs, randomize=(), **task settings)``."""
     made = []
+    plain = {"name": "mujoco_cpu", "threads": 2}
 
-    def env(num_envs, randomize=(), threads=2, **settings):
-        backend = Component("backends", "mujoco_cpu", MujocoCpu, MujocoCpu.Config(threads=threads))
-        cfg = SimEnv.Config(backend=backend, randomize=randomize)
+    def env(num_envs, randomize=(), backend=plain, **settings):
+        cfg = SimEnv.Config(backend=component("backends").make(backend), randomize=randomize)
         made.append(SimEnv(cfg, CartTask(**settings), num_envs))
         return made[-1]
 
     yield SimpleNamespace(task=CartTask, env=env, scene=SCENE)
     for sim in made:
         sim.close()
+
+
+cart = pytest.fixture(_carts, name="cart")
+lasting_cart = pytest.fixture(_carts, name="lasting_cart", scope="module")
 
 
 @pytest.fixture

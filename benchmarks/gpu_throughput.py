@@ -1,0 +1,136 @@
+"""Env steps a second on a GPU: ``SimEnv`` on MuJoCo Warp beside bare Warp and MJX, by envs.
+
+Needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic,
+omegaconf where they are missing); nothing has to be installed. MJX is measured where jax and
+mujoco-mjx are there. All sides step the same model, with the same controls, held for a control
+step. ``SimEnv`` adds observations, rewards, ends and resets. ``compile_s`` is the first step, with
+the kernels' compiling; ``lost`` the env steps in which a contact or constraint found no room.
+
+    python benchmarks/gpu_throughput.py [--json FILE] [--tasks lift_cube push_t]
+        [--envs 1024 4096 16384] [--steps 100] [--device cuda]
+
+Without a GPU it tries a few envs for a few steps, which shows that it runs and no more.
+"""
+
+# mujoco ships no types, and jax need not be there.
+# pyright: reportAttributeAccessIssue=false, reportMissingImports=false
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import _carried
+
+_carried.use_tree()
+
+import torch  # noqa: E402
+from _sides import BareWarp, timed, turns  # noqa: E402
+
+COLUMNS = ("env_steps_per_s", "bare_per_s", "ratio", "mjx_per_s", "compile_s", "lost")
+
+
+def main() -> None:
+    args = _arguments()
+    results: dict[str, Any] = {"versions": _carried.versions(), "rows": []}
+    print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
+    print(f"{'task':12}{'envs':>8}" + "".join(f"{name:>17}" for name in COLUMNS))
+    for task in args.tasks:
+        for num_envs in args.envs:
+            row = measure(task, num_envs, args.steps, args.device)
+            if not args.no_mjx:
+                row |= mjx(task, num_envs, args.steps)
+            results["rows"].append({"task": task, "envs": num_envs, **row})
+            cells = (f"{row[n]:17,.2f}" if n in row else f"{'-':>17}" for n in COLUMNS)
+            print(f"{task:12}{num_envs:8}{''.join(cells)}", flush=True)
+            if args.json:  # after every row, so that a run that is cut off leaves what it has
+                args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def make_env(task: str, num_envs: int, device: str) -> Any:
+    from robo_rl.env.sim import SimEnv
+    from robo_rl.registry import component
+
+    backend = {"name": "mujoco_warp", "device": device}
+    cfg = SimEnv.Config.model_validate({"backend": backend})
+    return SimEnv(cfg, component("tasks").make(task).build(), num_envs)
+
+
+def measure(task: str, num_envs: int, steps: int, device: str) -> dict[str, float]:
+    """``SimEnv`` and bare Warp, in turns."""
+    env = make_env(task, num_envs, device)
+    first = torch.zeros(num_envs, env.act_spec.size, device=env.device)
+    compile_s = timed(lambda: (env.reset(0), env.step(first)), env.device)
+    bare = BareWarp(env)
+    generator = torch.Generator().manual_seed(0)
+    turns(env, bare, min(steps, 4), generator)  # records the graphs
+    seconds = turns(env, bare, steps, generator)
+    lost = counted(env, min(steps, 20), generator)
+    env.close()
+    ours, theirs = (num_envs * steps / each for each in seconds)
+    shown = {"env_steps_per_s": ours, "bare_per_s": theirs, "ratio": ours / theirs}
+    memory = torch.cuda.max_memory_reserved() if env.device.type == "cuda" else 0
+    return {**shown, "compile_s": compile_s, "lost": lost, "torch_bytes": float(memory)}
+
+
+def counted(env: Any, steps: int, generator: torch.Generator) -> float:
+    """Env steps of so many in which something found no room."""
+    from robo_rl.testing.env import random_act
+
+    acts, lost = random_act(env.act_spec, env.num_envs, steps, generator).to(env.device), 0.0
+    for act in acts.unbind(1):
+        metrics = env.step(act).metrics
+        lost += float((metrics["lost_contacts"] + metrics["lost_constraints"]).clamp(max=1).sum())
+    return lost
+
+
+def mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
+    """MJX on the same model from the same kind of starts; empty where it is not there."""
+    try:
+        import jax
+        from mujoco import mjx
+    except ImportError:
+        return {}
+    from robo_rl.registry import component
+
+    made = component("tasks").make(task).build()
+    model = made.scene().compile()
+    start = made.reset(num_envs, torch.Generator().manual_seed(0))
+    put = mjx.put_model(model)
+    place = lambda qpos, qvel: mjx.make_data(put).replace(qpos=qpos, qvel=qvel)  # noqa: E731
+    data = jax.vmap(place)(start.qpos.float().numpy(), start.qvel.float().numpy())
+    substeps = round(made.dt_s / model.opt.timestep)
+
+    def control_step(state: Any) -> Any:
+        return jax.lax.fori_loop(0, substeps, lambda _, s: mjx.step(put, s), state)
+
+    many = jax.jit(jax.vmap(control_step))
+    compile_s = timed(lambda: jax.block_until_ready(many(data)))
+
+    def run() -> None:
+        state = data
+        for _ in range(steps):
+            state = many(state)
+        jax.block_until_ready(state)
+
+    return {"mjx_per_s": num_envs * steps / timed(run), "mjx_compile_s": compile_s}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file, row by row")
+    parser.add_argument("--tasks", nargs="+", default=["lift_cube", "push_t"])
+    gpu = torch.cuda.is_available()
+    sizes = [1024, 2048, 4096, 8192, 16384] if gpu else [4, 8]
+    parser.add_argument("--envs", type=int, nargs="+", default=sizes)
+    steps = 100 if gpu else 4
+    parser.add_argument("--steps", type=int, default=steps, help="control steps that are timed")
+    parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
+    parser.add_argument("--no-mjx", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Where each named sensor of a model lies in ``sensordata``."""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import mujoco
+
+
+def sensor_slices(model: mujoco.MjModel) -> dict[str, slice]:
+    """Sensor name → its slice of ``sensordata``."""
+    starts, sizes = model.sensor_adr.tolist(), model.sensor_dim.tolist()
+    names = [model.sensor(i).name for i in range(model.nsensor)]
+    return {
+        name: slice(start, start + size)
+        for name, start, size in zip(names, starts, sizes, strict=True)
+    }

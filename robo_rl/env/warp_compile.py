@@ -1,0 +1,81 @@
+"""Warp compiles its kernels when they first run: said once, with the time it takes, and kept.
+
+Compiled kernels lie in Warp's cache, ``WARP_CACHE_PATH`` or the user's cache folder, so that only
+the first run of a version and kind of scene waits for them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import warp as wp
+
+_PERIOD_S = 0.5
+
+
+@contextmanager
+def announced(what: str, out: TextIO | None = None) -> Iterator[None]:
+    """Say on one line of out (standard error) that kernels are being compiled, if they are.
+
+    A terminal sees the seconds and kernels go by; a file gets the line's end when it is over.
+    """
+    line = _Line(what, out or sys.stderr)
+    over = threading.Event()
+    watch = threading.Thread(target=_watch, args=(line, over), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+        line.end()
+
+
+def _watch(line: _Line, over: threading.Event) -> None:
+    while not over.wait(_PERIOD_S):
+        line.update()
+
+
+class _Line:
+    """The one line; silent for as long as no kernel appears in the cache."""
+
+    def __init__(self, what: str, out: TextIO) -> None:
+        self._what, self._out, self._begun = what, out, time.monotonic()
+        self._folder = Path(str(wp.config.kernel_cache_dir or ""))
+        self._before, self._said = self._count(), False
+
+    def update(self) -> None:
+        """Say how far it has come: all of it on a terminal, elsewhere the beginning alone."""
+        done = self._count() - self._before
+        if done <= 0 or (self._said and not self._out.isatty()):
+            return
+        begin = f"{self._what}: compiling physics kernels, once (kept in {self._folder})"
+        self._write(f"\r{begin}: {self._progress(done)}" if self._out.isatty() else begin)
+        self._said = True
+
+    def end(self) -> None:
+        """End the line, if it was begun."""
+        if self._said:
+            self.update()
+            done = f": {self._progress(self._count() - self._before)}"
+            self._write("\n" if self._out.isatty() else done + "\n")
+
+    def _progress(self, done: int) -> str:
+        return f"{done} modules, {time.monotonic() - self._begun:.0f} s"
+
+    def _count(self) -> int:
+        """Compiled modules in the cache."""
+        try:
+            return sum(1 for entry in self._folder.iterdir() if entry.name.startswith("wp_"))
+        except OSError:
+            return 0
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

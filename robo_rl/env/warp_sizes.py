@@ -1,0 +1,76 @@
+"""How many contacts and constraints a world may have at once, found by trying.
+
+MuJoCo Warp takes fixed sizes. Too small ones lose contacts, too large ones cost memory and time in
+every step; so the C engine tries the task's start states under random controls, and what it saw is
+doubled. The sizes are coarse, because kernels are compiled for them.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_STEPS, _HOLD = 300, 30  # physics steps of a probe, and how many of them a control is held
+_ROOM = 2
+_SIZES = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+_FEW_PAIRS = 96
+
+
+class Sizes(NamedTuple):
+    """Room a world: contacts (on average, they share it) and constraint rows (each its own)."""
+
+    contacts: int
+    constraints: int
+
+
+def probed_sizes(model: mujoco.MjModel, qpos: Array, qvel: Array) -> Sizes:
+    """What random controls from these states (n, nq), (n, nv) need, with room to spare.
+
+    The default state is tried too: bad worlds are parked there.
+    """
+    data, rng = mujoco.MjData(model), np.random.default_rng(0)
+    most = np.array([0, 0])
+    mujoco.mj_forward(model, data)
+    most = np.maximum(most, (data.ncon, data.nefc))
+    for start in range(len(qpos)):
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:] = qpos[start], qvel[start]
+        for step in range(_STEPS):
+            if step % _HOLD == 0:
+                data.ctrl[:] = _random_ctrl(model, rng)
+            mujoco.mj_step(model, data)
+            most = np.maximum(most, (data.ncon, data.nefc))
+    contacts, constraints = (int(count) * _ROOM for count in most)
+    return Sizes(rounded(max(contacts, few_pairs(model))), rounded(constraints))
+
+
+def rounded(count: int) -> int:
+    """The next larger of a few sizes."""
+    return next((size for size in _SIZES if size >= count), -(-count // 1024) * 1024)
+
+
+def few_pairs(model: mujoco.MjModel) -> int:
+    """Pairs of geoms that may touch, as far as they are few.
+
+    With less room than that, more pairs may come near than fit, and MuJoCo Warp then reads beyond
+    its memory instead of leaving them out.
+    """
+    kind, affinity = model.geom_contype, model.geom_conaffinity
+    meets = (kind[:, None] & affinity) | (kind & affinity[:, None])
+    apart = model.geom_bodyid[:, None] != model.geom_bodyid
+    return min(int(np.triu(meets.astype(bool) & apart, 1).sum()), _FEW_PAIRS)
+
+
+def _random_ctrl(model: mujoco.MjModel, rng: np.random.Generator) -> Array:
+    """Uniform within the actuators' ranges, standard normal where there are none."""
+    low, high = model.actuator_ctrlrange.T
+    limited = model.actuator_ctrllimited.astype(bool)
+    return np.where(limited, rng.uniform(low, high), rng.standard_normal(model.nu))
