@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -20,7 +20,7 @@ _PERIOD_S = 0.5
 
 
 @contextmanager
-def announced(what: str, out: TextIO | None = None) -> Iterator[None]:
+def announced(what: str, out: TextIO | None = None) -> Generator[None]:
     """Say on one line of out (standard error) that kernels are being compiled, if they are.
 
     A terminal sees the seconds and kernels go by; a file gets the line's end when it is over.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
@@ -40,7 +40,7 @@ def find_device(name: str) -> torch.device:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def hushed() -> Generator[None]:
     """No banner and no line for every kernel module on standard output."""
     level = wp.config.log_level
     wp.config.log_level = max(level, wp.LOG_WARNING)

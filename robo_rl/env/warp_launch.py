@@ -58,8 +58,10 @@ class Launcher:
         else:
             with wp.ScopedCapture(device=self._device) as capture:
                 sequence()
-            self._graphs[key] = capture.graph
-            wp.capture_launch(capture.graph)
+            graph = capture.graph
+            assert graph is not None
+            self._graphs[key] = graph
+            wp.capture_launch(graph)
         self._ran.add(key)
 
     def _fence(self, *, before: bool) -> None:

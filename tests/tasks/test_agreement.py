@@ -40,8 +40,9 @@ TOUCHED_M = 1e-4
 SCENES = ["lift_cube", "push_t"]
 BACKENDS = {"c": {"name": "mujoco_cpu"}, "warp": {"name": "mujoco_warp", "device": "cpu"}}
 
-# Open loop. The last bit of 3 rad is 2.4e-7; a box settles into the table within 0.02 mm.
-UNTOUCHED = {"arm": 1e-5, "place": 1e-4}
+# Open loop. The last bit of 3 rad is 2.4e-7. What begins exactly on the table stands above it for
+# float32 in some worlds, and settles from there: 0.17 mm in the first control step, then less.
+UNTOUCHED = {"arm": 1e-5, "place": 3e-4}
 PULLED_BACK_RAD = 0.05  # the arm, whatever it has met: its servos go to the same targets
 
 # From the same state: the error of a median step, and of all but one in twenty.
