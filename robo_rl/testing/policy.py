@@ -103,6 +103,7 @@ def _compare_scores(
     again = policy.kernel(policy.encode(_pick(obs, row)), k, x).log_prob(x_next)
     _check_tensor("kernel().log_prob()", again, (len(row), *_chunk(policy)))
     said = policy.log_prob(_pick(obs, row), k, x, x_next)
+    _check_tensor("log_prob()", said, (len(row), *_chunk(policy)))
     require(torch.allclose(said, again), "log_prob() is not that of kernel()")
     error = float((again - chain.log_prob[row, k]).sum(dim=(1, 2)).expm1().abs().max())
     problem = "the ratio of a fresh chain is not 1: kernel() is not that of sample()"

@@ -31,6 +31,11 @@ def test_our_families_conform(sampler, net):
 
 
 class ScoresOnAnotherTimeGrid(FlowPolicy):
+    def kernel(self, embedding, k, x):
+        return super().kernel(embedding, (k + 1).clamp(max=self.num_steps - 1), x)
+
+
+class ScoresTwice(FlowPolicy):
     def log_prob(self, obs, k, x, x_next):
         return super().log_prob(obs, (k + 1).clamp(max=self.num_steps - 1), x, x_next)
 
@@ -105,6 +110,7 @@ class SpreadsMoreThanItSays(FlowPolicy):
 
 BROKEN = [
     (ScoresOnAnotherTimeGrid, "ratio of a fresh chain is not 1"),
+    (ScoresTwice, r"log_prob\(\) is not that of kernel\(\)"),
     (AveragesLogProb, r"log_prob\(\) shape"),
     (DrawsFromTheGlobalStream, "same generator gives another chain"),
     (ExploresInEvaluation, "decode depends on the exploring sampler"),
