@@ -72,7 +72,6 @@ class GroupCollector(Collector):
         A decision that lost its world is not valid: what it earned before tells nothing of it.
         """
         alive = self._alive
-        lost = step.metrics.get("nan_worlds", torch.zeros(len(alive))) > 0
         self._idle += int((~alive).sum())
         self._idle_steps += int(step.num_exec[~alive].sum())
         self._alive = alive & ~(step.terminated | step.truncated)
@@ -81,7 +80,7 @@ class GroupCollector(Collector):
             rew_sum=torch.where(alive, step.rew_sum, 0.0),
             terminated=step.terminated & alive,
             truncated=step.truncated & alive,
-            valid=step.valid & alive & ~lost,
+            valid=step.valid & alive & ~step.lost,
             num_exec=step.num_exec * alive,
         )
 

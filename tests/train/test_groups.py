@@ -65,8 +65,7 @@ def test_a_decision_that_lost_its_world_midway_is_not_compared(reach):
         if calls[0] != 2:
             return found
         lost = torch.arange(ENVS) == 1
-        metrics = found.metrics | {"nan_worlds": lost.float()}
-        return found._replace(metrics=metrics, truncated=found.truncated | lost)
+        return found._replace(lost=lost, truncated=found.truncated | lost)
 
     env.step = lossy
     rollout, _ = made.collect(policy, 1)
