@@ -18,7 +18,8 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, to_jsonable_python
 
-from robo_rl.compose import ConfigTree, KeyPath, available, compose, default_search
+from robo_rl.compose import ConfigTree, KeyPath, compose
+from robo_rl.config_files import available, default_search
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 from robo_rl.yaml_tree import dump

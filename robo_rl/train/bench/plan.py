@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from robo_rl.compose import available, merge, overlay, read, tree_of
+from robo_rl.compose import overlay, tree_of
 from robo_rl.config import ConfigModel, ConfigTree, validate
+from robo_rl.config_files import available, read
+from robo_rl.config_merge import merge
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 from robo_rl.train.bench.labels import misnamed
