@@ -67,5 +67,9 @@ class GateError(RoboRlError):
     """A stage whose result did not pass the gate that the next stage requires."""
 
 
+class ParallelError(RoboRlError):
+    """A process of a run of several that is gone, or that came to other numbers."""
+
+
 class DeviceError(RoboRlError):
     """A device, extra or system library that is needed and not there."""

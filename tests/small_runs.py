@@ -12,7 +12,8 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,10 +57,14 @@ def write_experiment(directory: Path, **changes: Any) -> Path:
 
 
 class Ended(NamedTuple):
-    """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output."""
+    """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output.
+
+    ``others`` are the statuses of the processes that assisted it; their output is in its.
+    """
 
     status: int
     output: str
+    others: Sequence[int] = ()
 
 
 class Runner:
@@ -89,22 +94,28 @@ class Runner:
         *words: object,
         kill_when: Callable[[], None] | None = None,
         file_bytes: int | None = None,
+        processes: int = 1,
     ) -> Ended:
         """Run a command line to its end, or kill it.
 
         Args:
             words: Behind ``robo-rl``.
-            kill_when: Returns when it is time to send SIGKILL.
+            kill_when: Returns when it is time to send SIGKILL, to the last of its processes.
             file_bytes: The largest file that it may write; the disk is full beyond.
+            processes: How many train together, launched as by ``torchrun``.
         """
         assert self._server.stdin
         assert self._server.stdout
-        job = {"words": [str(word) for word in words], "file_bytes": file_bytes}
+        job = {
+            "words": [str(word) for word in words],
+            "file_bytes": file_bytes,
+            "processes": processes,
+        }
         print(json.dumps(job), file=self._server.stdin, flush=True)
-        pid = int(self._server.stdout.readline())
+        pids = json.loads(self._server.stdout.readline())
         if kill_when is not None:
             kill_when()
-            os.kill(pid, signal.SIGKILL)  # until it is reaped, which is later, the id is its own
+            os.kill(pids[-1], signal.SIGKILL)  # until it is reaped, which is later, it has its id
         print("reap", file=self._server.stdin, flush=True)
         return Ended(**json.loads(self._server.stdout.readline()))
 
@@ -124,14 +135,25 @@ def _serve() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         reading, writing = os.pipe()
-        if not (pid := os.fork()):
-            _become(job, writing)
-        os.close(writing)
-        print(pid, flush=True)
-        sys.stdin.readline()
-        output = _read_all(reading)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        print(json.dumps({"status": status, "output": output}), flush=True)
+        pids = list[int]()
+        with tempfile.TemporaryDirectory() as folder:
+            for rank in range(job["processes"]):
+                if not (pid := os.fork()):
+                    _launch(rank, job["processes"], folder)
+                    _become(job, writing)
+                pids.append(pid)
+            os.close(writing)
+            print(json.dumps(pids), flush=True)
+            sys.stdin.readline()
+            output = _read_all(reading)
+            ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+        print(json.dumps({"status": ends[0], "output": output, "others": ends[1:]}), flush=True)
+
+
+def _launch(rank: int, size: int, folder: str) -> None:
+    if size > 1:
+        store = {"ROBO_RL_STORE": f"{folder}/store", "GLOO_SOCKET_IFNAME": "lo"}
+        os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), **store})
 
 
 def _become(job: dict[str, Any], writing: int) -> None:

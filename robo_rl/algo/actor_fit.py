@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.block import explore_alike
-from robo_rl.algo.descent import Descent, DescentConfig, batches, minibatches
+from robo_rl.algo.descent import Descent, DescentConfig
 from robo_rl.algo.ema import Ema, Ewma
+from robo_rl.algo.minibatches import Batch, Minibatches
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
 from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate, RateConfig
@@ -90,18 +91,22 @@ class ActorFit:
         """
         with autocast(self.cfg.precision, self.policy):
             objective = self._objective(rollout, adv)
-        stats, share = list[Surrogate](), objective.likelihood.share
+        stats, per_unit = list[Surrogate](), objective.likelihood.share
+        batches = Minibatches(
+            objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
+        )
         steps = 0
-        for pick in self._passes(objective.size):
+        for batch in self._passes(batches):
             with autocast(self.cfg.precision, self.policy):
-                stats.append(objective.loss(pick, self._prox()))
+                found = objective.loss(batch.pick, self._prox())
+            stats.append(found.over_all(batch.share))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            if share * stats[-1].kl > 2.0 * self.cfg.target_kl:
+            if per_unit * stats[-1].kl > 2.0 * self.cfg.target_kl:
                 break
-            self._step(stats[-1].loss)
+            self._step(found.loss, batch.share)
             steps += 1
-        return self._metrics(stats, share, batches(objective.size, self.cfg.minibatch), steps)
+        return self._metrics(stats, per_unit, batches.per_pass, steps)
 
     def evaluated(self) -> DenoisingPolicy:
         """The policy that is to be judged: the averaged one, where an average is kept."""
@@ -129,8 +134,8 @@ class ActorFit:
         kept = {"proximal": self.proximal, "average": self.average}
         return {name: ema for name, ema in kept.items() if ema is not None}
 
-    def _step(self, loss: Tensor) -> None:
-        self.descent.step(loss)
+    def _step(self, loss: Tensor, share: float) -> None:
+        self.descent.step(loss, share)
         for ema in self._averages().values():
             ema.update(self.policy)
 
@@ -147,17 +152,17 @@ class ActorFit:
     def _objective(self, rollout: Rollout, adv: Tensor) -> Objective:
         return Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
 
-    def _passes(self, size: int) -> Iterator[Tensor]:
+    def _passes(self, batches: Minibatches) -> Iterator[Batch]:
         """The minibatches of all epochs."""
         for _ in range(self.cfg.epochs):
-            yield from minibatches(size, self.cfg.minibatch, self.generator)
+            yield from batches
 
     def _metrics(
-        self, stats: list[Surrogate], share: int, per_epoch: int, steps: int
+        self, stats: list[Surrogate], per_unit: int, per_epoch: int, steps: int
     ) -> dict[str, float]:
         """Means, of the KL over the last epoch's worth of minibatches, to which the rate adapts."""
         last = stats[-per_epoch:]
-        kl = share * sum(s.kl for s in last) / len(last)
+        kl = per_unit * sum(s.kl for s in last) / len(last)
         self.rate.follow(kl, self.cfg.target_kl)
         return {
             "kl": kl,

@@ -7,7 +7,7 @@ the algorithm's affair. Built with ``Algo(cfg, policy, num_envs, generator)``.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -59,6 +59,13 @@ class LearnsFromGroups(Protocol):
     """
 
     group_size: int
+
+
+@runtime_checkable
+class LearnsTogether(Protocol):
+    """An algorithm whose losses and statistics are those of all processes (``robo_rl.ranks``)."""
+
+    learns_together: ClassVar[bool]
 
 
 @runtime_checkable

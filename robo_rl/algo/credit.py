@@ -12,12 +12,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.descent import Descent, DescentConfig, minibatches
+from robo_rl.algo.descent import Descent, DescentConfig
+from robo_rl.algo.minibatches import Minibatches
 from robo_rl.algo.precision import PrecisionConfig, autocast
 from robo_rl.algo.returns import ReturnScale, demand_finite, gae, group_advantages
 from robo_rl.critic.value import ValueCritic
+from robo_rl.data.moments import everywhere, mean, std, var
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.ranks import least
 
 
 class Credit(NamedTuple):
@@ -40,9 +43,9 @@ def compared(rollout: Rollout, worth: Tensor) -> Credit:
     A decision alone compares with nothing: a block of fewer than two valid ones teaches nothing.
     """
     adv = rollout.rows(worth)
-    if len(adv) < 2:
+    if everywhere(len(adv)) < 2:
         return Credit(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
-    return Credit(rollout, (adv - adv.mean()) / (adv.std() + 1e-8), {})
+    return Credit(rollout, (adv - mean(adv)) / (std(adv) + 1e-8), {})
 
 
 class Creditor(Protocol):
@@ -118,7 +121,7 @@ class ValueCredit:
         """
         adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
         credit = compared(rollout, adv)
-        metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
+        metrics = self._fit(credit.rollout, returns) if least(len(credit.adv)) else {}
         metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.descent.skipped)}
         return credit._replace(metrics=metrics)
 
@@ -154,13 +157,14 @@ class ValueCredit:
         with torch.no_grad():
             residual = returns - self.critic(obs)
         rows = self.cfg.critic_minibatch or self.cfg.minibatch
+        passes = Minibatches(len(returns), rows, self.generator, rollout.shards)
         for _ in range(self.cfg.critic_epochs):
-            for pick in minibatches(len(returns), rows, self.generator):
+            for pick, share in passes:
                 with autocast(self.cfg.precision, self.critic):
                     value = self.critic({name: o[pick] for name, o in obs.items()})
-                self.descent.step(0.5 * (value - returns[pick]).square().mean())
-        explained = 1.0 - float(residual.var() / returns.var().clamp(min=1e-8))
-        return {"value_loss": 0.5 * float(residual.square().mean()), "explained": explained}
+                self.descent.step(0.5 * (value - returns[pick]).square().mean(), share)
+        explained = 1.0 - float(var(residual) / var(returns).clamp(min=1e-8))
+        return {"value_loss": 0.5 * float(mean(residual.square())), "explained": explained}
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
@@ -208,7 +212,7 @@ class GroupCredit:
         )
         block = replace(rollout, valid=alive)
         live = alive.any(0).unflatten(0, (-1, self.group_size)).any(1)
-        return Credit(block, block.rows(adv), {"live_groups": float(live.float().mean())})
+        return Credit(block, block.rows(adv), {"live_groups": float(mean(live.float()))})
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

@@ -1,8 +1,8 @@
-"""One optimiser step down a loss, the same for actor, critic and cloning; and minibatches."""
+"""One optimiser step down a loss, the same for actor, critic and cloning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 from pydantic import Field
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import PluginError
+from robo_rl.ranks import sum_gradients
 
 PATIENCE = 20
 
@@ -48,14 +49,19 @@ class Descent:
         for group in self.optim.param_groups:
             group["lr"] = lr
 
-    def step(self, loss: Tensor) -> None:
-        """One step.
+    def step(self, loss: Tensor, share: float = 1.0) -> None:
+        """One step, down the sum of all processes' losses where several train together.
+
+        Args:
+            loss: Scalar with gradient.
+            share: What it is multiplied by in that sum (``minibatches.Batch``).
 
         Raises:
             PluginError: The gradient was not finite ``PATIENCE`` times in a row.
         """
         self.optim.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss if share == 1.0 else share * loss).backward()
+        sum_gradients(self.params)
         if nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite():
             self.optim.step()
             self._in_a_row = 0
@@ -67,14 +73,3 @@ class Descent:
                 f"the gradient was not finite {PATIENCE} times in a row",
                 hint="look for NaN in rewards and observations; a lower learning rate may help",
             )
-
-
-def minibatches(size: int, limit: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """A shuffled pass over rows; minibatches of nearly equal size, at most ``limit``."""
-    order = torch.randperm(size, generator=generator)
-    return iter(order.tensor_split(batches(size, limit)))
-
-
-def batches(size: int, limit: int) -> int:
-    """How many minibatches a pass has."""
-    return -(-size // limit)

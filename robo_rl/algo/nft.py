@@ -11,24 +11,27 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.creditor import CreditConfig, make_creditor
-from robo_rl.algo.descent import Descent, batches, minibatches
+from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import weightless
 from robo_rl.algo.forward import Decisions, optimality
 from robo_rl.algo.lag import Lag, follow
+from robo_rl.algo.minibatches import Batch, Minibatches
 from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate, RateConfig
+from robo_rl.data.moments import mean
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.ranks import least
 
 
 class Nft:
@@ -61,6 +64,7 @@ class Nft:
         lag: Lag = Lag()
 
     one_step = False
+    learns_together: ClassVar[bool] = True
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -86,9 +90,10 @@ class Nft:
             PluginError: Rewards are not finite, or losses or gradients were not finite for long.
         """
         rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and len(adv):
-            metrics |= self._fit(Decisions.of(rollout, optimality(adv, self.cfg.adv_clip)))
-            metrics["adv_clipped"] = float((adv.abs() > self.cfg.adv_clip).float().mean())
+        if self.updates >= self.credit.warmup_updates and least(len(adv)):
+            decisions = Decisions.of(rollout, optimality(adv, self.cfg.adv_clip))
+            metrics |= self._fit(decisions, rollout.shards)
+            metrics["adv_clipped"] = float(mean((adv.abs() > self.cfg.adv_clip).float()))
             follow(self.policy.net, self.learner.net, self.cfg.lag.decay(self.updates))
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.descent.skipped
@@ -125,17 +130,19 @@ class Nft:
         self.descent.optim.load_state_dict(state["optim"])
         self.base = self.policy.base() if self.cfg.base else None
 
-    def _fit(self, data: Decisions) -> dict[str, float]:
+    def _fit(self, data: Decisions, shards: Tensor | None) -> dict[str, float]:
         """Epochs over the decisions, until a minibatch has moved more than twice its target."""
         stats: list[Losses] = []
         limit = 2.0 * self.cfg.target_shift or math.inf
-        for pick in self._passes(len(data.act)):
+        batches = Minibatches(len(data.act), self.cfg.minibatch, self.generator, shards)
+        for batch in self._passes(batches):
             with autocast(self.cfg.precision, self.learner):
-                stats.append(self.objective.loss(data.at(pick), self.base))
+                found = self.objective.loss(data.at(batch.pick), self.base)
+            stats.append(found.over_all(batch.share))
             if math.sqrt(stats[-1].moved) > limit:
                 break
-            self.descent.step(stats[-1].total)
-        last = stats[-batches(len(data.act), self.cfg.minibatch) :]
+            self.descent.step(found.total, batch.share)
+        last = stats[-batches.per_pass :]
         shift = math.sqrt(sum(float(s.moved) for s in last) / len(last))
         if self.cfg.target_shift:
             self.rate.follow(shift, self.cfg.target_shift)
@@ -145,9 +152,9 @@ class Nft:
             "base_gap": sum(float(s.base_gap) for s in last) / len(last),
         }
 
-    def _passes(self, rows: int) -> Iterator[Tensor]:
+    def _passes(self, batches: Minibatches) -> Iterator[Batch]:
         for _ in range(self.cfg.epochs):
-            yield from minibatches(rows, self.cfg.minibatch, self.generator)
+            yield from batches
 
 
 def _matching(policy: DenoisingPolicy) -> MatchingPolicy:

@@ -14,6 +14,7 @@ from torch import Tensor
 from robo_rl.algo.forward import Decisions, executed_mean, nft_loss
 from robo_rl.config import ConfigModel
 from robo_rl.policy.matching import MatchingPolicy
+from robo_rl.ranks import here, summed
 
 
 class NftObjectiveConfig(ConfigModel):
@@ -44,6 +45,12 @@ class Losses(NamedTuple):
     total: Tensor
     moved: Tensor
     base_gap: Tensor
+
+    def over_all(self, share: float) -> Losses:
+        """Its numbers over the minibatches of all processes, of which this one's is a share."""
+        if here().size == 1:
+            return self
+        return Losses(*summed(share * torch.stack([part.detach().float() for part in self])))
 
 
 class NftObjective:

@@ -95,6 +95,11 @@ class Objective:
         """U, the number of units."""
         return len(self.likelihood.units.row)
 
+    def shards(self, rollout: Rollout) -> Tensor | None:
+        """(U,) which part of the run each unit is of; see ``Rollout.shard``."""
+        parts = rollout.shards
+        return None if parts is None else parts[self.likelihood.units.row]
+
     def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> Surrogate:
         """The loss of the units ``pick`` (R,).
 

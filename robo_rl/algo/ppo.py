@@ -7,7 +7,7 @@ Sources: Schulman et al. 2017 (1707.06347); DPPO (2409.00588) for the denoising 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -16,6 +16,7 @@ from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.ratio import RatioMode
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.ranks import least
 
 
 class Ppo:
@@ -33,6 +34,8 @@ class Ppo:
 
     class Config(ActorConfig, CreditConfig):
         """Hyper-parameters; see ``ObjectiveConfig``, ``ActorConfig`` and ``CreditConfig``."""
+
+    learns_together: ClassVar[bool] = True
 
     def __init__(
         self, cfg: Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
@@ -57,7 +60,7 @@ class Ppo:
                 gradients were not finite for long.
         """
         rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and len(adv):
+        if self.updates >= self.credit.warmup_updates and least(len(adv)):
             metrics |= self.actor.fit(rollout, adv)
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.actor.descent.skipped

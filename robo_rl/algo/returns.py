@@ -8,7 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from robo_rl.data.moments import Moments
 from robo_rl.errors import PluginError
+from robo_rl.ranks import gathered, own
 
 GROUP_STD = 1e-6
 """Added to the std of a group's returns; groups that vary less are dead."""
@@ -128,9 +130,9 @@ class ReturnScale:
 
     def _merge(self, batch: Tensor) -> None:
         """Chan et al.'s parallel update of mean and squared deviation."""
-        size, mean = batch.numel(), float(batch.mean())
-        gap, total = mean - self.mean, self.count + size
-        self.sq_dev += float((batch - mean).square().sum()) + gap**2 * self.count * size / total
+        size, mean, sq_dev = Moments.of(batch.flatten())
+        gap, total = float(mean) - self.mean, self.count + size
+        self.sq_dev += float(sq_dev) + gap**2 * self.count * size / total
         self.mean += gap * size / total
         self.count = total
 
@@ -143,7 +145,7 @@ class ReturnScale:
     def state_dict(self) -> dict[str, Tensor | float]:
         """For checkpoints."""
         return {
-            "running": self.running,
+            "running": gathered(self.running),
             "count": self.count,
             "mean": self.mean,
             "sq_dev": self.sq_dev,
@@ -152,6 +154,7 @@ class ReturnScale:
     def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
         """From a checkpoint."""
         self.__dict__.update(state)
+        self.running = own(self.running)
 
 
 def demand_finite(returns: Tensor) -> None:

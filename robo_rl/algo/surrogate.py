@@ -12,6 +12,7 @@ from torch import Tensor
 
 from robo_rl.algo.likelihood import Scored
 from robo_rl.algo.trust import LOSSES, Epsilon, Trust
+from robo_rl.ranks import here, summed
 
 
 class Rule(NamedTuple):
@@ -46,6 +47,19 @@ class Surrogate(NamedTuple):
     clipped: float
     ratio_error: float
     extras: dict[str, float]
+
+    def over_all(self, share: float) -> Surrogate:
+        """Its numbers over the minibatches of all processes, of which this one's is a share."""
+        if here().size == 1:
+            return self
+        kl, clipped, error, *extras = summed(
+            share
+            * torch.tensor(
+                [self.kl, self.clipped, self.ratio_error, *self.extras.values()],
+                dtype=torch.float64,
+            )
+        ).tolist()
+        return Surrogate(self.loss, kl, clipped, error, dict(zip(self.extras, extras, strict=True)))
 
 
 def surrogate(scored: Scored, adv: Tensor, rule: Rule, behind: Tensor | None = None) -> Surrogate:

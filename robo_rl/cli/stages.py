@@ -34,14 +34,25 @@ def execute(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
     """
+    from robo_rl.train.launch import run_together, wanted
     from robo_rl.train.pipeline import run_experiment
 
-    result = run_experiment(experiment, overrides or [], out, until=until)
-    typer.echo(
-        table([_row(stage) for stage in result["stages"]], ("stage", "gate", "measured", "s"))
-    )
+    changes = overrides or []
+    number = wanted(experiment, changes)
+    if number > 1:  # the first of them shows what came of it
+        last = [] if until is None else ["--until", until]
+        run_together(number, ["run", experiment, *changes, "--out", str(out), *last])
+    result = run_experiment(experiment, changes, out, until=until)
+    if result and number == 1:
+        _show(result)
+    if result:
+        write_json(json_file, result)
+
+
+def _show(result: Mapping[str, Any]) -> None:
+    stages = [_row(stage) for stage in result["stages"]]
+    typer.echo(table(stages, ("stage", "gate", "measured", "s")))
     typer.echo(f"in {result['directory']}")
-    write_json(json_file, result)
 
 
 def write_json(path: Path | None, values: Mapping[str, Any]) -> None:

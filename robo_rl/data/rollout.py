@@ -29,6 +29,7 @@ class Rollout:
         follows: (T, B) bool, whether a decision's noise followed that of the one before it; None
             where exploration is not correlated.
         carried: (B, K, H, A), the noise that the first decisions may have followed, or None.
+        shard: (T, B) int64, which part of the run an env is of, where it has several; else None.
     """
 
     obs: dict[str, Tensor]
@@ -46,6 +47,12 @@ class Rollout:
     final_obs: dict[str, Tensor]
     follows: Tensor | None = None
     carried: Tensor | None = None
+    shard: Tensor | None = None
+
+    @property
+    def shards(self) -> Tensor | None:
+        """(N,) of the valid rows."""
+        return None if self.shard is None else self.rows(self.shard)
 
     def rows(self, tensor: Tensor) -> Tensor:
         """Fold (T, B, …) into the valid rows (N, …)."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robo_rl.data.moments import Moments, everywhere
 from robo_rl.data.normalize import CONSTANT, Normalizer
 from robo_rl.errors import ConfigError
 
@@ -51,14 +52,13 @@ class ObsTracker:
 
     def add(self, obs: Mapping[str, Tensor]) -> None:
         """Take in what was acted on, name → (N, To, …); the newest frame counts."""
-        new = len(next(iter(obs.values())))
+        new = everywhere(len(next(iter(obs.values()))))
         if not new:
             return
         total = self.count + new
         for key in self.mean:
-            rows = obs[key.removeprefix(_OBS)][:, -1].double()
-            gap = rows.mean(dim=0) - self.mean[key]
-            spread = (rows - rows.mean(dim=0)).square().sum(dim=0)
+            _, mean, spread = Moments.of(obs[key.removeprefix(_OBS)][:, -1].double())
+            gap = mean - self.mean[key]
             self.sq_dev[key] = self.sq_dev[key] + spread + gap**2 * self.count * new / total
             self.mean[key] = self.mean[key] + gap * new / total
         self.count = total

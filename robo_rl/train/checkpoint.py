@@ -30,7 +30,7 @@ from robo_rl.durable import (
 )
 from robo_rl.errors import CheckpointError
 from robo_rl.seal import seal, unseal
-from robo_rl.train.tree import flatten, unflatten
+from robo_rl.train.tree import flatten, unflatten, unshared
 
 SCHEMA_VERSION = 1
 TENSORS_FILE = "tensors.safetensors"
@@ -176,7 +176,7 @@ _KEPT = "nothing was replaced, the checkpoint before is still good; free space o
 
 def _write(stage: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     try:
-        data = safetensors.torch.save(_apart(tensors))
+        data = safetensors.torch.save(unshared(tensors))
         doc = {
             "schema": SCHEMA_VERSION,
             "tensors": {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)},
@@ -187,20 +187,6 @@ def _write(stage: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) 
         raise CheckpointError(f"cannot be stored: {error}") from error
     (stage / TENSORS_FILE).write_bytes(data)
     (stage / META_FILE).write_bytes(sealed)
-
-
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous CPU tensors that share no memory, which safetensors refuses."""
-    out: dict[str, Tensor] = {}
-    taken: set[int] = set()
-    for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() in taken or storage.nbytes() != tensor.nbytes:
-            tensor = tensor.clone()
-        taken.add(tensor.untyped_storage().data_ptr())
-        out[name] = tensor
-    return out
 
 
 def _read_meta(file: Path) -> dict[str, Any]:

@@ -8,23 +8,25 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
+from rich.console import Console
 
-from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups
+from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsTogether
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.config import ConfigModel
 from robo_rl.data.tracker import ObsTracker
-from robo_rl.env.chunk import ChunkEnv
+from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.ranks import demand_alike, here
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
+from robo_rl.train.collecting import make_collector
 from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.explore import Explore
-from robo_rl.train.groups import GroupCollector
 from robo_rl.train.logger import MetricsLogger, Progress
 from robo_rl.train.probe import Probe
-from robo_rl.train.rollouts import Collector
+from robo_rl.train.shards import Split
 from robo_rl.train.stage import Context
 
 
@@ -38,10 +40,12 @@ class LoopConfig(ConfigModel):
     return reaches it. ``explore`` changes how the policy explores; what is evaluated stays the
     same. ``track_obs`` renews the mean and deviation by which observations are normalised, for
     policies that began without demonstrations (see ``ObsTracker``). ``probe`` evaluates on the
-    way, off the clock.
+    way, off the clock. The envs are in ``shards`` equal parts with random streams of their own, of
+    which every process of a run of several has as many; 0 is one a process.
     """
 
     num_envs: int = Field(default=256, ge=1)
+    shards: int = Field(default=0, ge=0)
     decisions: int = Field(default=10, ge=1)
     updates: int = Field(default=100, ge=1)
     env_steps: int | None = Field(default=None, ge=1)
@@ -70,28 +74,33 @@ class Loop:
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, seed = cfg, policy, context.seed
+        self.first = here().rank == 0
+        self.series = CheckpointSeries(context.directory / "ckpt")
+        state = self.series.load_latest()
+        split = Split.of(cfg.shards, None if state is None else _shards(state), cfg.num_envs)
         if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
         with initialising("critic", seed):
-            self.algo: Algorithm = cfg.algo.build(
-                policy, cfg.num_envs, make_generator("minibatch", seed)
-            )
+            mine = cfg.num_envs // here().size
+            self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed))
+        _demand_together(self.algo, cfg.algo.name)
         hand_over(self.algo, policy, context)
         self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
         self.probe = Probe(cfg.probe, context)
-        env = ChunkEnv(
-            context.experiment.make_env(cfg.num_envs),
-            obs_horizon=policy.obs_horizon,
-            exec_horizon=policy.exec_horizon,
-            gamma=context.experiment.gamma,
-        )
-        self.collector = _collector(self.algo, env, make_generator("explore", seed))
-        self.series = CheckpointSeries(context.directory / "ckpt")
-        self.log = MetricsLogger(context.directory / "metrics.jsonl")
+        self._announce(split)
+        self.collector = make_collector(context, policy, self.algo, cfg.num_envs, split)
+        self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
         self.recent = torch.zeros(0, 2, dtype=torch.float64)
         self.enough, self.ended_with = False, "last"
-        self._resume(derive("online", seed))
+        self._resume(state, seed)
+
+    def _announce(self, split: Split) -> None:
+        """Of a run of several processes: what is whose."""
+        if self.first and here().size > 1:
+            envs = f"{self.cfg.num_envs} envs in {split.total} parts"
+            rule = "num_envs and minibatch count those of all: rates are as with one process"
+            Console(stderr=True).print(f"{here().size} processes, {envs}; {rule}", highlight=False)
 
     @property
     def judged(self) -> DenoisingPolicy:
@@ -100,11 +109,13 @@ class Loop:
 
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
-        with Progress(self.cfg.updates, "fine-tune", "updates") as progress:
+        console = Console(stderr=True, quiet=not self.first)
+        with Progress(self.cfg.updates, "fine-tune", "updates", console=console) as progress:
             while not self._ends:
                 metrics = self._update()
-                metrics |= self.probe.look(self.algo.updates, self.judged, last=self._ends)
-                self.log.log(metrics)
+                if self.log is not None:
+                    metrics |= self.probe.look(self.algo.updates, self.judged, last=self._ends)
+                    self.log.log(metrics)
                 progress.update(
                     self.algo.updates,
                     success=metrics["success"],
@@ -112,12 +123,12 @@ class Loop:
                     env_steps=self.collector.env_steps,
                 )
                 if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
-                    self.series.save(self.algo.updates, self._state())
+                    self._save()
         best = self.guard.finish(self._acting())
         if best is not None:
             self._go_back(best)
             self.ended_with = "kept"
-        self.collector.env.close()
+        self.collector.close()
 
     @property
     def _ends(self) -> bool:
@@ -131,7 +142,7 @@ class Loop:
         metrics = self.algo.update(rollout)
         if self.tracker is not None:
             self.tracker.add({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
-        outcomes = self.collector.cohorts.complete()
+        outcomes = self.collector.complete()
         self._watch(outcomes)
         self._guard(outcomes)
         ended = time.perf_counter()
@@ -151,7 +162,7 @@ class Loop:
         good = self.guard.observe(*outcomes, self._acting())
         if good is not None:
             self._go_back(good)
-            self.collector.cohorts.forget()
+            self.collector.forget()
 
     def _acting(self) -> dict[str, Any]:
         """All that makes the policy act as it does, what it has come to see included."""
@@ -180,6 +191,13 @@ class Loop:
         good = full and (success >= self.cfg.stop_success or returns >= wanted)
         self.enough = spent or good
 
+    def _save(self) -> None:
+        """By the first process, for all."""
+        demand_alike(list(self.policy.parameters()))
+        state = self._state()
+        if self.first:
+            self.series.save(self.algo.updates, state)
+
     def _state(self) -> dict[str, Any]:
         return {
             "algo": self.algo.state_dict(),
@@ -191,24 +209,38 @@ class Loop:
             "enough": self.enough,
         }
 
-    def _resume(self, seed: int) -> None:
-        state = self.series.load_latest()
+    def _resume(self, state: dict[str, Any] | None, seed: int) -> None:
         if state is None:
-            self.collector.start(seed)
+            self.collector.start(derive("online", seed))
             self.guard.begin(self._acting())
         else:
             self.algo.load_state_dict(state["algo"])
-            self.algo.generator.set_state(state["minibatch"])
+            if self.first:
+                self.algo.generator.set_state(state["minibatch"])
+            else:  # only the first one's is kept
+                rank, updates = here().rank, self.algo.updates
+                self.algo.generator.manual_seed(derive("minibatch", seed, rank, updates))
             self.guard.load_state_dict(state["guard"])
             self.collector.load_state_dict(state["collector"])
             if self.tracker is not None:
                 self.tracker.load_state_dict(state["tracker"])
             self.recent, self.enough = state["recent"], state["enough"]
-        self.log.truncate_after(self.algo.updates)
+        if self.log is not None:
+            self.log.truncate_after(self.algo.updates)
 
 
-def _collector(algo: Algorithm, env: ChunkEnv, generator: torch.Generator) -> Collector:
-    if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
-        size = algo.group_size
-        return GroupCollector(env, generator, one_step=algo.one_step, group_size=size)
-    return Collector(env, generator, one_step=algo.one_step)
+def _stream(seed: int) -> torch.Generator:
+    """This process' stream of minibatches; the first one's is that of a run that has but one."""
+    rank = here().rank
+    return make_generator("minibatch", seed, *((rank,) if rank else ()))
+
+
+def _demand_together(algo: Algorithm, name: str) -> None:
+    if here().size > 1 and not isinstance(algo, LearnsTogether):
+        hint = "run it with one process"
+        raise ConfigError(f"algorithm '{name}' does not learn in several processes", hint=hint)
+
+
+def _shards(state: dict[str, Any]) -> int:
+    """How many parts the envs of a checkpoint are in."""
+    return len(state["collector"].get("shards", (None,)))

@@ -27,12 +27,17 @@ class FineTune:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    def run(self, context: Context) -> Report:
-        """Train what is left to train, evaluate, and keep the policy."""
-        before = load_policy(context.artifact("policy"))
+    def assist(self, context: Context) -> Loop:
+        """Train what is left to train, together with the processes that do the same."""
         policy = load_policy(context.artifact("policy"))
         run = Loop(self.cfg, context, exploring(policy, self.cfg.explore, context.seed))
         run.train()
+        return run
+
+    def run(self, context: Context) -> Report:
+        """Train what is left to train, evaluate, and keep the policy."""
+        before = load_policy(context.artifact("policy"))
+        run = self.assist(context)
         judged = run.judged
         path = save_policy(context.directory / "policy", judged)
         after = context.evaluate(judged, "after RL")

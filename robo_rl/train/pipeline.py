@@ -11,11 +11,13 @@ from typing import Any
 from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
+from robo_rl.ranks import joined
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Experiment, Report, stage_digest
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
+from robo_rl.train.together import assist, led, skip
 
 RUN, MARK, SECONDS, LOCK = "run.json", "digest", "seconds", ".lock"
 
@@ -38,28 +40,38 @@ def run_experiment(
         until: Last stage to run; None for all.
 
     Returns:
-        Name, directory, minutes over all sittings, and each stage's report as a mapping.
+        Name, directory, minutes over all sittings, and each stage's report as a mapping; nothing
+        in processes that assist the first (``train.together``).
 
     Raises:
         ConfigError: The experiment does not validate, or the directory holds a run of another.
         GateError: A stage did not pass; those before it are kept.
         CheckpointError: Something cannot be written, or what was written is damaged, or another
             process is at the run.
+        ParallelError: A process that it was launched with is gone.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
     checked = validate(tree, Experiment)
     directory = out / checked.name
     labels = _upto(checked, until)
+    with joined() as ranks:
+        if ranks.rank:
+            assist(checked, [directory / stage_folder(i, name) for i, name in enumerate(labels)])
+            return {}
+        return _lead(checked, directory, labels)
+
+
+def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[str, Any]:
     done: Done = []
     with _writing(directory), _alone(directory):
-        _begin(directory, checked)
+        _begin(directory, experiment)
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = directory / stage_folder(index, label)
-            done.append((place, _run_stage(checked, index, place, done)))
-            write_report(directory, _summary(checked, directory, done))
+            done.append((place, _run_stage(experiment, index, place, done)))
+            write_report(directory, _summary(experiment, directory, done))
     _demand_gate(done)
-    return _summary(checked, directory, done)
+    return _summary(experiment, directory, done)
 
 
 def _upto(experiment: Experiment, until: str | None) -> list[str]:
@@ -137,21 +149,24 @@ def _demand_gate(done: Done) -> None:
 
 def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
     label, wanted = list(experiment.stages)[index], stage_digest(experiment, index)
-    report = Report.read(place)
+    report, stage = Report.read(place), experiment.stages[label].build()
     if report is None:
         place.mkdir(exist_ok=True)
         remove_temporary(place)
         write_file(place / MARK, wanted.encode())
         note_start(place)
         with Stopwatch(place / SECONDS) as watch:
-            report = experiment.stages[label].build().run(Context(experiment, place, list(done)))
+            with led(stage):
+                report = stage.run(Context(experiment, place, list(done)))
             report.seconds, report.digest = watch.seconds, wanted
             report.stage = label
         _waive(report, experiment.waive.get(label))
         report.write(place)
-    elif report.digest != wanted:
+        return report
+    skip(stage)
+    if report.digest != wanted:
         raise _other(place)
-    elif _waive(report, experiment.waive.get(label)):
+    if _waive(report, experiment.waive.get(label)):
         report.write(place)
     return report
 

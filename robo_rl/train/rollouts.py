@@ -17,7 +17,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Past
 from robo_rl.policy.correlation import no_past
 from robo_rl.seeding import derive
-from robo_rl.train.cohorts import Cohorts
+from robo_rl.train.cohorts import Cohorts, Outcomes
 from robo_rl.train.jerk import Jerk
 
 
@@ -84,6 +84,18 @@ class Collector:
         self.env_steps += steps
         rew = earned / max(steps, 1)
         return rollout, {"rew_per_step": rew, "dropped": dropped, "jerk": self.jerk.take()}
+
+    def complete(self) -> Outcomes:
+        """End the block; see ``Cohorts.complete``."""
+        return self.cohorts.complete()
+
+    def forget(self) -> None:
+        """Count only episodes that begin from now on; see ``Cohorts.forget``."""
+        self.cohorts.forget()
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
 
     def _counted(self, step: ChunkStep) -> ChunkStep:
         """The part of a step that belongs to the block: all of it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -46,6 +46,19 @@ Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeV
 """Label → stage, in the order in which they run."""
 
 
+class Launch(ConfigModel):
+    """How many processes train together: so many, or one on each of so many GPUs; 0 is one."""
+
+    processes: int = Field(default=0, ge=0)
+    gpus: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Launch:
+        if self.processes and self.gpus:
+            raise ValueError("processes and gpus: one of the two says it")
+        return self
+
+
 class Experiment(ConfigModel):
     """A staged experiment: what ``robo-rl run`` takes.
 
@@ -63,6 +76,7 @@ class Experiment(ConfigModel):
     eval: EvalProtocol = EvalProtocol()
     stages: Stages = Field(min_length=1)
     waive: dict[str, str] = Field(default_factory=dict)
+    launch: Launch = Launch()
 
     @model_validator(mode="after")
     def _waivers_name_stages(self) -> Experiment:
@@ -256,12 +270,22 @@ class Stage(Protocol):
         ...
 
 
+@runtime_checkable
+class Together(Protocol):
+    """A stage in whose work other processes can take part (``robo_rl.ranks``)."""
+
+    def assist(self, context: Context) -> object:
+        """Take part in ``run``, which the first process is at; write nothing down."""
+        ...
+
+
 def stage_digest(experiment: Experiment, index: int) -> str:
     """Hash of all that a stage's result depends on: settings and fields read, up to this stage.
 
-    Equal digests mean equal results, also of two experiments. Names and waivers are left out.
+    Equal digests mean equal results, also of two experiments. Names, waivers and how many
+    processes there are, are left out.
     """
-    everything = Experiment.model_fields.keys() - {"name", "waive", "stages"}
+    everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
     upto = list(experiment.stages.values())[: index + 1]
     fields = {name for stage in upto for name in getattr(stage.cls, "reads", everything)}
     body = experiment.model_dump(mode="json", include=fields)

@@ -52,6 +52,20 @@ def unflatten(tensors: Mapping[str, Tensor], doc: Any) -> Any:
         raise CheckpointError("the saved state is malformed", found=error) from None
 
 
+def unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous CPU tensors that share no memory, which safetensors refuses."""
+    out: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() in taken or storage.nbytes() != tensor.nbytes:
+            tensor = tensor.clone()
+        taken.add(tensor.untyped_storage().data_ptr())
+        out[name] = tensor
+    return out
+
+
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Tensor):
         return {"$tensor": _keep(value, path, tensors)}

@@ -1,4 +1,4 @@
-"""Minibatches and steps: every row once, none beyond the limit, none after a bad gradient."""
+"""Steps: none after a bad gradient, none beyond the norm."""
 
 from __future__ import annotations
 
@@ -6,18 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from robo_rl.algo.descent import PATIENCE, Descent, batches, minibatches
+from robo_rl.algo.descent import PATIENCE, Descent
 from robo_rl.errors import PluginError
-
-
-@pytest.mark.parametrize(("size", "limit"), [(10, 4), (12, 4), (3, 100), (1, 1), (1001, 256)])
-def test_a_pass_has_every_row_once_in_parts_of_nearly_one_size(size, limit):
-    parts = list(minibatches(size, limit, torch.Generator().manual_seed(0)))
-    assert sorted(torch.cat(parts).tolist()) == list(range(size))
-    lengths = [len(part) for part in parts]
-    assert len(parts) == batches(size, limit)
-    assert max(lengths) <= limit
-    assert max(lengths) - min(lengths) <= 1
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_too_many_end_the_run():

@@ -1,0 +1,70 @@
+"""Shuffled passes over rows, alone or together with other processes.
+
+Shapes: n rows of this process, R of a minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.data.moments import everywhere
+from robo_rl.ranks import summed, told
+from robo_rl.seeding import make_generator
+
+
+class Batch(NamedTuple):
+    """This process' part of a minibatch.
+
+    Args:
+        pick: (R,) its rows.
+        share: How much of the minibatch they are, all processes together having 1. A mean over the
+            rows times this, summed over all processes, is the mean over the minibatch.
+    """
+
+    pick: Tensor
+    share: float
+
+
+class Minibatches:
+    """Iterating is a pass: every row once, in minibatches of nearly equal size.
+
+    Each part of a run (``Rollout.shard``) is shuffled by a stream of its own and gives its share to
+    every minibatch, so that it does not matter which process has it.
+
+    Args:
+        size: n, at least 1.
+        limit: Largest number of rows of a minibatch, those of all processes counted.
+        generator: What the order follows from; that of the first process, where there are several.
+        shard: (n,) which part each row is of; None where there is but one.
+    """
+
+    def __init__(
+        self, size: int, limit: int, generator: torch.Generator, shard: Tensor | None = None
+    ) -> None:
+        self._size, self._generator = size, generator
+        self.per_pass = -(-everywhere(size) // limit)
+        known = () if shard is None else shard.unique().tolist()
+        self._parts = {part: (shard == part).nonzero().flatten() for part in known}
+
+    def __iter__(self) -> Iterator[Batch]:
+        pieces = [order.tensor_split(self.per_pass) for order in self._orders()]
+        picks = [torch.cat(piece) for piece in zip(*pieces, strict=True)]
+        sizes = torch.tensor([len(pick) for pick in picks], dtype=torch.float64)
+        shares = (sizes / summed(sizes)).tolist()
+        nothing = torch.zeros(1, dtype=torch.int64)  # any row, for none of the minibatch
+        for pick, share in zip(picks, shares, strict=True):
+            yield Batch(pick if share else nothing, share)
+
+    def _orders(self) -> list[Tensor]:
+        if not self._parts:
+            return [torch.randperm(self._size, generator=self._generator)]
+        seed = told(int(torch.randint(2**62, (), generator=self._generator)))
+        streams = {part: make_generator("minibatch", seed, part) for part in self._parts}
+        return [
+            rows[torch.randperm(len(rows), generator=streams[part])]
+            for part, rows in self._parts.items()
+        ]

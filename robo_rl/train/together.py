@@ -1,0 +1,59 @@
+"""Several processes at one run: the first leads and writes, the others join it where it trains.
+
+They go through the same stages. Before each one that is ``Together`` the first says whether it is
+to be run; all other stages are its alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from robo_rl.errors import ParallelError
+from robo_rl.ranks import apart, told
+from robo_rl.train.stage import Context, Experiment, Report, Stage, Together
+
+_RUN, _SKIP = 1, 0
+
+
+@contextmanager
+def led(stage: Stage) -> Generator[None]:
+    """The first process' part: within it the stage runs, with the others or apart from them."""
+    if isinstance(stage, Together):
+        told(_RUN)
+        yield
+    else:
+        with apart():
+            yield
+
+
+def skip(stage: Stage) -> None:
+    """The first process' part where a stage is done already."""
+    if isinstance(stage, Together):
+        told(_SKIP)
+
+
+def assist(experiment: Experiment, places: Sequence[Path]) -> None:
+    """The part of every other process.
+
+    Args:
+        experiment: What the first process runs.
+        places: Directories of its stages, up to the last one.
+
+    Raises:
+        ParallelError: The first process is gone, or its files cannot be seen from here.
+    """
+    for index, place in enumerate(places):
+        stage = list(experiment.stages.values())[index].build()
+        if isinstance(stage, Together) and told(_SKIP) == _RUN:
+            stage.assist(Context(experiment, place, _earlier(places[:index])))
+
+
+def _earlier(places: Sequence[Path]) -> list[tuple[Path, Report]]:
+    found = [(place, Report.read(place)) for place in places]
+    lost = [place for place, report in found if report is None]
+    if lost:
+        hint = "all processes of a run need the same folder of runs"
+        raise ParallelError("is not to be seen from here", where=lost[0], hint=hint)
+    return [(place, report) for place, report in found if report is not None]
