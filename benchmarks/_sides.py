@@ -91,16 +91,15 @@ class BareWarp:
         import mujoco_warp as mjw
         import warp as wp
 
+        from robo_rl.env.warp_memory import make_data, put_model
+
         self.wp, self.mjw, model = wp, mjw, env.task.scene().compile()
         self.substeps = round(env.dt_s / model.opt.timestep)
         self.device = wp.device_from_torch(env.device)
         sizes = env._backend.sizes
         with wp.ScopedDevice(self.device):
-            self.model = mjw.put_model(model)
-            self.model.opt.warn_overflow = False
-            self.data = mjw.make_data(
-                model, env.num_envs, nconmax=sizes.contacts, njmax=sizes.constraints
-            )
+            self.model = put_model(model)
+            self.data = make_data(model, env.num_envs, sizes)
             self.ctrl = wp.to_torch(self.data.ctrl)
             self.physics()  # loads the kernels
             with wp.ScopedCapture() as capture:

@@ -2,9 +2,12 @@
 
 Needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic,
 omegaconf where they are missing); nothing has to be installed. MJX is measured where jax and
-mujoco-mjx are there. All sides step the same model, with the same controls, held for a control
-step. ``SimEnv`` adds observations, rewards, ends and resets. ``compile_s`` is the first step, with
-the kernels' compiling; ``lost`` the env steps in which a contact or constraint found no room.
+mujoco-mjx are there. All sides step the same model from such starts as the task draws: ``SimEnv``
+and bare Warp with the same controls, anew every control step, MJX with one a world throughout.
+``SimEnv`` adds observations, rewards, ends and resets, which here all envs have at once.
+``compile_s`` is the time until the second step is done, kernels' compiling included; ``lost`` the
+env steps, of twenty others of every env, in which a contact or constraint found no room, a contact
+in any world counting for all.
 
     python benchmarks/gpu_throughput.py [--json FILE] [--tasks lift_cube push_t]
         [--envs 1024 4096 16384] [--steps 100] [--device cuda]
@@ -19,6 +22,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +46,7 @@ def main() -> None:
         for num_envs in args.envs:
             row = measure(task, num_envs, args.steps, args.device)
             if not args.no_mjx:
-                row |= mjx(task, num_envs, args.steps)
+                row |= by_mjx(task, num_envs, args.steps)
             results["rows"].append({"task": task, "envs": num_envs, **row})
             cells = (f"{row[n]:17,.2f}" if n in row else f"{'-':>17}" for n in COLUMNS)
             print(f"{task:12}{num_envs:8}{''.join(cells)}", flush=True)
@@ -60,9 +65,11 @@ def make_env(task: str, num_envs: int, device: str) -> Any:
 
 def measure(task: str, num_envs: int, steps: int, device: str) -> dict[str, float]:
     """``SimEnv`` and bare Warp, in turns."""
+    began = time.perf_counter()
     env = make_env(task, num_envs, device)
     first = torch.zeros(num_envs, env.act_spec.size, device=env.device)
-    compile_s = timed(lambda: (env.reset(0), env.step(first)), env.device)
+    timed(lambda: (env.reset(0), env.step(first), env.step(first)), env.device)
+    compile_s = time.perf_counter() - began
     bare = BareWarp(env)
     generator = torch.Generator().manual_seed(0)
     turns(env, bare, min(steps, 4), generator)  # records the graphs
@@ -86,8 +93,9 @@ def counted(env: Any, steps: int, generator: torch.Generator) -> float:
     return lost
 
 
-def mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
-    """MJX on the same model from the same kind of starts; empty where it is not there."""
+def by_mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
+    """MJX on the same model from such starts, a random control a world; empty where it is not."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others measure here too
     try:
         import jax
         from mujoco import mjx
@@ -99,8 +107,13 @@ def mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
     model = made.scene().compile()
     start = made.reset(num_envs, torch.Generator().manual_seed(0))
     put = mjx.put_model(model)
-    place = lambda qpos, qvel: mjx.make_data(put).replace(qpos=qpos, qvel=qvel)  # noqa: E731
-    data = jax.vmap(place)(start.qpos.float().numpy(), start.qvel.float().numpy())
+    low, high = (torch.as_tensor(limit) for limit in model.actuator_ctrlrange.T)
+    ctrl = low + (high - low) * torch.rand(num_envs, model.nu)
+
+    def place(qpos: Any, qvel: Any, ctrl: Any) -> Any:
+        return mjx.make_data(put).replace(qpos=qpos, qvel=qvel, ctrl=ctrl)
+
+    data = jax.vmap(place)(*(x.float().numpy() for x in (start.qpos, start.qvel, ctrl)))
     substeps = round(made.dt_s / model.opt.timestep)
 
     def control_step(state: Any) -> Any:

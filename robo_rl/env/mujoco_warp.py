@@ -30,7 +30,7 @@ from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.warp_device import find_device, hushed
 from robo_rl.env.warp_fields import WorldFields
 from robo_rl.env.warp_launch import Launcher
-from robo_rl.env.warp_memory import make_data, require_memory
+from robo_rl.env.warp_memory import make_data, put_model, require_memory
 from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
@@ -90,8 +90,9 @@ class MujocoWarp:
         self.sizes = self._sizes_of(model)
         with hushed(), wp.ScopedDevice(wp.device_from_torch(self.device)):
             require_memory(model, self.sizes, num_envs, self.device)
-            self._model = _put_model(model)
+            self._model = put_model(model)
             self._data = make_data(model, num_envs, self.sizes)
+            wp.synchronize_device()  # torch writes there next, in an order of its own
         forget, derive = self._launcher.forget, self._derive
         self._fields = WorldFields(self._model, num_envs, forget, derive)
         self._state = WorldState(self._data, model)
@@ -223,20 +224,6 @@ class MujocoWarp:
             slices=self._slices,
             counters=state.counters(),
         )
-
-
-def _put_model(model: mujoco.MjModel) -> mjw.Model:
-    try:
-        put = mjw.put_model(model)
-    except NotImplementedError as error:
-        raise ConfigError(
-            "mujoco_warp does not simulate this scene",
-            found=str(error),
-            hint="use the backend mujoco_cpu",
-        ) from error
-    put.opt.warn_overflow = False  # counted instead
-    put.opt.graph_conditional = bool(wp.is_conditional_graph_supported())
-    return put
 
 
 def _copied(view: SimView) -> SimView:

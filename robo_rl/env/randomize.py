@@ -18,18 +18,10 @@ from pydantic import model_validator
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
+from robo_rl.env.model_fields import FIELDS
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 
-# Fields that may change after compilation with nothing else to be computed anew than what
-# mj_setConst does. A size is not among them: bounding spheres and inertias would keep the old one.
-FIELDS = (
-    *("body_mass", "body_inertia", "body_ipos", "body_iquat", "body_pos", "body_quat"),
-    *("body_gravcomp", "geom_friction", "geom_pos", "geom_quat", "geom_solref", "geom_solimp"),
-    *("geom_margin", "geom_rgba", "dof_damping", "dof_armature", "dof_frictionloss"),
-    *("jnt_stiffness", "actuator_gainprm", "actuator_biasprm", "actuator_gear"),
-    *("actuator_forcerange", "site_pos", "site_quat"),
-)
 _OBJECTS = {
     "body": mujoco.mjtObj.mjOBJ_BODY,
     "geom": mujoco.mjtObj.mjOBJ_GEOM,

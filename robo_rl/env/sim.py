@@ -200,12 +200,13 @@ class SimEnv:
         good = self._good(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
-        metrics = {f"rew/{name}": value.float() for name, value in parts.items()}
-        metrics |= {name: count.float() for name, count in view.counters.items()}
-        metrics["success"] = self.task.success(view).float()
+        metrics = {f"rew/{name}": _kept(value) for name, value in parts.items()}
+        metrics |= {name: _kept(count) for name, count in view.counters.items()}
+        metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs = self._observe(view)
-        step = Step(obs, obs, rew.float(), terminated, at_limit & ~terminated, live & good, metrics)
+        over = at_limit & ~terminated
+        step = Step(obs, obs, _kept(rew), terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _good(self, view: SimView) -> Tensor:
@@ -242,13 +243,17 @@ class SimEnv:
         return self._observe(_rows(self.view, ids))
 
     def _observe(self, view: SimView) -> Obs:
-        # Copied, because views and goals are memory that is written again.
-        return {k: v.to(torch.float32, copy=True) for k, v in self.task.observe(view).items()}
+        return {name: _kept(value) for name, value in self.task.observe(view).items()}
 
     def _restorable(self) -> _Restorable:
         if isinstance(self._backend, _Restorable):
             return self._backend
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
+
+
+def _kept(value: Tensor) -> Tensor:
+    """As float32, copied: views and goals are memory that is written again."""
+    return value.to(torch.float32, copy=True)
 
 
 def _substeps(dt_s: float, timestep_s: float) -> int:

@@ -15,22 +15,11 @@ import mujoco_warp as mjw
 import warp as wp
 from torch import Tensor
 
+from robo_rl.env.model_fields import DERIVING, FIELDS
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 
-# Fields from which nothing else is computed beforehand.
-_PLAIN = (
-    *("geom_friction", "geom_pos", "geom_quat", "geom_solref", "geom_solimp", "geom_margin"),
-    *("geom_gap", "geom_rgba", "dof_damping", "dof_frictionloss", "jnt_stiffness", "jnt_range"),
-    *("actuator_gainprm", "actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange"),
-    *("site_pos", "site_quat"),
-)
-# Fields that set_const computes others from …
-_DERIVING = (
-    *("body_mass", "body_inertia", "body_ipos", "body_iquat", "body_pos", "body_quat"),
-    *("body_gravcomp", "dof_armature", "actuator_gear"),
-)
-# … and those others.
+# What set_const computes from the fields in DERIVING.
 _DERIVED = (
     *("body_subtreemass", "body_invweight0", "dof_invweight0", "tendon_length0"),
     *("tendon_invweight0", "tendon_lengthspring", "actuator_acc0", "eq_data"),
@@ -80,7 +69,7 @@ class WorldFields:
         for name, value in fields.items():
             own = self._own(name)
             own[rows] = value.to(own).view(len(rows), *own.shape[1:])
-        if any(name in _DERIVING for name in fields):
+        if any(name in DERIVING for name in fields):
             self._derive(rows)
 
     def reset(self, fields: Mapping[str, Tensor]) -> None:
@@ -107,6 +96,7 @@ class WorldFields:
             self._base[name] = wp.to_torch(one).clone()
             shape = (self._num_envs, *one.shape[1:])
             many = wp.empty(shape, dtype=one.dtype, device=one.device)
+            wp.synchronize_device(one.device)  # torch writes there next, in an order of its own
             self._rows[name] = wp.to_torch(many)
             self._rows[name][...] = self._base[name]
             self._set(name, many)
@@ -124,7 +114,7 @@ class WorldFields:
         return self._model.stat if name == "meaninertia" else self._model
 
     def _check(self, name: str, value: Tensor) -> None:
-        known = (*_PLAIN, *_DERIVING)
+        known = FIELDS
         if name not in known:
             raise ConfigError(
                 f"mujoco_warp cannot let '{name}' differ by world", hint=did_you_mean(name, known)

@@ -36,7 +36,7 @@ class Launcher:
 
     def forget(self) -> None:
         """Drop all recordings."""
-        self._graphs = {}
+        self._graphs, self._ran = {}, set()  # other arrays may be other kernels'
 
     def run(self, key: Hashable, sequence: Callable[[], None]) -> None:
         """Run the sequence of this key, in order with torch's work on the device."""

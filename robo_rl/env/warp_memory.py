@@ -20,7 +20,7 @@ import torch
 import warp as wp
 
 from robo_rl.env.warp_sizes import Sizes
-from robo_rl.errors import DeviceError
+from robo_rl.errors import ConfigError, DeviceError
 
 _SHARE = 0.9  # of what is free; the rest is for observations and the like
 _FEW = 4, 8  # worlds that are made to see what one takes
@@ -57,6 +57,26 @@ def require_memory(
             found=num_envs,
             hint="use fewer envs, or set contacts and constraints of the backend to less",
         )
+
+
+def put_model(model: mujoco.MjModel) -> mjw.Model:
+    """The model on Warp's current device, its solver set to stop where it has converged.
+
+    Raises:
+        ConfigError: It has something that MuJoCo Warp does not simulate.
+    """
+    try:
+        put = mjw.put_model(model)
+    except NotImplementedError as error:
+        raise ConfigError(
+            "mujoco_warp does not simulate this scene",
+            found=str(error),
+            hint="use the backend mujoco_cpu",
+        ) from error
+    put.opt.warn_overflow = False  # counted instead
+    on_cpu = wp.get_device().is_cpu  # whose recordings have loops whatever the GPU's driver says
+    put.opt.graph_conditional = on_cpu or bool(wp.is_conditional_graph_supported())
+    return put
 
 
 def make_data(model: mujoco.MjModel, num_envs: int, sizes: Sizes) -> mjw.Data:

@@ -61,12 +61,14 @@ def few_pairs(model: mujoco.MjModel) -> int:
     """Pairs of geoms that may touch, as far as they are few.
 
     With less room than that, more pairs may come near than fit, and MuJoCo Warp then reads beyond
-    its memory instead of leaving them out.
+    its memory instead of leaving them out. Scenes of more pairs rely on never having as many near
+    at once, on average over the worlds, as they have room for contacts.
     """
     kind, affinity = model.geom_contype, model.geom_conaffinity
     meets = (kind[:, None] & affinity) | (kind & affinity[:, None])
     apart = model.geom_bodyid[:, None] != model.geom_bodyid
-    return min(int(np.triu(meets.astype(bool) & apart, 1).sum()), _FEW_PAIRS)
+    pairs = int(np.triu(meets.astype(bool) & apart, 1).sum()) + model.npair
+    return min(pairs, _FEW_PAIRS)
 
 
 def _random_ctrl(model: mujoco.MjModel, rng: np.random.Generator) -> Array:

@@ -16,12 +16,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-# Fields from which the compiler derives nothing, so that mj_setConst has nothing to redo.
-_PLAIN = {
-    *("geom_friction", "geom_solref", "geom_solimp", "geom_margin", "geom_gap", "geom_rgba"),
-    *("dof_damping", "dof_frictionloss", "jnt_stiffness", "jnt_range", "actuator_gainprm"),
-    *("actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange"),
-}
+from robo_rl.env.model_fields import PLAIN
 
 
 class WorldModels:
@@ -63,5 +58,5 @@ class WorldModels:
     def _apply(self, model: mujoco.MjModel, fields: Mapping[str, NDArray[Any]]) -> None:
         for name, value in fields.items():
             getattr(model, name)[...] = value
-        if not fields.keys() <= _PLAIN:
+        if not fields.keys() <= set(PLAIN):
             mujoco.mj_setConst(model, self._scratch)

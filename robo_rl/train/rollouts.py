@@ -57,9 +57,10 @@ class Collector:
 
         Returns:
             The block, and its metrics: ``rew_per_step``, ``jerk`` of the executed actions (see
-            ``Jerk``) and how many decisions were ``dropped``. Episodes are for ``cohorts`` to tell.
+            ``Jerk``), how many decisions were ``dropped``, and in how many an env said that it had
+            to leave something out (``lost_…``). Episodes are for ``cohorts`` to tell.
         """
-        builder, dropped, earned = RolloutBuilder(), 0.0, 0.0
+        builder, counts, earned = RolloutBuilder(), {"dropped": 0.0}, 0.0
         self.past = self._past(policy)
         carried = None if self.past is None else self.past.noise
         for _ in range(decisions):
@@ -74,7 +75,7 @@ class Collector:
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.past = None if past is None else chain.past(~over)
-            dropped += float((~step.valid).sum())
+            counts = {name: counts.get(name, 0.0) + n for name, n in _troubles(step).items()}
             earned += float(step.rew_sum.sum())
             self.obs = step.obs
             if self._enough():
@@ -83,7 +84,7 @@ class Collector:
         steps = int(rollout.num_exec.sum())
         self.env_steps += steps
         rew = earned / max(steps, 1)
-        return rollout, {"rew_per_step": rew, "dropped": dropped, "jerk": self.jerk.take()}
+        return rollout, {"rew_per_step": rew, **counts, "jerk": self.jerk.take()}
 
     def complete(self) -> Outcomes:
         """End the block; see ``Cohorts.complete``."""
@@ -140,6 +141,13 @@ class Collector:
             self.obs = self.env.restore(state["env"])
             self.past = None if state["past"] is None else Past(**state["past"])
             self.jerk.load_state_dict(state["jerk"])
+
+
+def _troubles(step: ChunkStep) -> dict[str, float]:
+    """In how many envs something went wrong."""
+    lost = {name: value for name, value in step.metrics.items() if name.startswith("lost_")}
+    counts = {"dropped": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
+    return {name: float(count.sum()) for name, count in counts.items()}
 
 
 def _columns(chain: Chain, step: ChunkStep, past: Past | None) -> dict[str, Tensor]:

@@ -25,6 +25,7 @@ from robo_rl.train.groups import GroupCollector
 from robo_rl.train.rollouts import Collector
 from robo_rl.train.tree import flatten, unflatten, unshared
 
+_MEANS = ("rew_per_step", "jerk")  # all other metrics of a block are counts
 _ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
 
 
@@ -191,5 +192,7 @@ def _pooled(stats: Sequence[dict[str, float]], steps: Sequence[int]) -> dict[str
     sums = summed(torch.stack([(table.nan_to_num() * weight).sum(0), weight.sum(0)]))
     means = (sums[0] / sums[1]).tolist()
     counts = summed(table.nan_to_num().sum(0)).tolist()
-    found = dict(zip(names, means, strict=True))
-    return {**found, "dropped": dict(zip(names, counts, strict=True))["dropped"]}
+    return {
+        name: mean if name in _MEANS else count
+        for name, mean, count in zip(names, means, counts, strict=True)
+    }

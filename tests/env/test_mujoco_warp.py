@@ -211,7 +211,7 @@ def test_snapshots_of_other_worlds_or_backends_are_refused(backend, cart):
 def test_what_finds_no_room_is_a_metric(cart):
     """The box lies on the floor by four contacts; there is room for the three pairs that may meet.
 
-    Less room than pairs is never given: MuJoCo Warp would read beyond its memory.
+    Less room than such few pairs is never given: MuJoCo Warp would read beyond its memory.
     """
     env = cart.env(3, backend={**WARP, "contacts": 1, "constraints": 64})
     env.reset(0)

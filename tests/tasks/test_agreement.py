@@ -37,7 +37,7 @@ from robo_rl.registry import Component, component
 WORLDS, STEPS = 4, 100
 TOUCHED_M = 1e-4
 
-SCENES = ["lift_cube", "push_t"]
+SCENES = ["lift_cube", "lift_cube_so101", "push_t", "reach"]
 BACKENDS = {"c": {"name": "mujoco_cpu"}, "warp": {"name": "mujoco_warp", "device": "cpu"}}
 
 # Open loop. The last bit of 3 rad is 2.4e-7. What begins exactly on the table stands above it for
