@@ -1,7 +1,8 @@
 """What a step of a remote env costs beside the simulator's own time.
 
-A worker says how long it spent in its world; what else passes between handing over the actions and
-having the step is the protocol: two messages, copies into and out of shared memory, and waking up.
+A worker says how long it spent in its adapter's functions; what else passes between handing over
+the actions and having the step is the protocol: two messages, copies into and out of shared memory,
+looking for what is not finite, and waking up.
 The built-in point mass, a few array operations, shows the protocol alone; beside it stands the same
 world stepped in this process. robosuite's Lift, where its interpreter has been made
 (``robo-rl env create robosuite``), shows the share on a real simulator. Sides take turns; reported

@@ -10,7 +10,7 @@ import torch
 from robo_rl.env.remote import RemoteEnv
 
 FAULTS = str(Path(__file__).parent / "env" / "remote_faults.py")
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP = range(8)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP, OSERROR, NAN_REW = range(10)
 
 
 def remote(adapter=FAULTS, num_envs=4, **fields):

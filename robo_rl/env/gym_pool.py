@@ -15,10 +15,10 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from robo_rl.env.gym_channel import Channel, channel_pair
 from robo_rl.env.gym_shared import EnvRequest, Interface, Segment, SegmentKey
@@ -40,6 +40,13 @@ class Worker:
     process: subprocess.Popen[bytes]
     channel: Channel
     segment: Segment | None = None
+
+
+class _Since(NamedTuple):
+    """When workers were asked, and how far each was by then."""
+
+    at: float
+    progress: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -130,9 +137,11 @@ class WorkerPool:
             SpecError: An env broke its own spaces.
         """
         self._seq += 1
+        since = self._now(arguments)
         for worker, argument in arguments.items():
             self._send(self._workers[worker], command, argument)
-        answers = {w: self._await(w, self._step_timeout_s, self._seq) for w in arguments}
+        limit = self._step_timeout_s
+        answers = {w: self._await(w, limit, self._seq, since) for w in arguments}
         for worker, answer in answers.items():
             if isinstance(answer, RoboRlError):
                 raise answer
@@ -184,7 +193,8 @@ class WorkerPool:
         """Start processes, learn their envs' interface, and say which were lost already."""
         for w in workers:
             self._workers[w] = _spawn(self._request, w, self.ids[w])
-        answers = {w: self._await(w, self._start_timeout_s, 0) for w in workers}
+        since, limit = self._now(workers), self._start_timeout_s
+        answers = {w: self._await(w, limit, 0, since) for w in workers}
         lost = {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
         for worker in answers.keys() - lost.keys():
             self._learn(answers[worker])
@@ -198,10 +208,10 @@ class WorkerPool:
         if answer != self.interface:
             self._fail("envs of the same arguments differ in their spaces or limits")
 
-    def _await(self, worker: int, timeout_s: float, seq: int) -> Any:
+    def _await(self, worker: int, timeout_s: float, seq: int, since: _Since) -> Any:
         """The worker's answer to message seq, or Lost; progress extends the time."""
         channel = self._workers[worker].channel
-        seen, deadline = self._progress(worker), time.monotonic() + timeout_s
+        seen, deadline = since.progress[worker], since.at + timeout_s
         while True:
             try:
                 if channel.poll(timeout_s / 4):
@@ -215,6 +225,9 @@ class WorkerPool:
                 seen, deadline = progress, time.monotonic() + timeout_s
             elif time.monotonic() > deadline:
                 return Lost(f"no progress for {timeout_s:g} s")
+
+    def _now(self, workers: Iterable[int]) -> _Since:
+        return _Since(time.monotonic(), {w: self._progress(w) for w in workers})
 
     def _progress(self, worker: int) -> int:
         return int(self.segment.arrays["progress"][worker]) if self._segments else 0

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from robo_rl.durable import lock_file
 from robo_rl.errors import DeviceError, PluginError
 from robo_rl.naming import did_you_mean
 
@@ -78,7 +79,8 @@ def folder() -> Path:
 def interpreter(name: str) -> Path | None:
     """The interpreter that was made by a recipe as it is now; None if there is none."""
     home = folder() / name
-    return _python_in(home) if _made_by(home) == _described(RECIPES.get(name)) else None
+    made = _made_by(home) == _described(RECIPES.get(name)) and _python_in(home).exists()
+    return _python_in(home) if made else None
 
 
 def create(name: str, base: str, say: Callable[[str], object]) -> Path:
@@ -98,8 +100,12 @@ def create(name: str, base: str, say: Callable[[str], object]) -> Path:
     """
     if name not in RECIPES:
         raise PluginError(f"unknown environment '{name}'", hint=did_you_mean(name, RECIPES))
-    if (there := interpreter(name)) is not None:
-        return there
+    folder().mkdir(parents=True, exist_ok=True)
+    with lock_file(folder() / f".{name}.lock", wait=True):  # who waits finds what the other made
+        return interpreter(name) or _made(name, base, say)
+
+
+def _made(name: str, base: str, say: Callable[[str], object]) -> Path:
     recipe, home = RECIPES[name], folder() / name
     source = base or _find_python(name, recipe)
     shutil.rmtree(home, ignore_errors=True)

@@ -7,6 +7,7 @@ GPU. Handing over device memory (CUDA IPC), where both sides have it, would save
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -77,9 +78,10 @@ class RemoteEnv:
         num_envs: B.
 
     Raises:
-        ConfigError: No such adapter, or it does not know the arguments.
+        ConfigError: No such adapter.
         DeviceError: The interpreter or the simulator is not there.
-        PluginError: The worker does not start, or speaks another protocol.
+        PluginError: The worker does not start, speaks another protocol, or the adapter does not
+            know the arguments.
         SpecError: What the world says of itself cannot be read.
     """
 
@@ -158,8 +160,9 @@ class RemoteEnv:
         Zeros for a worker that is found lost; the step that follows says so.
 
         Raises:
-            PluginError: The world has none.
+            PluginError: The world has none, or was not reset.
         """
+        self._demand_reset()
         lost = self._pool.exchange("demonstrate")
         act = self._pool.array("demonstration")
         act[self._pool.rows(lost)] = 0.0
@@ -191,7 +194,11 @@ class RemoteEnv:
             items = {name: TensorSpec(**spec) for name, spec in world["obs"].items()}
             self.obs_spec = ObsSpec(items=items)
             self.act_spec = ActSpec(**world["act"], rate_hz=1.0 / self.dt_s)
-        except (ValidationError, KeyError, TypeError, ZeroDivisionError) as error:
+            if not (0.0 < self.dt_s < math.inf and int(self.max_episode_steps) > 0):
+                raise TypeError(f"dt_s {self.dt_s}, max_episode_steps {self.max_episode_steps}")
+            if not all(map(math.isfinite, (*self.act_spec.low, *self.act_spec.high))):
+                raise TypeError("limits of actions that are not finite")
+        except (ValidationError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
             problem = "what the adapter says of its world does not fit"
             raise SpecError(problem, where=self._where, found=error) from None
 
@@ -199,10 +206,13 @@ class RemoteEnv:
         if self._pool.closed:
             raise PluginError("it is closed", where=self._where)
 
-    def _check(self, act: Tensor) -> None:
+    def _demand_reset(self) -> None:
         self._check_open()
         if not self._obs:
             raise PluginError("reset it first", where=self._where)
+
+    def _check(self, act: Tensor) -> None:
+        self._demand_reset()
         if tuple(act.shape) != (self.num_envs, *self.act_spec.shape):
             expected = (self.num_envs, *self.act_spec.shape)
             raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))

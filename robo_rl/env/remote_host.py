@@ -20,7 +20,7 @@ from robo_rl.env.serve import server
 from robo_rl.env.serve.server import Line
 from robo_rl.errors import DeviceError, PluginError
 
-_LISTEN_S = 30.0
+_LISTEN_S, _ENDS_S = 30.0, 3.0
 _LOG_LINES = 5
 _LOG_CHARS = 1000
 _NOT_THEIRS = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
@@ -99,7 +99,7 @@ class Host:
             if self._process.stdin is not None:
                 self._process.stdin.close()  # which tells it to end
             try:
-                self._process.wait(server.GRACE_S)
+                self._process.wait(server.GRACE_S + _ENDS_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -7,8 +7,10 @@ share a segment and are spoken to in pickle; these are strangers.
 from __future__ import annotations
 
 import os
+import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,7 +129,8 @@ class RemotePool:
             ids = self.ids[w]
             own = {name: rows and rows[ids.start : ids.stop] for name, rows in each.items()}
             self._workers[w].send(kind, self._seq, **own)
-        answers = {w: self._workers[w].receive(self._seq) for w in asked}
+        sent_at = time.monotonic()
+        answers = {w: self._workers[w].receive(self._seq, sent_at) for w in asked}
         for worker, answer in answers.items():
             if isinstance(answer, RoboRlError):
                 raise answer
@@ -156,13 +159,26 @@ class RemotePool:
     def _renew(self, workers: Iterable[int]) -> dict[int, Lost]:
         """Start workers anew; returns those that were lost again before they had a world."""
         again: dict[int, Lost] = {}
-        for worker in workers:
-            try:
+        started = list[int]()
+        for worker in workers:  # all of them first, for a simulator may take long to import
+            with self._losing(worker, again):
                 self._workers[worker] = self._start(worker)
+                started.append(worker)
+        for worker in started:
+            with self._losing(worker, again):
                 self._join(self._workers[worker])
-            except WorkerLostError as error:
-                again[worker] = Lost(str(error.found))
         return again
+
+    @contextmanager
+    def _losing(self, worker: int, lost: dict[int, Lost]) -> Generator[None]:
+        """Note a worker that is lost within it; a world that differs ends the pool."""
+        try:
+            yield
+        except WorkerLostError as error:
+            lost[worker] = Lost(str(error.found))
+        except SpecError:
+            self.close()
+            raise
 
     def _start(self, worker: int) -> RemoteWorker:
         ids = self.ids[worker]

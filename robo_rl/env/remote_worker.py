@@ -7,6 +7,7 @@ its successor has a connection and memory of its own.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -65,6 +66,7 @@ class RemoteWorker:
         self.line = host.connect()
         self.pid = 0
         self.arrays: Arrays = {}
+        self._lost: Lost | None = None
         self.world_s = 0.0
         self.world: dict[str, Any] = {}
         try:
@@ -90,24 +92,41 @@ class RemoteWorker:
             raise
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
-        """Give a command; a worker that is gone is noticed when its answer is awaited."""
-        with suppress(OSError):
-            self.line.send({"kind": kind, "seq": seq, **arguments})
+        """Give a command; a worker that is gone is noticed when its answer is awaited.
 
-    def receive(self, seq: int) -> RoboRlError | Lost | None:
-        """Wait for the answer to a command; once lost, a worker stays lost."""
+        Raises:
+            RoboRlError: It is too long to be sent.
+        """
+        try:
+            with suppress(OSError):
+                self.line.send({"kind": kind, "seq": seq, **arguments})
+        except RefusalError as refusal:
+            raise self._blame(refusal.message) from None
+
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+        """Wait for the answer to a command; once lost, a worker stays lost.
+
+        Args:
+            seq: Of the command.
+            sent_at: When it was given, by the monotonic clock; from then on patience counts.
+        """
+        if self._lost is not None:
+            return self._lost
         patience = self._patience
-        answer = self._await(seq, patience.step_s, patience.silence_s)
+        answer = self._await(seq, patience.step_s, patience.silence_s, sent_at)
         if isinstance(answer, Lost):
-            self.line.close()
-            return answer
+            return self._lose(answer)
         if answer["kind"] == "error":
             return self._blame(answer)
         if self.arrays["seq"][0] != seq:
-            self.line.close()
-            return Lost("it answered and had not written its arrays")
-        self.world_s = float(answer.get("world_s", 0.0))
+            return self._lose(Lost("it answered and had not written its arrays"))
+        self.world_s = _number(answer.get("world_s"))
         return None
+
+    def _lose(self, loss: Lost) -> Lost:
+        self._lost = loss
+        self.line.close()
+        return loss
 
     def last_words(self) -> str:
         """The end of what it printed."""
@@ -128,7 +147,7 @@ class RemoteWorker:
                 found=hello.get("protocol"),
                 hint="serve it with this robo-rl's own server file (robo-rl serve-env)",
             )
-        self.pid = int(hello.get("pid", 0))
+        self.pid = int(_number(hello.get("pid")))
 
     def _join(self) -> dict[str, Any]:
         world = self._expect("made", self._patience.start_s).get("world")
@@ -139,7 +158,8 @@ class RemoteWorker:
         fd = allocate(layout(shapes)[1])
         try:
             self.arrays = arrays_in(fd, shapes)
-            self.line.send({"kind": "memory"}, fd)
+            with suppress(OSError):  # why it is gone is said below
+                self.line.send({"kind": "memory"}, fd)
         finally:
             os.close(fd)
         self._expect("done", self._patience.start_s)
@@ -147,7 +167,7 @@ class RemoteWorker:
 
     def _expect(self, kind: str, timeout_s: float) -> dict[str, Any]:
         """The next answer, which must be of a kind; silence is allowed while a world starts."""
-        answer = self._await(0, timeout_s, timeout_s)
+        answer = self._await(0, timeout_s, timeout_s, time.monotonic())
         if isinstance(answer, Lost):
             words = self.last_words()
             found = f"{answer.reason}: {words}" if words else answer.reason
@@ -159,9 +179,10 @@ class RemoteWorker:
             raise PluginError("unexpected answer", where=self._where, expected=kind, found=found)
         return answer
 
-    def _await(self, seq: int, timeout_s: float, silence_s: float) -> dict[str, Any] | Lost:
-        heard = time.monotonic()
-        deadline = heard + timeout_s
+    def _await(
+        self, seq: int, timeout_s: float, silence_s: float, since: float
+    ) -> dict[str, Any] | Lost:
+        heard, deadline = since, since + timeout_s
         while True:
             until = min(deadline, heard + silence_s)
             if not self.line.poll(max(0.0, until - time.monotonic())):
@@ -171,9 +192,11 @@ class RemoteWorker:
                     return Lost(f"no sign of life for {silence_s:g} s")
                 continue
             try:
-                message, _ = self.line.receive()
+                message, fd = self.line.receive()
             except (EOFError, OSError, RefusalError) as error:
                 return Lost(str(error) or "it is gone")
+            if fd is not None:
+                os.close(fd)
             heard = time.monotonic()
             if message["kind"] == "died":
                 return Lost(str(message.get("reason")))
@@ -190,3 +213,8 @@ class RemoteWorker:
         )
         error.add_note(str(answer.get("trace", "")))
         return error
+
+
+def _number(said: Any) -> float:
+    """What a stranger says, 0 where that is no number."""
+    return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0

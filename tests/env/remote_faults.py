@@ -9,26 +9,29 @@ import time
 
 import numpy as np
 
-OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP = range(8)
+OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP, OSERROR, NAN_REW = range(10)
 EPISODE_STEPS = 6
 
 
-def make_one(index, fault="", size=2):
+def make_one(index, fault="", size=2, closes=""):
     if fault == "import":
         import simulator_that_nobody_has  # noqa: F401  # pyright: ignore[reportMissingImports]
     if fault == "make":
         print("the licence server is on fire", file=sys.stderr)
         raise RuntimeError("cannot be made")
+    if fault == "file":
+        open("/nowhere/a_mesh.stl")  # noqa: SIM115
     if fault == "die":
         print("the licence server is on fire", file=sys.stderr, flush=True)
         os._exit(3)
-    return Faults(index, size, fault)
+    return Faults(index, size, fault, closes)
 
 
 class Faults:
     """Observes (its episode's random number, steps since reset, the last action) and a picture."""
 
-    def __init__(self, index, size, fault):
+    def __init__(self, index, size, fault, closes):
+        self.closes, self.fault = closes, fault
         self.rng = np.random.default_rng(index)
         self.act, self.never = np.zeros(size), fault == "never"
         self.world = {
@@ -44,18 +47,33 @@ class Faults:
         }
         if fault == "spec":
             self.world["obs"]["state"]["low"] = [0.0]
+        if fault == "numpy":
+            self.world["dt_s"] = np.float32(0.125)
+        if fault == "huge":
+            self.world["obs"]["state"]["shape"] = [1 << 19] * 4
+        if fault == "never ends":
+            self.world["max_episode_steps"] = None
 
     def reset(self, seed):
         if seed is not None:
             self.rng = np.random.default_rng(seed)
         self.number, self.steps = self.rng.random(), 0
         self.act = np.zeros_like(self.act)
+        if self.fault == "nan start":
+            self.number = np.nan
         return self._observe()
+
+    def close(self):
+        if self.closes:
+            with open(self.closes, "a") as file:
+                file.write("closed\n")
 
     def step(self, act):
         fault = OKAY if self.never else round(float(act[0]))
         if fault == RAISE:
             raise ArithmeticError("the joints are tied in a knot")
+        if fault == OSERROR:
+            open("/nowhere/a_texture.png")  # noqa: SIM115
         if fault == SLEEP:
             time.sleep(float(act[1]))
         if fault == SEGFAULT:
@@ -72,7 +90,8 @@ class Faults:
         if fault == WRONG_SHAPE:
             obs["state"] = np.zeros(1)
         over = self.steps == EPISODE_STEPS
-        return obs, float(act.sum()), over, False, {"success": float(over)}
+        rew = np.nan if fault == NAN_REW else float(act.sum())
+        return obs, rew, over, False, {"success": 1.0 if fault == NAN_REW else float(over)}
 
     def _observe(self):
         picture = np.full((2, 3, 3), 10 * self.steps, np.uint8)

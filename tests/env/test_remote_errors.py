@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from small_remote import FAULTS, remote
+import torch
+from small_remote import FAULTS, NAN_REW, OKAY, OSERROR, faults, remote, seconds
 
 from robo_rl.cli.main import main
 from robo_rl.errors import ConfigError, DeviceError, PluginError, SpecError
@@ -76,6 +80,10 @@ def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
     [
         ("import", DeviceError, "'simulator_that_nobody_has' is missing there"),
         ("make", PluginError, "make raised RuntimeError: cannot be made"),
+        ("file", PluginError, "make raised FileNotFoundError.*a_mesh.stl"),
+        ("numpy", SpecError, "not JSON: Object of type float32"),
+        ("huge", SpecError, "is too large"),
+        ("never ends", SpecError, "does not fit"),
         (
             "die",
             PluginError,
@@ -87,6 +95,53 @@ def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
 def test_a_world_that_cannot_be_made_is_an_error(fault: str, error: type, match: str):
     with pytest.raises(error, match=match):
         remote(kwargs={"fault": fault})
+
+
+def test_an_error_of_the_systems_is_the_worlds_own_and_no_end_of_the_connection():
+    """A file that the simulator does not find is named; its worker is not taken for lost."""
+    with closing(remote()) as env:
+        env.reset(0)
+        with pytest.raises(PluginError, match=r"step raised FileNotFoundError.*a_texture.png"):
+            env.step(faults(OKAY, OSERROR, OKAY, OKAY))
+        env.reset(0)
+        assert env.step(torch.zeros(4, 2)).valid.all()
+        assert env.worker_restarts == 0
+
+
+def test_a_step_whose_reward_is_not_finite_counts_for_nothing():
+    with closing(remote()) as env:
+        env.reset(0)
+        step = env.step(faults(OKAY, NAN_REW, OKAY, OKAY))
+        assert step.valid.tolist() == [True, False, True, True]
+        assert step.rew.tolist() == [0.0] * 4
+        assert step.metrics["success"].tolist() == [0.0] * 4
+
+
+def test_an_episode_that_begins_with_what_is_not_finite_is_refused():
+    with closing(remote(kwargs={"fault": "nan start"})) as env:
+        with pytest.raises(SpecError, match="an episode begins with a 'state' not finite"):
+            env.reset(0)
+
+
+def test_two_that_hang_are_waited_for_at_once():
+    with closing(remote(silence_s=2.0)) as env:
+        env.reset(0)
+        for pid in env.worker_pids:
+            os.kill(pid, signal.SIGSTOP)
+        took, step = seconds(lambda: env.step(torch.zeros(4, 2)))
+        assert took < 2.0 + 1.8, "the second had been silent for as long"
+        assert not step.valid.any()
+
+
+def test_worlds_are_closed_before_they_are_ended(tmp_path: Path):
+    note = tmp_path / "note"
+    remote(kwargs={"closes": str(note)}).close()
+    assert note.read_text() == "closed\n" * 4
+
+
+def test_demonstrating_before_a_reset_is_refused():
+    with closing(remote("point_mass")) as env, pytest.raises(PluginError, match="reset it first"):
+        env.demonstrate()
 
 
 def test_arguments_that_the_adapter_does_not_know_are_named():

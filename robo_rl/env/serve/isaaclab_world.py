@@ -66,10 +66,11 @@ class IsaacLabEnvs:
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
         """Start every env anew; the first seed stands for all, whose streams are one."""
-        return _SERVE.flat(self._env.reset(seed=seeds[0] if seeds else None)[0])
+        with self._torch.no_grad():
+            return _SERVE.flat(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
-        """Start the envs ids (n,) anew."""
+        """Start the envs ids (n,) anew; groups of observations with a history begin with zeros."""
         env = self._env
         rows = self._torch.as_tensor(ids, dtype=self._torch.int32, device=env.device)
         env._reset_idx(rows)
@@ -80,7 +81,7 @@ class IsaacLabEnvs:
 
     def step(self, act: Any) -> dict[str, Any]:
         """One control step."""
-        with self._torch.inference_mode():
+        with self._torch.no_grad():  # in inference mode tasks could not reset what they made here
             obs, rew, ended, cut, extras = self._env.step(self._torch.from_numpy(act))
         obs, terminated, truncated = _SERVE.flat(obs), ended.cpu().numpy(), cut.cpu().numpy()
         over, next_obs = terminated | truncated, obs

@@ -67,7 +67,8 @@ class RobosuiteEnv:
         low, high = env.action_spec
         self.world: dict[str, Any] = {
             "obs": {
-                key: {"shape": list(np.shape(self._obs[key])), "dtype": "float32"} for key in keys
+                key: {"shape": list(part.shape), "dtype": str(part.dtype)}
+                for key, part in self._kept().items()
             },
             "act": {
                 "shape": [len(low)],
@@ -108,7 +109,9 @@ class RobosuiteEnv:
         self._env.close()
 
     def _kept(self) -> dict[str, Any]:
-        return {key: np.asarray(self._obs[key], dtype=np.float32) for key in self._keys}
+        """Pictures as they are, numbers as float32."""
+        parts = {key: np.asarray(self._obs[key]) for key in self._keys}
+        return {k: p if p.dtype == np.uint8 else p.astype(np.float32) for k, p in parts.items()}
 
 
 def _lift(env: Any, obs: Any, upright: Any) -> Any:

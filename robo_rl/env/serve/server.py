@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import mmap
 import os
 import select
@@ -42,6 +43,7 @@ BEAT_S = 0.5
 GRACE_S = 2.0
 MAX_FRAME = 1 << 20
 MAX_ENVS = 1 << 20
+MAX_ELEMENTS = 1 << 36
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _HEADER = struct.Struct("!I")
 _MESSAGE_S = 10.0
@@ -83,11 +85,13 @@ class Line:
         self._poll.register(sock, select.POLLIN)
 
     def send(self, message: Mapping[str, Any], fd: int | None = None) -> None:
-        """Send an object, with a file descriptor if need be; OSError if the other end is gone."""
-        data = json.dumps(message).encode()
-        if len(data) > MAX_FRAME:
-            raise RefusalError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
-        packet = _HEADER.pack(len(data)) + data
+        """Send an object, with a file descriptor if need be.
+
+        Raises:
+            RefusalError: It is too long, or not JSON.
+            OSError: The other end is gone.
+        """
+        packet = frame(message)
         with self._lock:
             if fd is not None:
                 packet = packet[socket.send_fds(self._sock, [packet], [fd]) :]
@@ -123,13 +127,30 @@ class Line:
         self._sock.close()
 
     def _exactly(self, size: int) -> bytes:
-        data = b""
+        data, deadline = b"", time.monotonic() + _MESSAGE_S
         while len(data) < size:
+            if time.monotonic() > deadline:
+                raise OSError("a frame that does not end")
             part = self._sock.recv(size - len(data))
             if not part:
                 raise EOFError
             data += part
         return data
+
+
+def frame(message: Mapping[str, Any]) -> bytes:
+    """A message as it is sent.
+
+    Raises:
+        RefusalError: It is too long, or not JSON.
+    """
+    try:
+        data = json.dumps(message).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RefusalError("spec", f"what is to be said is not JSON: {error}") from None
+    if len(data) > MAX_FRAME:
+        raise RefusalError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
+    return _HEADER.pack(len(data)) + data
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -173,6 +194,8 @@ def _fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     for name, (shape, dtype) in found.items():
         if dtype not in _DTYPES or not all(type(n) is int and 0 <= n < MAX_ENVS for n in shape):
             raise ValueError(f"{name}: {shape} {dtype}")
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise ValueError(f"{name}: {shape} is too large")
     return found
 
 
@@ -207,8 +230,8 @@ class Session:
     An adapter is a Python file with one of two functions. ``make_one(index, **kwargs)`` makes a
     single env with ``reset(seed) → obs`` (seed an int or None), ``step(act) → (obs, rew,
     terminated, truncated, metrics)`` and ``world``; ``make_all(num_envs, **kwargs)`` a batch that
-    resets its envs in the step that ends their episode, with ``reset(seed)``, ``step(act) → dict``
-    of ``obs``, ``next_obs``, ``rew``, ``terminated``, ``truncated`` and ``metrics``, arrays or
+    resets its envs in the step that ends their episode, with ``reset(seeds)`` (B of them
+    or None), ``step(act) → dict`` of ``obs``, ``next_obs``, ``rew``, ``terminated``, ``truncated`` and ``metrics``, arrays or
     dicts of arrays with B rows each, and ``restart(ids) → obs``. Both may have ``demonstrate() →
     act`` and ``close()``. ``world`` is a dict:
 
@@ -224,6 +247,7 @@ class Session:
         self._num_envs = 0
         self._shapes: Fields = {}
         self._arrays: Arrays = {}
+        self._world_s = 0.0
 
     def answer(self, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
         """Do as a message says.
@@ -232,20 +256,22 @@ class Session:
             RefusalError: It cannot be done.
         """
         kind, seq = message["kind"], message.get("seq")
-        if kind == "make":
-            return self._make(message)
         if kind == "memory":
             return self._attach(fd)
+        if fd is not None:
+            os.close(fd)
+        if kind == "make":
+            return self._make(message)
         if kind not in ("reset", "step", "demonstrate"):
             raise RefusalError("plugin", "unknown message", found=repr(kind)[:80])
         if not self._arrays:
             raise RefusalError("plugin", f"'{kind}' comes before 'make' and 'memory'")
         if type(seq) is not int or not 0 <= seq < 1 << 62:
             raise RefusalError("plugin", f"'{kind}' has no number", found=repr(seq)[:80])
-        start = time.perf_counter()
+        self._world_s = 0.0
         getattr(self, f"_{kind}")(message)
         self._arrays["seq"][0] = seq
-        return {"kind": "done", "seq": seq, "world_s": time.perf_counter() - start}
+        return {"kind": "done", "seq": seq, "world_s": self._world_s}
 
     def close(self) -> None:
         """Close the world."""
@@ -269,9 +295,11 @@ class Session:
         return {"kind": "made", "world": self._batch.world}
 
     def _attach(self, fd: int | None) -> dict[str, Any]:
-        if fd is None or not self._shapes:
-            raise RefusalError("plugin", "'memory' needs a world and a descriptor")
+        if fd is None:
+            raise RefusalError("plugin", "'memory' needs a descriptor")
         try:
+            if not self._shapes:
+                raise RefusalError("plugin", "'memory' needs a world")
             size, found = layout(self._shapes)[1], os.fstat(fd).st_size
             if size != found:
                 raise RefusalError(
@@ -290,7 +318,16 @@ class Session:
             or any(type(seed) is not int or not 0 <= seed < 1 << 31 for seed in seeds)
         ):
             raise RefusalError("plugin", "seeds", expected=f"{self._num_envs} of 31 bits each")
-        self._write("obs", self._batch.reset(seeds))
+        self._write("obs", self._asked("reset", seeds))
+        self._demand_finite_obs()
+
+    def _asked(self, what: str, *arguments: Any) -> Any:
+        """What the world answers; its time counts apart from ours."""
+        start = time.perf_counter()
+        try:
+            return getattr(self._batch, what)(*arguments)
+        finally:
+            self._world_s += time.perf_counter() - start
 
     def _step(self, _: Mapping[str, Any]) -> None:
         import numpy as np
@@ -298,7 +335,7 @@ class Session:
         world, act = self._batch.world, self._arrays["act"].copy()
         if world["act"].get("low"):
             act = np.clip(act, np.float32(world["act"]["low"]), np.float32(world["act"]["high"]))
-        self._take(self._batch.step(act))
+        self._take(self._asked("step", act))
 
     def _take(self, step: dict[str, Any]) -> None:
         """Write a step; rows that are not finite are cut, and their envs begin anew."""
@@ -316,17 +353,33 @@ class Session:
         if bad.any():
             over = step["terminated"] | step["truncated"]
             arrays["rew"][bad], arrays["terminated"][bad], arrays["truncated"][bad] = 0, False, True
+            for name, array in arrays.items():
+                if name.startswith("metrics."):
+                    array[bad] = 0
             self._restart(np.flatnonzero(bad & ~over))
+        self._demand_finite_obs()
 
     def _restart(self, ids: Any) -> None:
         if len(ids):
-            for name, value in self._batch.restart(ids).items():
+            for name, value in self._asked("restart", ids).items():
                 self._arrays[f"obs.{name}"][ids] = value[ids]
+
+    def _demand_finite_obs(self) -> None:
+        """Of an episode's start nothing can be cut."""
+        import numpy as np
+
+        for name, array in self._arrays.items():
+            if (
+                name.startswith("obs.")
+                and array.dtype == np.float32
+                and not np.isfinite(array).all()
+            ):
+                raise RefusalError("spec", f"an episode begins with a '{name[4:]}' not finite")
 
     def _demonstrate(self, _: Mapping[str, Any]) -> None:
         if not self._batch.world["demonstrates"]:
             raise RefusalError("plugin", "the adapter has no demonstrator for this world")
-        self._put("demonstration", self._batch.demonstrate())
+        self._put("demonstration", self._asked("demonstrate"))
 
     def _write(self, kind: str, values: Mapping[str, Any]) -> None:
         expected = {name for name in self._arrays if name.startswith(f"{kind}.")}
@@ -486,19 +539,26 @@ def serve(line: Line) -> None:
     threading.Thread(target=_beat, args=(line, busy), daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
-            kind = "frame"
             try:
                 message, fd = line.receive()
-                kind = message["kind"]
-                busy.set()
-                answer = session.answer(message, fd)
-            except (EOFError, OSError):
-                raise
-            except Exception as error:
-                answer = blame(error, kind)
+            except RefusalError as refusal:
+                line.send(refusal.message)
+                continue
+            busy.set()
+            answer = _answer(session, message, fd)
             busy.clear()
             line.send(answer)
     session.close()
+
+
+def _answer(session: Session, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
+    """One that can be sent, whatever the simulator raises; an OSError of its is none of ours."""
+    try:
+        answer = session.answer(message, fd)
+        frame(answer)
+    except Exception as error:
+        return {**blame(error, message["kind"]), "seq": message.get("seq")}
+    return answer
 
 
 def _beat(line: Line, busy: threading.Event) -> None:
@@ -545,11 +605,22 @@ class Server:
         except KeyboardInterrupt:
             pass
         finally:
-            os.unlink(self._path)
+            if self._private:
+                self._await_all()
             for pid in self._lines:
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(FileNotFoundError):
+                os.unlink(self._path)
             if self._private and self._log_dir:
                 shutil.rmtree(self._log_dir, ignore_errors=True)  # its owner may be dead
+
+    def _await_all(self) -> None:
+        """Until all worlds are closed, whose clients are gone, or have had time for it."""
+        deadline = time.monotonic() + GRACE_S
+        while self._lines and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(0.01)
 
     def _turn(self) -> bool:
         waits = [at - time.monotonic() for at in self._deadlines.values()]
@@ -572,11 +643,17 @@ class Server:
         return True
 
     def _accept(self) -> None:
-        sock, _ = self._listener.accept()
-        if not _is_ours(sock):
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # too many open files, or they have gone again
+            return
+        try:
+            pid = os.fork() if _is_ours(sock) else None
+        except OSError:  # too many processes
+            pid = None
+        if pid is None:
             sock.close()
             return
-        pid = os.fork()
         if pid == 0:
             self._become(sock)
         self._lines[pid] = sock
