@@ -118,9 +118,9 @@ def test_a_step_whose_reward_is_not_finite_counts_for_nothing():
 
 
 def test_an_episode_that_begins_with_what_is_not_finite_is_refused():
-    with closing(remote(kwargs={"fault": "nan start"})) as env:
-        with pytest.raises(SpecError, match="an episode begins with a 'state' not finite"):
-            env.reset(0)
+    wrong = pytest.raises(SpecError, match="an episode begins with a 'state' not finite")
+    with closing(remote(kwargs={"fault": "nan start"})) as env, wrong:
+        env.reset(0)
 
 
 def test_two_that_hang_are_waited_for_at_once():

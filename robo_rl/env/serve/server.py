@@ -230,10 +230,10 @@ class Session:
     An adapter is a Python file with one of two functions. ``make_one(index, **kwargs)`` makes a
     single env with ``reset(seed) → obs`` (seed an int or None), ``step(act) → (obs, rew,
     terminated, truncated, metrics)`` and ``world``; ``make_all(num_envs, **kwargs)`` a batch that
-    resets its envs in the step that ends their episode, with ``reset(seeds)`` (B of them
-    or None), ``step(act) → dict`` of ``obs``, ``next_obs``, ``rew``, ``terminated``, ``truncated`` and ``metrics``, arrays or
-    dicts of arrays with B rows each, and ``restart(ids) → obs``. Both may have ``demonstrate() →
-    act`` and ``close()``. ``world`` is a dict:
+    resets its envs in the step that ends their episode, with ``reset(seeds)`` (B of them or None),
+    ``step(act) → dict`` of ``obs``, ``next_obs``, ``rew``, ``terminated``, ``truncated`` and
+    ``metrics``, arrays or dicts of arrays with B rows each, and ``restart(ids) → obs``. Both may
+    have ``demonstrate() → act`` and ``close()``. ``world`` is a dict:
 
     - ``obs``: name → ``{"shape": …, "dtype": "float32" or "uint8"}``, with ``unit``, ``frame``,
       ``names``, ``low``, ``high`` where they are known; ``act``: likewise, ``shape`` (A,),
