@@ -203,3 +203,7 @@ class Sized(Backend, Protocol):
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:
         """Find the sizes before ``load``, from start states qpos (n, nq), qvel (n, nv)."""
         ...
+
+    def capacity(self, scene: Any) -> int:
+        """How many worlds of these sizes fit the memory that is free."""
+        ...

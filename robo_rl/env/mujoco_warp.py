@@ -30,7 +30,7 @@ from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.warp_device import find_device, hushed
 from robo_rl.env.warp_fields import WorldFields
 from robo_rl.env.warp_launch import Launcher
-from robo_rl.env.warp_memory import make_data, put_model, require_memory
+from robo_rl.env.warp_memory import envs_that_fit, make_data, put_model, require_memory
 from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
@@ -75,6 +75,11 @@ class MujocoWarp:
         """Find the room for contacts from start states qpos (n, nq), qvel (n, nv)."""
         states = (each.double().cpu().numpy() for each in (qpos, qvel))
         self._fitted = probed_sizes(scene.compile(), *states)
+
+    def capacity(self, scene: Any) -> int:
+        """How many worlds fit the memory that is free on the device."""
+        model: mujoco.MjModel = scene.compile()
+        return envs_that_fit(model, self._sizes_of(model), self.device)
 
     def load(self, scene: Any, num_envs: int) -> None:
         """Compile the ``MjSpec`` scene and make num_envs worlds at the model's default state.

@@ -75,8 +75,7 @@ class SimEnv:
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
         self._backend: Backend = cfg.backend.build()
         if isinstance(self._backend, Sized):
-            starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
-            self._backend.fit(scene, starts.qpos, starts.qvel)
+            _fit(self._backend, task, scene)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
         self._limits = _limits(task.act_spec, self.device)
@@ -84,6 +83,15 @@ class SimEnv:
         self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self._goal: Obs = {}
         self._obs: Obs = {}
+
+    @staticmethod
+    def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
+        """How many envs fit the memory of the backend's device; None where nothing limits them."""
+        backend, scene = cfg.backend.build(), task.scene()
+        if not isinstance(backend, Sized):
+            return None
+        _fit(backend, task, scene)
+        return backend.capacity(scene)
 
     @property
     def view(self) -> SimView:
@@ -249,6 +257,11 @@ class SimEnv:
         if isinstance(self._backend, _Restorable):
             return self._backend
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
+
+
+def _fit(backend: Sized, task: Task, scene: Any) -> None:
+    starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
+    backend.fit(scene, starts.qpos, starts.qvel)
 
 
 def _kept(value: Tensor) -> Tensor:

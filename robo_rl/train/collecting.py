@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 
 from robo_rl.algo.base import Algorithm, LearnsFromGroups
 from robo_rl.env.chunk import ChunkEnv
+from robo_rl.errors import DeviceError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import make_generator
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.rollouts import Collector
 from robo_rl.train.shards import Shards, Split
 from robo_rl.train.stage import Context
+
+NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
+
+_UNLIMITED, _MOST = 256, 16384
+
+
+def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
+    """How many envs a run has.
+
+    Args:
+        context: Of the stage.
+        wanted: A number; ``auto`` is the largest power of two for which the simulator's device has
+            memory, up to 16,384, and 256 where nothing limits it.
+        kept: What a checkpoint has, which then is what ``auto`` means.
+
+    Raises:
+        DeviceError: Not one fits.
+    """
+    if wanted != "auto":
+        return wanted
+    if kept is not None:
+        return kept
+    fit = context.experiment.capacity()
+    if fit is None:
+        return _UNLIMITED
+    if fit < 1:
+        raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
+    return min(_MOST, 2 ** int(math.log2(fit)))
 
 
 def make_collector(

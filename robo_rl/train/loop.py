@@ -21,7 +21,7 @@ from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
-from robo_rl.train.collecting import make_collector
+from robo_rl.train.collecting import NumEnvs, count_envs, make_collector
 from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.explore import Explore
 from robo_rl.train.logger import MetricsLogger, Progress
@@ -33,9 +33,9 @@ from robo_rl.train.stage import Context
 class LoopConfig(ConfigModel):
     """Budget and batch.
 
-    ``decisions`` are chunks per env and update; an algorithm that compares whole episodes takes
-    one of these per env instead. With ``env_steps`` the run ends with the update that reaches
-    them. With ``stop_success`` it ends early once that share of the last ``stop_episodes``
+    ``num_envs`` may be ``auto`` (``collecting.count_envs``). ``decisions`` are chunks per env and
+    update; an algorithm that compares whole episodes takes one of these per env instead. With
+    ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends early once that share of the last ``stop_episodes``
     training episodes (under exploration noise) succeeds, or with ``stop_return`` once their mean
     return reaches it. ``explore`` changes how the policy explores; what is evaluated stays the
     same. ``track_obs`` renews the mean and deviation by which observations are normalised, for
@@ -44,7 +44,7 @@ class LoopConfig(ConfigModel):
     which every process of a run of several has as many; 0 is one a process.
     """
 
-    num_envs: int = Field(default=256, ge=1)
+    num_envs: NumEnvs = 256
     shards: int = Field(default=0, ge=0)
     decisions: int = Field(default=10, ge=1)
     updates: int = Field(default=100, ge=1)
@@ -77,11 +77,13 @@ class Loop:
         self.first = here().rank == 0
         self.series = CheckpointSeries(context.directory / "ckpt")
         state = self.series.load_latest()
-        split = Split.of(cfg.shards, None if state is None else _shards(state), cfg.num_envs)
+        kept = None if state is None else state.get("num_envs")
+        self.num_envs = count_envs(context, cfg.num_envs, kept)
+        split = Split.of(cfg.shards, None if state is None else _shards(state), self.num_envs)
         if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
         with initialising("critic", seed):
-            mine = cfg.num_envs // here().size
+            mine = self.num_envs // here().size
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed))
         _demand_together(self.algo, cfg.algo.name)
         hand_over(self.algo, policy, context)
@@ -89,7 +91,7 @@ class Loop:
         self.guard = CollapseGuard(cfg.guard)
         self.probe = Probe(cfg.probe, context)
         self._announce(split)
-        self.collector = make_collector(context, policy, self.algo, cfg.num_envs, split)
+        self.collector = make_collector(context, policy, self.algo, self.num_envs, split)
         self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
         self.recent = torch.zeros(0, 2, dtype=torch.float64)
         self.enough, self.ended_with = False, "last"
@@ -98,7 +100,7 @@ class Loop:
     def _announce(self, split: Split) -> None:
         """Of a run of several processes: what is whose."""
         if self.first and here().size > 1:
-            envs = f"{self.cfg.num_envs} envs in {split.total} parts"
+            envs = f"{self.num_envs} envs in {split.total} parts"
             rule = "num_envs and minibatch count those of all: rates are as with one process"
             Console(stderr=True).print(f"{here().size} processes, {envs}; {rule}", highlight=False)
 
@@ -207,6 +209,7 @@ class Loop:
             "tracker": self._tracked(),
             "recent": self.recent,
             "enough": self.enough,
+            "num_envs": self.num_envs,
         }
 
     def _resume(self, state: dict[str, Any] | None, seed: int) -> None:

@@ -93,6 +93,13 @@ class Experiment(ConfigModel):
         task = () if self.task is None else (self.task.build(),)
         return self.env.build(*task, num_envs)
 
+    def capacity(self) -> int | None:
+        """How many envs fit the simulator's device; None where nothing limits them."""
+        limit = getattr(self.env.cls, "capacity", None)
+        if limit is None or self.task is None:
+            return None
+        return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
+
     def machine(self) -> dict[str, str]:
         """Names of ``robot`` and ``task``, as contracts have them."""
         if self.task is None:

@@ -63,3 +63,17 @@ def test_what_is_said_to_fit_is_accepted_and_one_more_is_not(model, monkeypatch)
     require_memory(model, sizes, fit, CPU)
     with pytest.raises(DeviceError, match=rf"at most {fit} envs.*found {fit + 1}; use fewer"):
         require_memory(model, sizes, fit + 1, CPU)
+
+
+def test_a_sim_env_says_how_many_worlds_fit_and_they_do(cart, monkeypatch):
+    """As many as were said can be made; on threads of a CPU nothing limits them."""
+    monkeypatch.setattr(warp_memory, "free_bytes", lambda device: 2**24)
+    env = cart.env(1)
+    cfg = type(env).Config.model_validate({"backend": {"name": "mujoco_warp", "device": "cpu"}})
+    fit = type(env).capacity(cfg, env.task)
+    assert fit is not None
+    assert fit > 1
+    type(env)(cfg, env.task, fit).close()
+    with pytest.raises(DeviceError, match=f"at most {fit} envs"):
+        type(env)(cfg, env.task, fit + 1)
+    assert type(env).capacity(type(env).Config(), env.task) is None
