@@ -29,7 +29,7 @@ from robo_rl.seeding import make_generator
 from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.explore import exploring
-from robo_rl.train.loop import LoopConfig
+from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.rollouts import Collector
 from robo_rl.train.stage import Experiment
 

@@ -5,6 +5,8 @@ The command line prints ``str(error)`` and exits with 2; a traceback is shown on
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class RoboRlError(Exception):
     """Base of every error that a user can cause and can mend.
@@ -16,6 +18,9 @@ class RoboRlError(Exception):
         found: What was there instead.
         hint: What to do about it.
     """
+
+    status: ClassVar[int] = 2
+    """Exit status of a command line that it ends."""
 
     def __init__(
         self,
@@ -68,7 +73,13 @@ class GateError(RoboRlError):
 
 
 class ParallelError(RoboRlError):
-    """A process of a run of several that is gone, or that came to other numbers."""
+    """Processes that do not do the same."""
+
+
+class LostProcessError(ParallelError):
+    """Another process of a run is gone; what ended that one is said there."""
+
+    status = 4
 
 
 class DeviceError(RoboRlError):

@@ -17,13 +17,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from robo_rl.errors import ConfigError, ParallelError
+from robo_rl.errors import ConfigError, LostProcessError, ParallelError
 
 STORE = "ROBO_RL_STORE"
 """Where ``train.launch`` names the file by which processes find each other; else as torchrun."""
 
+LAUNCHER = "ROBO_RL_LAUNCHER"
+"""Set where a launcher says what ended a process, so that those that it pulled along need not."""
+
 PATIENCE = timedelta(days=2)
-"""For how long a process waits for the others; one that died is noticed at once."""
+"""For how long a process waits for the others. One that died is noticed as its sockets close; a
+machine that vanished only after this."""
 
 
 class Ranks(NamedTuple):
@@ -52,6 +56,9 @@ def launched() -> Ranks:
     if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
         expected = "0 ≤ RANK < WORLD_SIZE"
         raise ConfigError("environment", expected=expected, found=f"RANK={rank} of {size}")
+    if int(size) > 1 and STORE not in os.environ and "MASTER_ADDR" not in os.environ:
+        hint = "start the processes by torchrun, or by launch.processes=N"
+        raise ConfigError("environment: WORLD_SIZE without MASTER_ADDR", hint=hint)
     return Ranks(int(rank), int(size))
 
 
@@ -60,16 +67,15 @@ def joined() -> Generator[Ranks]:
     """Within it this process trains with those that it was launched with.
 
     Raises:
-        ParallelError: They do not find each other.
+        LostProcessError: They do not find each other.
     """
     ranks = launched()
     if ranks.size == 1:
         yield ranks
         return
-    _take_place()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     method = f"file://{os.environ[STORE]}" if STORE in os.environ else "env://"
-    with _meeting():
+    with _meeting("the processes of this run do not find each other"):
         dist.init_process_group(
             backend, method, timeout=PATIENCE, rank=ranks.rank, world_size=ranks.size
         )
@@ -104,13 +110,11 @@ def gathered(rows: Tensor) -> Tensor:
     if here().size == 1:
         return rows
     sizes = [torch.zeros((), dtype=torch.int64) for _ in range(here().size)]
-    with _meeting():
-        dist.all_gather(sizes, torch.tensor(len(rows)))
-        longest = max(int(size) for size in sizes)
-        padded = rows.new_zeros(longest, *rows.shape[1:])
-        padded[: len(rows)] = rows
-        parts = [torch.empty_like(padded) for _ in sizes]
-        dist.all_gather(parts, padded)
+    _gather(sizes, torch.tensor(len(rows)))
+    padded = rows.new_zeros(max(int(size) for size in sizes), *rows.shape[1:])
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in sizes]
+    _gather(parts, padded)
     return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)])
 
 
@@ -158,16 +162,6 @@ def demand_alike(tensors: list[Tensor]) -> None:
         )
 
 
-def _take_place() -> None:
-    """Of the machine's cores and GPUs this process takes its share, not what others need."""
-    place, here_too = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if torch.cuda.is_available():
-        torch.cuda.set_device(place % torch.cuda.device_count())
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if 1 < here_too <= len(cores):
-        os.sched_setaffinity(0, cores[place::here_too])
-
-
 @contextmanager
 def _as(ranks: Ranks) -> Generator[None]:
     _now.append(ranks)
@@ -175,6 +169,11 @@ def _as(ranks: Ranks) -> Generator[None]:
         yield
     finally:
         _now.pop()
+
+
+def _gather(parts: list[Tensor], own: Tensor) -> None:
+    with _meeting():
+        dist.all_gather(parts, own)
 
 
 def _reduced(tensor: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
@@ -185,12 +184,11 @@ def _reduced(tensor: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
 
 
 @contextmanager
-def _meeting() -> Generator[None]:
+def _meeting(where: str = "another process of this run has ended") -> Generator[None]:
     """The transport's own words, in ours."""
     try:
         yield
-    except RuntimeError as error:
-        raise ParallelError(
-            "another process of this run has ended, or cannot be reached",
-            hint="the same command resumes where it stopped",
-        ) from error
+    except (RuntimeError, ValueError) as error:
+        words = str(error).strip().splitlines()[:1]
+        hint = "the same command resumes where it stopped"
+        raise LostProcessError(where, found=words[0][:200] if words else None, hint=hint) from error

@@ -14,9 +14,10 @@ from torch import nn
 
 from robo_rl import ranks
 from robo_rl.algo.descent import Descent
+from robo_rl.algo.minibatches import NOBODY, Minibatches
 from robo_rl.data.moments import Moments, everywhere, mean, std, var
 from robo_rl.errors import ParallelError
-from robo_rl.train.shards import everyones
+from robo_rl.train.exchange import everyones
 
 SIZE = 3
 ROWS = torch.arange(30, dtype=torch.float64).view(10, 3).square()
@@ -30,6 +31,7 @@ def course() -> None:
         sums(rank, mine)
         moments(mine)
         gradients(mine)
+        shares(rank)
         states(rank)
         with ranks.apart():
             assert ranks.here().size == 1
@@ -67,6 +69,20 @@ def gradients(mine: torch.Tensor) -> None:
     assert alone.grad is not None
     torch.testing.assert_close(together.grad, alone.grad)
     torch.testing.assert_close(together, alone)
+
+
+def shares(rank: int) -> None:
+    """A process without rows goes along, and what it stands in with counts for nothing."""
+    shard = torch.full((6,) if rank else (1,), rank if rank else NOBODY)
+    stream = torch.Generator().manual_seed(rank)
+    batches = list(Minibatches(len(shard), 4, stream, shard))
+    assert len(batches) == 3
+    assert [batch.share for batch in batches] == ([0.5] * 3 if rank else [0.0] * 3)
+    weight = nn.Parameter(torch.ones(1))
+    descent = Descent([weight], 0.1, 1e9)
+    descent.step((weight * (10.0 if rank else 1e6)).sum(), batches[0].share)
+    assert weight.grad is not None
+    assert float(weight.grad) == 10.0
 
 
 def states(rank: int) -> None:

@@ -43,3 +43,11 @@ def test_an_environment_that_contradicts_itself(monkeypatch, rank: str, size: st
     monkeypatch.setenv("WORLD_SIZE", size)
     with pytest.raises(ConfigError, match="WORLD_SIZE"), ranks.joined():
         pass
+
+
+def test_processes_that_were_not_told_where_to_meet(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(ConfigError, match=r"without MASTER_ADDR.*torchrun"), ranks.joined():
+        pass

@@ -13,14 +13,13 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent, DescentConfig
-from robo_rl.algo.minibatches import Minibatches
+from robo_rl.algo.minibatches import NOBODY, Minibatches
 from robo_rl.algo.precision import PrecisionConfig, autocast
 from robo_rl.algo.returns import ReturnScale, demand_finite, gae, group_advantages
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.moments import everywhere, mean, std, var
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.ranks import least
 
 
 class Credit(NamedTuple):
@@ -46,6 +45,20 @@ def compared(rollout: Rollout, worth: Tensor) -> Credit:
     if everywhere(len(adv)) < 2:
         return Credit(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
     return Credit(rollout, (adv - mean(adv)) / (std(adv) + 1e-8), {})
+
+
+def stood_in(credit: Credit) -> Credit:
+    """The same, with a decision that counts for nothing where only other processes have any.
+
+    So that every process goes the same way through an update, and gives no gradient to it.
+    """
+    rollout, adv, _ = credit
+    if len(adv) or not everywhere(len(adv)):
+        return credit
+    valid, shard = rollout.valid.clone(), torch.full_like(rollout.valid, NOBODY, dtype=torch.int64)
+    valid[0, 0] = True
+    rollout = replace(rollout, valid=valid, shard=shard)
+    return credit._replace(rollout=rollout, adv=adv.new_zeros(1))
 
 
 class Creditor(Protocol):
@@ -120,8 +133,8 @@ class ValueCredit:
             PluginError: A return is not finite.
         """
         adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
-        credit = compared(rollout, adv)
-        metrics = self._fit(credit.rollout, returns) if least(len(credit.adv)) else {}
+        credit = stood_in(compared(rollout, adv))
+        metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
         metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.descent.skipped)}
         return credit._replace(metrics=metrics)
 
@@ -212,7 +225,8 @@ class GroupCredit:
         )
         block = replace(rollout, valid=alive)
         live = alive.any(0).unflatten(0, (-1, self.group_size)).any(1)
-        return Credit(block, block.rows(adv), {"live_groups": float(mean(live.float()))})
+        metrics = {"live_groups": float(mean(live.float()))}
+        return stood_in(Credit(block, block.rows(adv), metrics))
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

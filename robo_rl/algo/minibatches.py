@@ -29,6 +29,10 @@ class Batch(NamedTuple):
     share: float
 
 
+NOBODY = -1
+"""The part of a row that counts for nothing: it stands where a process has none that does."""
+
+
 class Minibatches:
     """Iterating is a pass: every row once, in minibatches of nearly equal size.
 
@@ -37,7 +41,8 @@ class Minibatches:
 
     Args:
         size: n, at least 1.
-        limit: Largest number of rows of a minibatch, those of all processes counted.
+        limit: Largest number of rows of a minibatch, those of all processes counted; parts that do
+            not divide evenly may add one each.
         generator: What the order follows from; that of the first process, where there are several.
         shard: (n,) which part each row is of; None where there is but one.
     """
@@ -45,22 +50,27 @@ class Minibatches:
     def __init__(
         self, size: int, limit: int, generator: torch.Generator, shard: Tensor | None = None
     ) -> None:
-        self._size, self._generator = size, generator
+        self._size, self._generator, self._parts = size, generator, dict[int, Tensor]()
+        if shard is not None:
+            known = [part for part in shard.unique().tolist() if part != NOBODY]
+            self._parts = {part: (shard == part).nonzero().flatten() for part in known}
+            size = sum(len(rows) for rows in self._parts.values())
+        self._split = shard is not None
         self.per_pass = -(-everywhere(size) // limit)
-        known = () if shard is None else shard.unique().tolist()
-        self._parts = {part: (shard == part).nonzero().flatten() for part in known}
 
     def __iter__(self) -> Iterator[Batch]:
         pieces = [order.tensor_split(self.per_pass) for order in self._orders()]
-        picks = [torch.cat(piece) for piece in zip(*pieces, strict=True)]
+        nothing = torch.zeros(0, dtype=torch.int64)
+        picks = [torch.cat([nothing, *(each[i] for each in pieces)]) for i in range(self.per_pass)]
         sizes = torch.tensor([len(pick) for pick in picks], dtype=torch.float64)
-        shares = (sizes / summed(sizes)).tolist()
-        nothing = torch.zeros(1, dtype=torch.int64)  # any row, for none of the minibatch
-        for pick, share in zip(picks, shares, strict=True):
-            yield Batch(pick if share else nothing, share)
+        totals = summed(sizes)
+        any_row = torch.zeros(1, dtype=torch.int64)
+        for pick, own, total in zip(picks, sizes.tolist(), totals.tolist(), strict=True):
+            if total:
+                yield Batch(pick if own else any_row, own / total)
 
     def _orders(self) -> list[Tensor]:
-        if not self._parts:
+        if not self._split:
             return [torch.randperm(self._size, generator=self._generator)]
         seed = told(int(torch.randint(2**62, (), generator=self._generator)))
         streams = {part: make_generator("minibatch", seed, part) for part in self._parts}

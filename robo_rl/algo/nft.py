@@ -31,7 +31,6 @@ from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.ranks import least
 
 
 class Nft:
@@ -90,7 +89,7 @@ class Nft:
             PluginError: Rewards are not finite, or losses or gradients were not finite for long.
         """
         rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and least(len(adv)):
+        if self.updates >= self.credit.warmup_updates and len(adv):
             decisions = Decisions.of(rollout, optimality(adv, self.cfg.adv_clip))
             metrics |= self._fit(decisions, rollout.shards)
             metrics["adv_clipped"] = float(mean((adv.abs() > self.cfg.adv_clip).float()))

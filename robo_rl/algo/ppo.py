@@ -16,7 +16,6 @@ from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.ratio import RatioMode
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.ranks import least
 
 
 class Ppo:
@@ -60,7 +59,7 @@ class Ppo:
                 gradients were not finite for long.
         """
         rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and least(len(adv)):
+        if self.updates >= self.credit.warmup_updates and len(adv):
             metrics |= self.actor.fit(rollout, adv)
         self.updates += 1
         skipped = metrics.get("skipped_steps", 0.0) + self.actor.descent.skipped

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.algo.credit import Credit, compared
+from robo_rl.algo.credit import Credit, compared, stood_in
 from robo_rl.algo.returns import demand_finite, gae
 from robo_rl.data.rollout import Rollout
 
@@ -38,7 +38,7 @@ class ReturnCredit:
             discount=rollout.discount,
             lam=1.0,
         )
-        return compared(rollout, returns)
+        return stood_in(compared(rollout, returns))
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from robo_rl.cli.show import table
-from robo_rl.cli.stages import RUNS, Json, Out, Overrides, write_json
+from robo_rl.cli.stages import RUNS, Json, Out, Overrides, result_of, write_json
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
 _TIMED = {"k_step": "teacher", "one_step": "onnx"}  # ours → what the export stage calls it
@@ -18,9 +18,9 @@ _QUERIES = {"k_step": "all denoising steps, torch", "one_step": "one step, ONNX 
 
 def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) -> None:
     """Demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
-    from robo_rl.train.pipeline import run_experiment
-
-    result = run_experiment("demo", overrides or [], out)
+    result = result_of("demo", overrides or [], out)
+    if result is None:
+        return
     numbers = summary(result)
     typer.echo(_table(numbers))
     for stage in result["stages"]:

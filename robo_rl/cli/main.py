@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.errors import ConfigError, RoboRlError
+from robo_rl.errors import ConfigError, LostProcessError, RoboRlError
 from robo_rl.naming import did_you_mean
 
 VERBS = {
@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Words behind the program's name; those of this process if not given.
 
     Returns:
-        Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 130 if interrupted.
+        Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 4 where another
+        process of the run was what ended, 130 if interrupted.
     """
     # OpenMP reads it when torch is loaded: threads that spin while they wait make small networks
     # tens of times slower as soon as another program wants the cores.
@@ -140,8 +141,10 @@ def _report(error: RoboRlError | ModuleNotFoundError, debug: bool) -> int:
         traceback.print_exception(error)
     elif isinstance(error, ModuleNotFoundError) and missing_extra(error) is None:
         raise error  # our own mistake, not the user's
-    typer.echo(f"robo-rl: {missing_extra(error) or error}", err=True)
-    return 2
+    pulled_along = isinstance(error, LostProcessError) and "ROBO_RL_LAUNCHER" in os.environ
+    if not pulled_along:
+        typer.echo(f"robo-rl: {missing_extra(error) or error}", err=True)
+    return error.status if isinstance(error, RoboRlError) else RoboRlError.status
 
 
 def _interrupted() -> int:

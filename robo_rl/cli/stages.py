@@ -34,25 +34,34 @@ def execute(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
     """
-    from robo_rl.train.launch import run_together, wanted
-    from robo_rl.train.pipeline import run_experiment
-
-    changes = overrides or []
-    number = wanted(experiment, changes)
-    if number > 1:  # the first of them shows what came of it
-        last = [] if until is None else ["--until", until]
-        run_together(number, ["run", experiment, *changes, "--out", str(out), *last])
-    result = run_experiment(experiment, changes, out, until=until)
-    if result and number == 1:
-        _show(result)
-    if result:
-        write_json(json_file, result)
-
-
-def _show(result: Mapping[str, Any]) -> None:
+    result = result_of(experiment, overrides or [], out, until)
+    if result is None:
+        return
     stages = [_row(stage) for stage in result["stages"]]
     typer.echo(table(stages, ("stage", "gate", "measured", "s")))
     typer.echo(f"in {result['directory']}")
+    write_json(json_file, result)
+
+
+def result_of(
+    experiment: str, overrides: list[str], out: Path, until: str | None = None
+) -> dict[str, Any] | None:
+    """Run an experiment in as many processes as it asks for.
+
+    Returns:
+        What came of it; None in a process that assists another, which shows it.
+
+    Raises:
+        RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
+    """
+    from robo_rl.train.launch import run_together, wanted
+    from robo_rl.train.pipeline import run_experiment
+
+    number = wanted(experiment, overrides)
+    if number > 1:
+        last = [] if until is None else ["--until", until]
+        run_together(number, ["run", experiment, *overrides, "--out", str(out), *last])
+    return run_experiment(experiment, overrides, out, until=until) or None
 
 
 def write_json(path: Path | None, values: Mapping[str, Any]) -> None:

@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -100,9 +101,28 @@ def create(name: str, base: str, say: Callable[[str], object]) -> Path:
     """
     if name not in RECIPES:
         raise PluginError(f"unknown environment '{name}'", hint=did_you_mean(name, RECIPES))
-    folder().mkdir(parents=True, exist_ok=True)
-    with lock_file(folder() / f".{name}.lock", wait=True):  # who waits finds what the other made
+    if (there := interpreter(name)) is not None:
+        return there
+    with _locked(name, say):
         return interpreter(name) or _made(name, base, say)
+
+
+@contextmanager
+def _locked(name: str, say: Callable[[str], object]) -> Generator[None]:
+    """One at a time; who waited finds what the other made."""
+    file = folder() / f".{name}.lock"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = lock_file(file)
+        except BlockingIOError:
+            say(f"waiting for another process that makes {folder() / name}")
+            lock = lock_file(file, wait=True)
+    except OSError as error:
+        hint = "ROBO_RL_ENVS names another folder"
+        raise DeviceError("cannot be written", where=folder(), found=error, hint=hint) from None
+    with lock:
+        yield
 
 
 def _made(name: str, base: str, say: Callable[[str], object]) -> Path:

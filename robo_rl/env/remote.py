@@ -198,7 +198,7 @@ class RemoteEnv:
                 raise TypeError(f"dt_s {self.dt_s}, max_episode_steps {self.max_episode_steps}")
             if not all(map(math.isfinite, (*self.act_spec.low, *self.act_spec.high))):
                 raise TypeError("limits of actions that are not finite")
-        except (ValidationError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (ValidationError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             problem = "what the adapter says of its world does not fit"
             raise SpecError(problem, where=self._where, found=error) from None
 

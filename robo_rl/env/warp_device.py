@@ -28,7 +28,7 @@ def find_device(name: str) -> torch.device:
     if kind != "cuda" or not (index or "0").isdigit():
         expected = "'auto', 'cpu', 'cuda' or 'cuda:N'"
         raise DeviceError("unknown device for mujoco_warp", expected=expected, found=repr(name))
-    number = int(index or 0)
+    number = int(index) if index else torch.cuda.current_device() if seen else 0
     if number >= seen:
         raise DeviceError(
             f"mujoco_warp was asked to compute on '{name}'",

@@ -13,6 +13,7 @@ from robo_rl.algo.base import Algorithm, LearnsFromGroups
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.errors import DeviceError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.ranks import least
 from robo_rl.seeding import make_generator
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.rollouts import Collector
@@ -30,7 +31,8 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     Args:
         context: Of the stage.
         wanted: A number; ``auto`` is the largest power of two for which the simulator's device has
-            memory, up to 16,384, and 256 where nothing limits it.
+            memory, in whichever process that is least, up to 16,384, and 256 where nothing limits
+            it.
         kept: What a checkpoint has, which then is what ``auto`` means.
 
     Raises:
@@ -43,13 +45,20 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     fit = context.experiment.capacity()
     if fit is None:
         return _UNLIMITED
+    fit = least(fit)
     if fit < 1:
         raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
     return min(_MOST, 2 ** int(math.log2(fit)))
 
 
 def make_collector(
-    context: Context, policy: DenoisingPolicy, algo: Algorithm, num_envs: int, split: Split
+    context: Context,
+    policy: DenoisingPolicy,
+    algo: Algorithm,
+    num_envs: int,
+    split: Split,
+    *,
+    sharded: bool = False,
 ) -> Collector | Shards:
     """What collects blocks for an algorithm.
 
@@ -59,12 +68,13 @@ def make_collector(
         algo: Says what blocks it wants.
         num_envs: Of all parts together.
         split: The parts of the run.
+        sharded: Whether it had several parts before, whose state a lone one could not take up.
 
     Raises:
         ConfigError: The envs do not make whole groups, or blocks of several parts would differ.
     """
     make = _maker(context, policy, algo, num_envs // split.total)
-    if split.total == 1:
+    if split.total == 1 and not sharded:
         return make(make_generator("explore", context.seed))
     return Shards(split, lambda part: make(make_generator("explore", context.seed, part)))
 

@@ -1,28 +1,34 @@
 """Several processes for one run on this machine, without ``torchrun``.
 
 They find each other by a file and speak over the loopback interface alone. The first one's words
-are the run's; the others are heard when they are what ended it.
+are the run's; of the others only what ended the run is told. They end with the process that
+launched them, whatever ends that.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 
 from robo_rl.config import compose, validate
-from robo_rl.errors import DeviceError, ParallelError
-from robo_rl.ranks import STORE, launched
+from robo_rl.errors import DeviceError, LostProcessError, ParallelError
+from robo_rl.ranks import LAUNCHER, STORE, launched
 from robo_rl.train.stage import Experiment, Launch
 
 _POLL_S, _GRACE_S = 0.2, 10.0
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+_INNOCENT = (0, LostProcessError.status)
+
+Process = subprocess.Popen[bytes]
 
 
 def wanted(experiment: str, overrides: Sequence[str]) -> int:
@@ -45,91 +51,118 @@ def run_together(number: int, words: Sequence[str]) -> None:
         ParallelError: One ended before its time, and the first did not say why.
         SystemExit: The first one ended with an error and has said it, or was interrupted.
     """
-    with tempfile.TemporaryDirectory(prefix="robo-rl-") as folder:
-        running = [_start(rank, number, words, Path(folder)) for rank in range(number)]
+    running, interrupted = list[Process](), False
+    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, _terminated_as_interrupted():
+        folder = Path(name)
         try:
-            failed = _await_all(running)
-        except KeyboardInterrupt:  # they have it as well, and the first one says so
-            raise SystemExit(130) from None
+            for rank in range(number):
+                running.append(_start(rank, number, words, folder))
+            while not _settled(running):
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            interrupted = True
+            for process in running:
+                _signal(process, signal.SIGINT)  # and the first one says so
         finally:
-            _end(running)
-        if failed is not None:
-            ends = [process.returncode for process in running]
-            _explain(failed, ends, _last_words(failed, Path(folder)))
+            ours = _end(running)
+        if not interrupted:
+            ends = {rank: process.returncode for rank, process in enumerate(running)}
+            _explain({rank: end for rank, end in ends.items() if rank not in ours}, number, folder)
+    if interrupted:
+        raise SystemExit(130)
 
 
 def _gpus(launch: Launch) -> int:
     there = torch.cuda.device_count() if launch.gpus else 0
     if launch.gpus > there:
-        raise DeviceError(
-            "launch.gpus", expected=f"at most {there}", found=launch.gpus,
-            hint="launch.processes=N trains in N processes on the CPU",
-        )  # fmt: skip
+        hint = "launch.processes=N trains in N processes on the CPU"
+        expected = f"at most {there}"
+        raise DeviceError("launch.gpus", expected=expected, found=launch.gpus, hint=hint)
     return launch.gpus
 
 
-def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Process:
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number}
-    threads = max(1, len(os.sched_getaffinity(0)) // number)
     environment = {
-        "OMP_NUM_THREADS": str(threads),
         **os.environ,
         **{name: str(value) for name, value in place.items()},
         **_LOOPBACK,
         STORE: str(folder / "store"),
+        LAUNCHER: "1",
     }
-    command = [sys.executable, "-m", "robo_rl", *words]
-    if rank == 0:
-        return subprocess.Popen(command, env=environment)
     with _words_of(rank, folder).open("wb") as said:
         return subprocess.Popen(
-            command,
-            env=environment,
+            [sys.executable, "-m", "robo_rl.train.leash", *words],
+            stdin=subprocess.PIPE,  # which ends them as we end
             stdout=subprocess.DEVNULL,
-            stderr=said,
-            stdin=subprocess.DEVNULL,
+            stderr=None if rank == 0 else said,
+            env=environment,
+            start_new_session=True,
         )
 
 
-def _await_all(running: Sequence[subprocess.Popen[bytes]]) -> int | None:
-    """Until all have ended, or one has failed and the others had time to notice; says which."""
-    while any(process.poll() is None for process in running):
-        failed = [rank for rank, process in enumerate(running) if process.poll()]
-        if failed:
-            _end(running)
-            return failed[0]
+@contextmanager
+def _terminated_as_interrupted() -> Generator[None]:
+    """SIGTERM is as Ctrl-C within it, so that the others are told."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread, which has signals to itself
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _settled(running: Sequence[Process]) -> bool:
+    """Whether all have ended, or one in a way that ends the run."""
+    ends = [process.poll() for process in running]
+    return any(ends) or all(end == 0 for end in ends)
+
+
+def _end(running: Sequence[Process]) -> set[int]:
+    """Wait for all for a while, then kill what is left; says whom."""
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline and any(process.poll() is None for process in running):
         time.sleep(_POLL_S)
-    return next((rank for rank, process in enumerate(running) if process.returncode), None)
+    left = {rank for rank, process in enumerate(running) if process.poll() is None}
+    for process in running:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    return left
 
 
-def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait for them for a while, then terminate them, then kill them."""
-    for step in (subprocess.Popen.poll, subprocess.Popen.terminate, subprocess.Popen.kill):
-        left = [process for process in running if process.poll() is None]
-        for process in left:
-            step(process)
-        deadline = time.monotonic() + _GRACE_S
-        while time.monotonic() < deadline and any(process.poll() is None for process in left):
-            time.sleep(_POLL_S)
+def _signal(process: Process, number: int) -> None:
+    """To it and to all that it started."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
 
 
-def _explain(failed: int, ends: Sequence[int], said: str) -> None:
-    """Say why a run ended, unless its first process has."""
-    name = f"process {failed} of {len(ends)}"
-    if failed and ends[failed] > 0 and said:
-        raise ParallelError(f"{name}: {said.removeprefix('robo-rl: ')}")
-    if ends[0] > 0:
-        raise SystemExit(ends[0])
-    raise ParallelError(
-        f"{name} was ended by signal {-ends[failed]}",
-        hint="the same command resumes where it stopped",
-    )
+def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
+    """Say what ended a run: what happened to the first process that no other had ended."""
+    if not any(ends.values()):
+        return
+    guilty = [rank for rank, end in ends.items() if end not in _INNOCENT]
+    if not guilty:
+        raise ParallelError("the processes have lost each other", hint=_RESUMES)
+    rank, end = guilty[0], ends[guilty[0]]
+    name = f"process {rank} of {number}"
+    if end < 0:
+        raise ParallelError(f"{name} was ended by signal {-end}", hint=_RESUMES)
+    if rank == 0:
+        raise SystemExit(end)  # it has said why
+    said = _words_of(rank, folder).read_text(errors="replace")
+    lines = said.splitlines() or ["nothing was said"]
+    if not lines[-1].startswith(_OURS):
+        sys.stderr.write(said)  # a traceback
+    raise ParallelError(f"{name}: {lines[-1].removeprefix(_OURS)}")
 
 
-def _last_words(rank: int, folder: Path) -> str:
-    file = _words_of(rank, folder)
-    lines = file.read_text(errors="replace").splitlines() if file.exists() else []
-    return lines[-1] if lines else ""
+_RESUMES, _OURS = "the same command resumes where it stopped", "robo-rl: "
 
 
 def _words_of(rank: int, folder: Path) -> Path:

@@ -4,61 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 from rich.console import Console
 
-from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsTogether
+from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups, LearnsTogether
 from robo_rl.algo.guard import CollapseGuard
-from robo_rl.config import ConfigModel
 from robo_rl.data.tracker import ObsTracker
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.ranks import demand_alike, here
-from robo_rl.registry import Component, component, default
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
-from robo_rl.train.collecting import NumEnvs, count_envs, make_collector
+from robo_rl.train.collecting import count_envs, make_collector
 from robo_rl.train.demonstrations import hand_over
-from robo_rl.train.explore import Explore
+from robo_rl.train.exchange import everyones
 from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.probe import Probe
 from robo_rl.train.shards import Split
 from robo_rl.train.stage import Context
-
-
-class LoopConfig(ConfigModel):
-    """Budget and batch.
-
-    ``num_envs`` may be ``auto`` (``collecting.count_envs``). ``decisions`` are chunks per env and
-    update; an algorithm that compares whole episodes takes one of these per env instead. With
-    ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends
-    early once that share of the last ``stop_episodes`` training episodes (under exploration noise)
-    succeeds, or with ``stop_return`` once their mean return reaches it. ``explore`` changes how the
-    policy explores; what is evaluated stays the same. ``track_obs`` renews the mean and deviation
-    by which observations are normalised, for policies that began without demonstrations (see
-    ``ObsTracker``). ``probe`` evaluates on the way, off the clock. The envs are in ``shards`` equal
-    parts with random streams of their own, of which every process of a run of several has as many;
-    0 is one a process.
-    """
-
-    num_envs: NumEnvs = 256
-    shards: int = Field(default=0, ge=0)
-    decisions: int = Field(default=10, ge=1)
-    updates: int = Field(default=100, ge=1)
-    env_steps: int | None = Field(default=None, ge=1)
-    stop_success: float = Field(default=1.01, gt=0.0)
-    stop_return: float | None = None
-    stop_episodes: int = Field(default=200, ge=1)
-    checkpoint_every: int = Field(default=10, ge=1)
-    explore: Explore = Explore()
-    track_obs: bool = False
-    probe: Probe.Config = Probe.Config()
-    algo: Annotated[Component, component("algos")] = default("ppo")
-    guard: CollapseGuard.Config = CollapseGuard.Config()
+from robo_rl.train.tree import flatten
 
 
 class Loop:
@@ -78,9 +46,7 @@ class Loop:
         self.first = here().rank == 0
         self.series = CheckpointSeries(context.directory / "ckpt")
         state = self.series.load_latest()
-        kept = None if state is None else state.get("num_envs")
-        self.num_envs = count_envs(context, cfg.num_envs, kept)
-        split = Split.of(cfg.shards, None if state is None else _shards(state), self.num_envs)
+        self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
         if policy.cfg.finetune_steps and policy.base_net is None:
             policy.anchor()
         with initialising("critic", seed):
@@ -91,19 +57,35 @@ class Loop:
         self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
         self.probe = Probe(cfg.probe, context)
-        self._announce(split)
-        self.collector = make_collector(context, policy, self.algo, self.num_envs, split)
+        self.parts = self._split(state and _shards(state))
+        self._announce()
+        self.collector = make_collector(
+            context,
+            policy,
+            self.algo,
+            self.num_envs,
+            self.parts,
+            sharded=state is not None and _shards(state) > 1,
+        )
         self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
         self.recent = torch.zeros(0, 2, dtype=torch.float64)
         self.enough, self.ended_with = False, "last"
         self._resume(state, seed)
 
-    def _announce(self, split: Split) -> None:
-        """Of a run of several processes: what is whose."""
+    def _split(self, kept: int | None) -> Split:
+        groups = isinstance(self.algo, LearnsFromGroups) and self.algo.group_size > 1
+        return Split.of(self.cfg.shards, kept, self.num_envs, single=groups)
+
+    def _announce(self) -> None:
+        """Of a run of several processes: what is whose, and what that means for the rates."""
         if self.first and here().size > 1:
-            envs = f"{self.num_envs} envs in {split.total} parts"
-            rule = "num_envs and minibatch count those of all: rates are as with one process"
-            Console(stderr=True).print(f"{here().size} processes, {envs}; {rule}", highlight=False)
+            rows = self.num_envs * self.cfg.decisions
+            text = (
+                f"{here().size} processes, {self.num_envs} envs in {self.parts.total} parts:"
+                f" {rows:,} decisions an update. num_envs and minibatch count those of all, so"
+                " learning rates are as with one process"
+            )
+            Console(stderr=True).print(text, highlight=False)
 
     @property
     def judged(self) -> DenoisingPolicy:
@@ -196,15 +178,15 @@ class Loop:
 
     def _save(self) -> None:
         """By the first process, for all."""
-        demand_alike(list(self.policy.parameters()))
         state = self._state()
+        demand_alike([*flatten(state["algo"])[0].values()])
         if self.first:
             self.series.save(self.algo.updates, state)
 
     def _state(self) -> dict[str, Any]:
         return {
             "algo": self.algo.state_dict(),
-            "minibatch": self.algo.generator.get_state(),
+            "minibatch": everyones([self.algo.generator.get_state()]),
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
             "tracker": self._tracked(),
@@ -219,18 +201,24 @@ class Loop:
             self.guard.begin(self._acting())
         else:
             self.algo.load_state_dict(state["algo"])
-            if self.first:
-                self.algo.generator.set_state(state["minibatch"])
-            else:  # only the first one's is kept
-                rank, updates = here().rank, self.algo.updates
-                self.algo.generator.manual_seed(derive("minibatch", seed, rank, updates))
+            self._take_stream(state["minibatch"], seed)
             self.guard.load_state_dict(state["guard"])
             self.collector.load_state_dict(state["collector"])
             if self.tracker is not None:
                 self.tracker.load_state_dict(state["tracker"])
             self.recent, self.enough = state["recent"], state["enough"]
+        demand_alike([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)
+
+    def _take_stream(self, kept: list[torch.Tensor], seed: int) -> None:
+        """Go on with the stream of minibatches that this process had, if they were as many."""
+        rank, size = here()
+        if rank == 0 or len(kept) == size:
+            self.algo.generator.set_state(kept[rank])
+        else:
+            seed = derive("minibatch", seed, rank, self.algo.updates)
+            self.algo.generator.manual_seed(seed)
 
 
 def _stream(seed: int) -> torch.Generator:
@@ -240,7 +228,8 @@ def _stream(seed: int) -> torch.Generator:
 
 
 def _demand_together(algo: Algorithm, name: str) -> None:
-    if here().size > 1 and not isinstance(algo, LearnsTogether):
+    together = isinstance(algo, LearnsTogether) and algo.learns_together
+    if here().size > 1 and not together:
         hint = "run it with one process"
         raise ConfigError(f"algorithm '{name}' does not learn in several processes", hint=hint)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from robo_rl.ranks import here
 from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.explore import exploring
-from robo_rl.train.loop import Loop, LoopConfig
+from robo_rl.train.loop import Loop
+from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.policies import load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.together import placed
 from robo_rl.train.video import record_video
 
 
@@ -30,8 +33,9 @@ class FineTune:
     def assist(self, context: Context) -> Loop:
         """Train what is left to train, together with the processes that do the same."""
         policy = load_policy(context.artifact("policy"))
-        run = Loop(self.cfg, context, exploring(policy, self.cfg.explore, context.seed))
-        run.train()
+        with placed():
+            run = Loop(self.cfg, context, exploring(policy, self.cfg.explore, context.seed))
+            run.train()
         return run
 
     def run(self, context: Context) -> Report:
@@ -52,6 +56,7 @@ class FineTune:
                 "updates": run.algo.updates,
                 "rollbacks": run.guard.rollbacks,
                 "ended_with": run.ended_with,
+                **_whose(run),
             },
             artifacts={"policy": path.name, "teacher": path.name},
             gate=Gate(
@@ -66,3 +71,9 @@ class FineTune:
                 "kl": {"x": "env_steps", "y": "kl"},
             },
         )
+
+
+def _whose(run: Loop) -> dict[str, int]:
+    """Of a run in several parts: how many, and of how many processes."""
+    parts = run.parts.total
+    return {"processes": here().size, "parts": parts} if parts > 1 else {}

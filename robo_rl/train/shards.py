@@ -6,12 +6,10 @@ them: they may be as many, or fewer, each with several. Shapes: T decisions, B e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -21,9 +19,9 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.ranks import gathered, here, summed
 from robo_rl.seeding import derive
 from robo_rl.train.cohorts import Outcomes
+from robo_rl.train.exchange import everyones
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.rollouts import Collector
-from robo_rl.train.tree import flatten, unflatten, unshared
 
 _MEANS = ("rew_per_step", "jerk")  # all other metrics of a block are counts
 _ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
@@ -36,7 +34,7 @@ class Split(NamedTuple):
     mine: range
 
     @classmethod
-    def of(cls, wanted: int, kept: int | None, num_envs: int) -> Split:
+    def of(cls, wanted: int, kept: int | None, num_envs: int, *, single: bool = False) -> Split:
         """An equal number of parts for each process.
 
         Args:
@@ -44,12 +42,14 @@ class Split(NamedTuple):
             kept: How many a checkpoint has; None without one. Where they do not come out even, as
                 many as there are processes take their place, and episodes begin anew.
             num_envs: Envs of all parts together.
+            single: Whether a process can have but one, since blocks of parts differ in length.
 
         Raises:
             ConfigError: They do not come out even.
         """
         rank, size = here()
-        total = wanted or (kept if kept and kept % size == 0 else size)
+        fits = kept and kept % size == 0 and not (single and kept != size)
+        total = wanted or (kept if kept and fits else size)
         if total % size or num_envs % total:
             raise ConfigError(
                 "online.shards" if total % size else "online.num_envs",
@@ -127,7 +127,10 @@ class Shards:
         states = state.get("shards", ())
         if len(states) != self.split.total:
             self._before = self.env_steps
-            self.start(derive("continue", self.seed, self.env_steps))
+            seed = derive("continue", self.seed, self.env_steps)
+            for index, part in self.parts.items():  # noise that nobody has drawn before
+                part.generator.manual_seed(derive("explore", seed, index))
+            self.start(seed)
             return
         for index, part in self.parts.items():
             part.load_state_dict(states[index])
@@ -158,21 +161,6 @@ def beside(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollout:
         for field in fields(Rollout)
     }
     return Rollout(**{**columns, "ended": torch.cat(ended), "shard": torch.cat(shard, dim=1)})
-
-
-def everyones(states: list[Any]) -> list[Any]:
-    """The states of all processes, in their order, each nested as ``tree`` has it."""
-    if here().size == 1:
-        return states
-    tensors, doc = flatten(states)
-    parts = [safetensors.torch.save(unshared(tensors)), json.dumps(doc).encode()]
-    sizes = gathered(torch.tensor([[len(part) for part in parts]])).flatten().tolist()
-    data = gathered(torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8))
-    pieces = [bytes(piece.numpy()) for piece in data.split(sizes)]
-    found = list[Any]()
-    for body, text in zip(pieces[::2], pieces[1::2], strict=True):
-        found += unflatten(safetensors.torch.load(body), json.loads(text))
-    return found
 
 
 def _joined(values: Sequence[Any], dim: int) -> Any:

@@ -289,8 +289,8 @@ class Together(Protocol):
 def stage_digest(experiment: Experiment, index: int) -> str:
     """Hash of all that a stage's result depends on: settings and fields read, up to this stage.
 
-    Equal digests mean equal results, also of two experiments. Names, waivers and how many
-    processes there are, are left out.
+    Equal digests mean equal results, also of two experiments, in as many parts (``online.shards``).
+    Names, waivers and how many processes there are, are left out.
     """
     everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
     upto = list(experiment.stages.values())[: index + 1]

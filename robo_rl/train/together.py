@@ -6,15 +6,39 @@ to be run; all other stages are its alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+
 from robo_rl.errors import ParallelError
-from robo_rl.ranks import apart, told
+from robo_rl.ranks import apart, here, told
 from robo_rl.train.stage import Context, Experiment, Report, Stage, Together
 
 _RUN, _SKIP = 1, 0
+
+
+@contextmanager
+def placed() -> Generator[None]:
+    """Within it this process has its share of the machine's cores, and a GPU of its own."""
+    place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if here().size > 1 and torch.cuda.is_available():
+        torch.cuda.set_device(place % torch.cuda.device_count())
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    threads = torch.get_num_threads()
+    if here().size == 1 or not 1 < others <= len(cores):
+        yield
+        return
+    mine = cores[place::others]
+    os.sched_setaffinity(0, mine)
+    torch.set_num_threads(min(threads, len(mine)))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.algo.minibatches import Minibatches
+from robo_rl.algo.minibatches import NOBODY, Minibatches
 
 
 def stream() -> torch.Generator:
@@ -34,6 +34,19 @@ def test_every_part_gives_its_share_to_every_minibatch():
     picks = [pick for pick, _ in Minibatches(90, 9, stream(), shard)]
     assert sorted(torch.cat(picks).tolist()) == list(range(90))
     assert {int((shard[pick] == 0).sum()) for pick in picks} == {3}
+
+
+def test_rows_that_count_for_nothing_are_in_no_minibatch():
+    shard = torch.tensor([0, NOBODY, 0, 0])
+    batches = list(Minibatches(4, 2, stream(), shard))
+    assert sorted(torch.cat([pick for pick, _ in batches]).tolist()) == [0, 2, 3]
+
+
+def test_fewer_rows_a_minibatch_than_parts_leave_none_empty():
+    shard = torch.arange(12) % 4
+    batches = list(Minibatches(12, 1, stream(), shard))
+    assert sorted(torch.cat([pick for pick, _ in batches]).tolist()) == list(range(12))
+    assert {share for _, share in batches} == {1.0}
 
 
 def test_the_order_of_a_part_is_its_own_whoever_has_the_others():

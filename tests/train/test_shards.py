@@ -30,6 +30,11 @@ def test_processes_have_as_many_parts_as_each_other(second_of_four):
     assert Split.of(0, 6, 24) == (4, range(1, 2)), "six parts do not make four equal shares"
 
 
+def test_a_process_has_one_part_where_blocks_differ_in_length(second_of_four):
+    assert Split.of(0, 8, 16, single=True) == (4, range(1, 2))
+    assert Split.of(0, 4, 16, single=True) == (4, range(1, 2))
+
+
 @pytest.mark.parametrize(
     ("shards", "num_envs", "says"), [(6, 24, "online.shards"), (4, 10, "online.num_envs")]
 )

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from small_gym import gone
 from small_runs import Runner
 
 from robo_rl.train.logger import read_metrics
@@ -16,6 +21,7 @@ from robo_rl.train.logger import read_metrics
 ONLINE = "02-online"
 LONG = ("stages.online.updates=20", "stages.online.shards=2")
 TOLERANCE = 1e-5
+SMALL = {"ratio_error": 1e-6, "kl": 1e-6}  # differences of nearly equal float32 numbers
 
 
 @pytest.fixture
@@ -44,7 +50,11 @@ def assert_alike(one: list[dict[str, float]], other: list[dict[str, float]]) -> 
     assert [row["step"] for row in one] == [row["step"] for row in other]
     for a, b in zip(one, other, strict=True):
         assert a.keys() == b.keys()
-        far = {k for k in a if not math.isclose(a[k], b[k], rel_tol=TOLERANCE, abs_tol=TOLERANCE)}
+        far = {
+            k
+            for k in a
+            if not math.isclose(a[k], b[k], rel_tol=TOLERANCE, abs_tol=SMALL.get(k, 1e-9))
+        }
         unknown = {k for k in far if math.isnan(a[k]) and math.isnan(b[k])}
         assert far == unknown, (a["step"], {k: (a[k], b[k]) for k in far - unknown})
 
@@ -80,7 +90,7 @@ def test_a_killed_process_ends_the_run_in_a_line_and_any_number_resumes_it(
     whole = shutil.copytree(cloned, tmp_path / "whole")
     assert train(runner, road, whole, *LONG).status == 0
     killed = train(runner, road, cloned, *LONG, processes=2, kill_when=until_checkpoint(cloned, 3))
-    assert (killed.status, killed.others) == (2, [-9])
+    assert (killed.status, killed.others) == (4, [-9])
     last = killed.output.splitlines()[-1]
     assert last.startswith("robo-rl: another process of this run has ended")
     assert "the same command resumes" in last
@@ -89,6 +99,17 @@ def test_a_killed_process_ends_the_run_in_a_line_and_any_number_resumes_it(
     assert again.status == -9
     assert train(runner, road, cloned, *LONG, processes=2).status == 0
     assert_alike(numbers(whole), numbers(cloned))
+
+
+def test_groups_of_two_processes_go_on_with_one(runner: Runner, road, cloned: Path):
+    """Blocks of whole episodes differ in length, so that a process has one part at most."""
+    change = ("stages.online.updates=6", "stages.online.algo.group_size=2")
+    wait = until_checkpoint(cloned, 2)
+    killed = train(runner, road, cloned, *change, processes=2, kill_when=wait)
+    assert killed.status == 4, killed.output
+    ended = train(runner, road, cloned, *change)
+    assert ended.status == 0, ended.output
+    assert [row["step"] for row in numbers(cloned)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_run_of_one_goes_on_with_two(runner: Runner, road, cloned: Path):
@@ -138,6 +159,72 @@ def test_more_gpus_than_there_are(runner: Runner, road, cloned: Path):
     ended = train(runner, road, cloned, "launch.gpus=99")
     assert ended.status == 2
     assert "launch.gpus; expected at most" in ended.output
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that it started, leaving out what they started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in listed]
+
+
+def launch(road, cloned: Path, *changes: str) -> subprocess.Popen[str]:
+    """``robo-rl run`` of two processes by our own launcher."""
+    words = [
+        "run",
+        road.config,
+        "--out",
+        cloned,
+        "--until",
+        "online",
+        "launch.processes=2",
+        *changes,
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-m", "robo_rl", *map(str, words)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_launcher_says_in_one_line_which_process_was_killed(road, cloned: Path, rank: int):
+    launched = launch(road, cloned, "stages.online.updates=2000")
+    until_checkpoint(cloned, 2)()
+    os.kill(children_of(launched.pid)[rank], signal.SIGKILL)
+    said = launched.communicate(timeout=60)[1].splitlines()
+    assert launched.returncode == 2
+    assert f"process {rank} of 2 was ended by signal 9; the same command resumes" in said[-1]
+    assert not [line for line in said if "Traceback" in line or "another process" in line]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_processes_end_with_their_launcher(road, cloned: Path, number: int):
+    launched = launch(road, cloned, "stages.online.updates=2000")
+    until_checkpoint(cloned, 2)()
+    children = children_of(launched.pid)
+    launched.send_signal(number)
+    launched.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while not all(gone(pid) for pid in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_launched_by_torchrun(road, cloned: Path):
+    words = ["run", road.config, "--out", cloned, "--until", "online"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *torchrun, "-m", "robo_rl", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 processes, 8 envs in 2 parts" in done.stderr
+    assert done.stdout.count("online ") == 1
 
 
 def test_launched_by_ourselves(runner: Runner, road, cloned: Path):

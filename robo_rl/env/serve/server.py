@@ -527,7 +527,7 @@ def blame(error: Exception, doing: str) -> dict[str, Any]:
             "device", f"'{error.name}' is missing there", trace=trace[-_TRACE_CHARS:]
         )
     else:
-        problem = f"{doing} raised {type(error).__name__}: {error}"
+        problem = f"{doing} raised {type(error).__name__}: {error}"[:_TRACE_CHARS]
         refusal = RefusalError("plugin", problem, trace=trace[-_TRACE_CHARS:])
     return refusal.message
 

@@ -48,7 +48,7 @@ class Job:
             prepare()
             config = out / f"{experiment.name}.yaml"
             write_file(config, to_yaml(experiment).encode())
-            words = ["-m", "robo_rl.train.bench.leash", "run", str(config.absolute())]
+            words = ["-m", "robo_rl.train.leash", "run", str(config.absolute())]
             words += ["--out", str(out.absolute())]
             self._process = self._started([sys.executable, *words], threads)
         except BaseException:

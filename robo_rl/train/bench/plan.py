@@ -46,7 +46,7 @@ class Cell:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the result depends on, with defaults."""
-        return self.experiment.model_dump(mode="json", exclude={"name", "waive", "launch"})
+        return self.experiment.model_dump(mode="json", exclude={"name", "waive"})
 
 
 @dataclass(frozen=True)

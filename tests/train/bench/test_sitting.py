@@ -70,7 +70,7 @@ class Bench:
                 words, place = (path / "cmdline").read_bytes(), (path / "cwd").readlink()
             except OSError:
                 continue
-            if b"robo_rl.train.bench.leash" in words and place == self.folder:
+            if b"robo_rl.train.leash" in words and place == self.folder:
                 found.append(path.name)
         return found
 
