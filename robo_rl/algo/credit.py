@@ -53,7 +53,8 @@ def stood_in(credit: Credit) -> Credit:
     So that every process goes the same way through an update, and gives no gradient to it.
     """
     rollout, adv, _ = credit
-    if len(adv) or not everywhere(len(adv)):
+    others_have = everywhere(len(adv)) > 0
+    if len(adv) or not others_have:
         return credit
     valid, shard = rollout.valid.clone(), torch.full_like(rollout.valid, NOBODY, dtype=torch.int64)
     valid[0, 0] = True

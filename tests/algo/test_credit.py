@@ -173,3 +173,18 @@ def test_only_what_has_a_critic_is_warmed_up(fields, kind, warmup):
     made = creditor(**fields)
     assert type(made) is kind
     assert made.warmup_updates == warmup
+
+
+def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(monkeypatch):
+    """Its advantage is 0 and it is nobody's; what has rows, or is alone, stays as it is."""
+    block = replace(make_block(), valid=torch.zeros_like(make_block().valid))
+    nothing = Credit(block, torch.zeros(0), {"a": 1.0})
+    assert stood_in(nothing) is nothing
+    monkeypatch.setattr(credit_module, "everywhere", lambda count: count + 5)
+    found = stood_in(nothing)
+    assert found.adv.tolist() == [0.0]
+    assert found.rollout.shards is not None
+    assert found.rollout.shards.tolist() == [NOBODY]
+    assert not block.valid.any()
+    some = Credit(make_block(), torch.ones(3), {})
+    assert stood_in(some) is some
