@@ -13,8 +13,10 @@ from pydantic import ValidationError
 from small_policies import make_policy
 from torch import Tensor, nn
 
-from robo_rl.algo.credit import Creditor, GroupCredit, ValueCredit
+from robo_rl.algo import credit as credit_module
+from robo_rl.algo.credit import Credit, Creditor, GroupCredit, ValueCredit, stood_in
 from robo_rl.algo.creditor import CreditConfig, make_creditor
+from robo_rl.algo.minibatches import NOBODY
 from robo_rl.algo.return_credit import ReturnCredit
 from robo_rl.data.rollout import Rollout, RolloutBuilder
 from robo_rl.errors import PluginError
@@ -177,14 +179,14 @@ def test_only_what_has_a_critic_is_warmed_up(fields, kind, warmup):
 
 def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(monkeypatch):
     """Its advantage is 0 and it is nobody's; what has rows, or is alone, stays as it is."""
-    block = replace(make_block(), valid=torch.zeros_like(make_block().valid))
-    nothing = Credit(block, torch.zeros(0), {"a": 1.0})
+    lost = replace(block(), valid=torch.zeros_like(block().valid))
+    nothing = Credit(lost, torch.zeros(0), {"a": 1.0})
     assert stood_in(nothing) is nothing
     monkeypatch.setattr(credit_module, "everywhere", lambda count: count + 5)
     found = stood_in(nothing)
     assert found.adv.tolist() == [0.0]
     assert found.rollout.shards is not None
     assert found.rollout.shards.tolist() == [NOBODY]
-    assert not block.valid.any()
-    some = Credit(make_block(), torch.ones(3), {})
+    assert not lost.valid.any()
+    some = Credit(block(), torch.ones(3), {})
     assert stood_in(some) is some
