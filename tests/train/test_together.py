@@ -14,14 +14,18 @@ from pathlib import Path
 
 import pytest
 from small_gym import gone
-from small_runs import Runner
+from small_runs import STAGES, Runner, write_experiment
 
 from robo_rl.train.logger import read_metrics
 
 ONLINE = "02-online"
 LONG = ("stages.online.updates=20", "stages.online.shards=2")
 TOLERANCE = 1e-5
-SMALL = {"ratio_error": 1e-6, "kl": 1e-6}  # differences of nearly equal float32 numbers
+SMALL = {
+    "ratio_error": 1e-6,
+    "kl": 1e-6,
+    "explained": 1e-5,
+}  # differences of nearly equal float32 numbers
 
 
 @pytest.fixture
@@ -143,7 +147,6 @@ def test_what_else_learns_together(runner: Runner, road, cloned: Path, algo: tup
     [
         (("stages.online.shards=3",), "online.shards; expected a multiple of 2"),
         (("stages.online.num_envs=7",), "online.num_envs"),
-        (("stages.online.algo.name=sac",), "'sac' does not learn in several processes"),
     ],
 )
 def test_what_does_not_come_out_even_is_refused(
@@ -153,6 +156,14 @@ def test_what_does_not_come_out_even_is_refused(
     assert ended.status == 2
     assert says in ended.output
     assert "Traceback" not in ended.output
+
+
+def test_an_algorithm_that_learns_alone_is_refused(runner: Runner, cloned: Path, tmp_path: Path):
+    online = {**STAGES["online"], "algo": {"name": "sac"}}
+    config = write_experiment(tmp_path, stages={**STAGES, "online": online})
+    ended = runner.run("run", config, "--out", cloned, "--until", "online", processes=2)
+    assert ended.status == 2
+    assert "'sac' does not learn in several processes" in ended.output
 
 
 def test_more_gpus_than_there_are(runner: Runner, road, cloned: Path):
