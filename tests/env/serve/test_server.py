@@ -86,7 +86,7 @@ def test_it_starts_without_a_single_package_and_says_that_numpy_is_missing(tmp_p
 
 def command(worker, seq, kind="step", **more):
     worker.send(kind, seq, **more)
-    return worker.receive(seq)
+    return worker.receive(seq, time.monotonic())
 
 
 def random_frame(rng):
