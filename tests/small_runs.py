@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,20 +57,21 @@ def write_experiment(directory: Path, **changes: Any) -> Path:
 
 
 class Ended(NamedTuple):
-    """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output.
-
-    ``others`` are the statuses of the processes that assisted it; their output is in its.
-    """
+    """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output."""
 
     status: int
     output: str
-    others: Sequence[int] = ()
 
 
 class Runner:
-    """Runs ``robo-rl`` command lines, each in a process of its own."""
+    """Runs ``robo-rl`` command lines, each in a process of its own.
+
+    ``others`` are the statuses of the processes that assisted in the last one; their output is in
+    its.
+    """
 
     def __init__(self) -> None:
+        self.others = list[int]()
         pipe = subprocess.PIPE
         self._server = subprocess.Popen(
             [sys.executable, __file__],
@@ -117,7 +118,9 @@ class Runner:
             kill_when()
             os.kill(pids[-1], signal.SIGKILL)  # until it is reaped, which is later, it has its id
         print("reap", file=self._server.stdin, flush=True)
-        return Ended(**json.loads(self._server.stdout.readline()))
+        ended = json.loads(self._server.stdout.readline())
+        self.others = ended.pop("others")
+        return Ended(**ended)
 
 
 def _import_everything() -> None:

@@ -154,13 +154,14 @@ def beside(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollout:
         torch.full_like(rollout.valid, part, dtype=torch.int64)
         for rollout, part in zip(rollouts, parts, strict=True)
     ]
-    columns = {
+    columns: dict[str, Any] = {
         field.name: _joined(
             [getattr(r, field.name) for r in rollouts], dim=int(field.name not in _ALONG_ENVS)
         )
         for field in fields(Rollout)
     }
-    return Rollout(**{**columns, "ended": torch.cat(ended), "shard": torch.cat(shard, dim=1)})
+    columns |= {"ended": torch.cat(ended), "shard": torch.cat(shard, dim=1)}
+    return Rollout(**columns)
 
 
 def _joined(values: Sequence[Any], dim: int) -> Any:

@@ -83,7 +83,7 @@ def test_its_gradient_points_where_the_exact_one_does():
         policy = make_policy("flow_noise", 4).float()
         fit = actor(policy, precision=precision, minibatch=ROWS, epochs=1)
         taken: list[Tensor] = []
-        fit.descent.step = lambda loss, _share: taken.extend(
+        fit.descent.step = lambda loss, share=1.0: taken.extend(
             g.flatten() for g in torch.autograd.grad(loss, fit.descent.params, allow_unused=False)
         )
         fit.fit(block(policy), ADV)

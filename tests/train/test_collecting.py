@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from robo_rl.errors import DeviceError
 from robo_rl.train.collecting import count_envs
 
 
-def context(fit: int | None):
+def context(fit: int | None) -> Any:
     return SimpleNamespace(experiment=SimpleNamespace(capacity=lambda: fit))
 
 

@@ -82,7 +82,7 @@ def test_two_processes_come_to_what_one_with_the_same_parts_comes_to(
     assert train(runner, road, alone, *LONG).status == 0
     ended = train(runner, road, cloned, *LONG, processes=2)
     assert ended.status == 0, ended.output
-    assert ended.others == [0]
+    assert runner.others == [0]
     assert "2 processes, 8 envs in 2 parts" in ended.output
     assert len(numbers(alone)) == 20
     assert_alike(numbers(alone), numbers(cloned))
@@ -94,7 +94,7 @@ def test_a_killed_process_ends_the_run_in_a_line_and_any_number_resumes_it(
     whole = shutil.copytree(cloned, tmp_path / "whole")
     assert train(runner, road, whole, *LONG).status == 0
     killed = train(runner, road, cloned, *LONG, processes=2, kill_when=until_checkpoint(cloned, 3))
-    assert (killed.status, killed.others) == (4, [-9])
+    assert (killed.status, runner.others) == (4, [-9])
     last = killed.output.splitlines()[-1]
     assert last.startswith("robo-rl: another process of this run has ended")
     assert "the same command resumes" in last
