@@ -78,8 +78,8 @@ def test_a_verb_runs_up_to_its_stage(
     calls: list[tuple[object, ...]],
     capsys: pytest.CaptureFixture[str],
 ):
-    assert main([verb, "demo", "seed=3", "algo.lr=-1", "--out", "elsewhere"]) == 0
-    assert calls == [("demo", ["seed=3", "algo.lr=-1"], Path("elsewhere"), until)]
+    assert main([verb, "demo", "seed=3", "stages.bc.steps=7", "--out", "elsewhere"]) == 0
+    assert calls == [("demo", ["seed=3", "stages.bc.steps=7"], Path("elsewhere"), until)]
     assert "60.0 % [55.0, 65.0] of 200" in capsys.readouterr().out
 
 
