@@ -13,7 +13,7 @@ from robo_rl.ranks import here, summed
 class Moments(NamedTuple):
     """Of rows (n, …): how many, their mean (…), and the sum of their squared deviations (…)."""
 
-    count: int
+    num: int
     mean: Tensor
     sq_dev: Tensor
 
