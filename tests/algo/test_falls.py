@@ -109,6 +109,14 @@ def test_returns_that_do_not_vary_are_not_judged_by_rounding():
     assert first_alarm(watch(binary=False), [*same, Tally(CELL, CELL * 400.0, 0.0)]) == 3
 
 
+def test_a_fall_too_small_to_matter_is_none_however_sure():
+    """Where a policy does the same over and over, a hundredth less is certain and no collapse."""
+    slow = [Tally(CELL, CELL * (500.0 - i / 10), 1e-9) for i in range(60)]
+    assert first_alarm(watch(binary=False), slow) is None
+    sudden = [Tally(CELL, CELL * mean, 1e-9) for mean in (500.0, 500.0, 495.0)]
+    assert first_alarm(watch(binary=False), sudden) is None
+
+
 def test_it_continues_from_its_state():
     cells = rates(np.random.default_rng(4), (0.9, 20), (0.7, 10))
     one, two = watch(), watch()
