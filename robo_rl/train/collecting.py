@@ -68,7 +68,8 @@ def make_collector(
         algo: Says what blocks it wants.
         num_envs: Of all parts together.
         split: The parts of the run.
-        sharded: Whether it had several parts before, whose state a lone one could not take up.
+        sharded: Whether a checkpoint is of parts, be it one, whose state a lone collector could not
+            take up.
 
     Raises:
         ConfigError: The envs do not make whole groups, or blocks of several parts would differ.

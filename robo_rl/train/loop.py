@@ -65,7 +65,7 @@ class Loop:
             self.algo,
             self.num_envs,
             self.parts,
-            sharded=state is not None and _shards(state) > 1,
+            sharded=state is not None and "shards" in state["collector"],
         )
         self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
         self.recent = torch.zeros(0, 2, dtype=torch.float64)

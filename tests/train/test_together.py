@@ -111,6 +111,8 @@ def test_groups_of_two_processes_go_on_with_one(runner: Runner, road, cloned: Pa
     wait = until_checkpoint(cloned, 2)
     killed = train(runner, road, cloned, *change, processes=2, kill_when=wait)
     assert killed.status == 4, killed.output
+    wait = until_checkpoint(cloned, 4)
+    assert train(runner, road, cloned, *change, kill_when=wait).status == -9
     ended = train(runner, road, cloned, *change)
     assert ended.status == 0, ended.output
     assert [row["step"] for row in numbers(cloned)] == [1, 2, 3, 4, 5, 6]
