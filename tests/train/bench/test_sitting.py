@@ -27,6 +27,11 @@ SMALL = {"tasks": {"near": {}}, "methods": METHODS, "seeds": [0]}
 VARIES = {"ended", "seconds", "curve", "starts"}
 
 
+def _hear_ctrl_c() -> None:
+    """Also where the tests run in the background of a shell, which has its jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Bench:
     """Runs ``robo-rl bench tiny`` in a folder, in a process that may be ended."""
 
@@ -41,6 +46,7 @@ class Bench:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
             env={**os.environ, "MUJOCO_GL": "disabled"},
         )
 
