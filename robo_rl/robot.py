@@ -15,47 +15,11 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from robo_rl.config import ConfigModel, compose, validate
+from robo_rl.env.camera_config import Side
 from robo_rl.errors import ConfigError
+from robo_rl.robot_axes import Axis, Hand, Joint
 
 FILE_NAME = "robot.yaml"
-
-
-class Joint(ConfigModel):
-    """One joint; lengths in m and forces in N where ``unit`` is ``"m"``, else rad and N m.
-
-    Args:
-        name: Its name in the MJCF, on ROS topics and in specs.
-        low: Lower limit.
-        high: Upper limit.
-        max_velocity: Largest speed, per second. The simulator does not enforce it; tasks and the
-            safety filter do.
-        max_acceleration: Largest acceleration of what is commanded, per second squared; the safety
-            filter enforces it.
-        max_jerk: Likewise of the jerk, per second cubed.
-        max_torque: Largest torque or force of its actuator; joints that mimic it share it.
-        home: Position at home.
-        unit: ``"rad"`` or ``"m"``.
-        actuator: Name of its actuator; the joint's own name where empty.
-        mimic: Name of the joint that it follows one to one; it then has no actuator.
-    """
-
-    name: str
-    low: float
-    high: float
-    max_velocity: float = Field(gt=0)
-    max_acceleration: float = Field(default=5.0, gt=0)
-    max_jerk: float = Field(default=500.0, gt=0)
-    max_torque: float = Field(gt=0)
-    home: float
-    unit: Literal["rad", "m"] = "rad"
-    actuator: str = ""
-    mimic: str = ""
-
-    @model_validator(mode="after")
-    def _home_within_limits(self) -> Joint:
-        if not self.low <= self.home <= self.high or self.low == self.high:
-            raise ValueError(f"joint {self.name}: expected low <= home <= high and low < high")
-        return self
 
 
 class Control(ConfigModel):
@@ -109,8 +73,8 @@ class Camera(ConfigModel):
     pos: tuple[float, float, float]
     xyaxes: tuple[float, float, float, float, float, float]
     fovy: float
-    width: int = 128
-    height: int = 128
+    width: Side = 128
+    height: Side = 128
 
 
 class Rates(ConfigModel):
@@ -127,12 +91,27 @@ class Rates(ConfigModel):
 
 
 class Topics(ConfigModel):
-    """ROS 2 topics: measured joints, commands as arrays and as trajectories, images by camera."""
+    """ROS 2 topics.
+
+    Args:
+        joint_states: Measured joints.
+        command: Commands of joints, as arrays.
+        trajectory: Likewise, as trajectories.
+        images: By camera.
+        hand: Measured pose of the end effector, ``frames.ee_site``, in the base's frame.
+        hand_pose: Commands of the end effector, as poses.
+        hand_twist: Likewise, as velocities.
+        gripper: Commands of the gripper where the end effector is commanded, as an array.
+    """
 
     joint_states: str = "/joint_states"
     command: str
     trajectory: str
     images: dict[str, str] = Field(default_factory=dict)
+    hand: str = "/ee_pose"
+    hand_pose: str = "/cartesian_pose_controller/pose"
+    hand_twist: str = "/servo_node/delta_twist_cmds"
+    gripper: str = "/gripper_controller/commands"
 
 
 class Robot(ConfigModel):
@@ -146,6 +125,7 @@ class Robot(ConfigModel):
         control: Control mode and gains, in the order of ``actuator_names``.
         frames: Named frames.
         gripper: The grasping actuator, None for a robot without.
+        hand: How its end effector is commanded, None where no Cartesian controller runs on it.
         cameras: Cameras.
         rates: Control and physics rates.
         topics: ROS 2 topic names.
@@ -158,6 +138,7 @@ class Robot(ConfigModel):
     control: Control
     frames: Frames
     gripper: Gripper | None = None
+    hand: Hand | None = None
     cameras: tuple[Camera, ...] = ()
     rates: Rates
     topics: Topics
@@ -192,6 +173,15 @@ class Robot(ConfigModel):
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the nu actuators in control order."""
         return tuple(joint.actuator or joint.name for joint in self.actuated)
+
+    @property
+    def commandable(self) -> dict[str, Axis]:
+        """All that can be commanded, by the name that actions have: actuators, axes of the hand."""
+        joints = zip(self.actuator_names, self.actuated, strict=True)
+        return {
+            **dict(joints),
+            **{axis.name: axis for axis in (self.hand.axes if self.hand else ())},
+        }
 
     @property
     def home(self) -> NDArray[np.float64]:
@@ -229,6 +219,8 @@ class Robot(ConfigModel):
         actuators = self.actuator_names
         _unique("joint", self.joint_names)
         _unique("actuator", actuators)
+        if self.hand:
+            _unique("axis", (*{*self.joint_names, *actuators}, *self.hand.names))
         for field in ("kp", "kd"):
             if len(getattr(self.control, field)) != len(actuators):
                 raise ValueError(f"control.{field}: expected one number for each of {actuators}")

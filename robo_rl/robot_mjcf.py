@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from robo_rl.errors import ConfigError, SpecError
 
 if TYPE_CHECKING:
-    from robo_rl.robot import Camera, Joint, Robot
+    from robo_rl.robot import Camera, Robot
+    from robo_rl.robot_axes import Joint
 
 # Any, because mujoco brings no types.
 mujoco: Any = import_module("mujoco")

@@ -99,6 +99,12 @@ class ObsSpec(BaseModel):
         """Number of elements of all tensors together."""
         return sum(spec.size for spec in self.items.values())
 
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """Names of the items that are pictures: uint8 of three axes."""
+        items = self.items.items()
+        return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)
+
     def validate_obs(self, obs: Mapping[str, Any], *, batch_axes: int = 1) -> None:
         """Check a dict of arrays against the spec.
 

@@ -96,3 +96,48 @@ def with_items(path: Path, bundle: Bundle, **items: TensorSpec) -> Bundle:
     contract = agreed.model_copy(update={"obs": obs})
     manifest = bundle.manifest.model_copy(update={"contract": contract, "files": {}})
     return Bundle.write(path, manifest, {"policy.onnx": bundle.read("policy.onnx")})
+
+
+def make_hand_bundle(path: Path, robot: Robot, goal: np.ndarray) -> Bundle:
+    """A bundle on disk that is shown where the hand is, and wants hand and gripper at ``goal``."""
+    assert robot.hand is not None
+    gripper = robot.actuated[-1]
+    axes = (*robot.hand.axes, gripper)
+    act = ActSpec(
+        shape=(len(axes),),
+        unit=",".join(axis.unit for axis in axes),
+        names=(*robot.hand.names, robot.actuator_names[-1]),
+        low=tuple(axis.low for axis in axes),
+        high=tuple(axis.high for axis in axes),
+        rate_hz=robot.rates.control_hz,
+    )
+    shown = ObsSpec(items={"pos": TensorSpec(shape=(3,), unit="m")})
+    agreed = contract(robot).model_copy(update={"act": act, "obs": shown})
+    return Bundle.write(path, manifest_of(agreed), {"policy.onnx": _constant(goal)})
+
+
+def _constant(goal: np.ndarray) -> bytes:
+    """pos (B, 1, 3) → act (B, H, n): the same whatever it is shown."""
+    wanted = np.tile(goal.astype(np.float32), (1, HORIZON, 1))
+    nodes = [
+        helper.make_node("Mul", ["pos", "nothing"], ["zeros"]),
+        helper.make_node("ReduceMax", ["zeros"], ["zero"], axes=[2], keepdims=1),
+        helper.make_node("Add", ["zero", "goal"], ["act"]),
+    ]
+    rows: list[Any] = ["B"]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "constant",
+            [helper.make_tensor_value_info("pos", TensorProto.FLOAT, [*rows, 1, 3])],
+            [helper.make_tensor_value_info("act", TensorProto.FLOAT, [*rows, *wanted.shape[1:]])],
+            [
+                numpy_helper.from_array(np.zeros(3, np.float32), "nothing"),
+                numpy_helper.from_array(wanted, "goal"),
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    model.ir_version = 10
+    onnx.checker.check_model(model)
+    return model.SerializeToString()

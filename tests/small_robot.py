@@ -13,10 +13,11 @@ from robo_rl.export.manifest import Contract
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.lifecycle import Lifecycle
+from robo_rl_sim2real.measured import Measured
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import Answer, Question
 from robo_rl_sim2real.readings import Inbox, Reading
-from robo_rl_sim2real.runtime import Joints, Output, Parts, Runtime
+from robo_rl_sim2real.runtime import Output, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 from robo_rl_sim2real.teleop import Teleop
 
@@ -124,7 +125,7 @@ class Bench:
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
                 Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),
             ),
-            Joints(TOPIC, NAMES, (-far, far) if relative else None),
+            Measured(TOPIC, NAMES, (-far, far) if relative else None),
             self.read,
         )
         self.life = self.runtime.life

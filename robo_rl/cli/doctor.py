@@ -34,7 +34,6 @@ renderer.render()
 print(f"one 128x128 frame in {1e3 * (time.perf_counter() - start):.1f} ms")
 renderer.close()
 """
-_GL_HINT = "apt-get install libegl1 libgl1 libgl1-mesa-dri, or go on without pictures"
 
 
 class Finding(NamedTuple):
@@ -125,7 +124,10 @@ def _rendering() -> Iterator[Finding]:
     """In a process of its own, since a broken GL driver can take the process with it."""
     if (mujoco := _installed("mujoco")) is None:
         raise ModuleNotFoundError(name="mujoco")
+    from robo_rl.env.offscreen import install
+
     gl = os.environ.get("MUJOCO_GL", "egl")
+    remedy = f"{install(gl)}, or go on without pictures"
     try:
         done = subprocess.run(
             [sys.executable, "-c", _RENDER],
@@ -135,13 +137,13 @@ def _rendering() -> Iterator[Finding]:
             timeout=120,
         )
     except subprocess.TimeoutExpired:
-        yield Finding("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", _GL_HINT)
+        yield Finding("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", remedy)
         return
     if done.returncode == 0:
         yield Finding("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {done.stdout.strip()}")
     else:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        yield Finding("FAIL", f"MUJOCO_GL={gl}: {last}", _GL_HINT)
+        yield Finding("FAIL", f"MUJOCO_GL={gl}: {last}", remedy)
 
 
 def _onnxruntime() -> Iterator[Finding]:

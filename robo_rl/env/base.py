@@ -7,7 +7,7 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from robo_rl.errors import ConfigError
@@ -163,6 +163,19 @@ class SimView:
 
         parts = [self.sensordata[:, self.slices[name]] for name in names]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def rows(self, ids: Tensor) -> SimView:
+        """Of the worlds ids (n,) alone, copied."""
+        return replace(
+            self,
+            qpos=self.qpos[ids],
+            qvel=self.qvel[ids],
+            ctrl=self.ctrl[ids],
+            time_s=self.time_s[ids],
+            sensordata=self.sensordata[ids],
+            counters={name: value[ids] for name, value in self.counters.items()},
+            goal={name: value[ids] for name, value in self.goal.items()},
+        )
 
 
 class Backend(Protocol):

@@ -16,17 +16,15 @@ from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import check_groups
-from robo_rl.env.gym_pool import WorkerPool
+from robo_rl.env.gym_pool import GymPool
 from robo_rl.env.gym_shared import EnvRequest, Interface
-from robo_rl.env.gym_steps import block_steps, copy_block, cut_first_step
-from robo_rl.errors import PluginError, SpecError
+from robo_rl.env.gym_steps import block_steps, cut_first_step
+from robo_rl.env.pooled_env import PooledEnv, env_seed
+from robo_rl.errors import SpecError
 from robo_rl.registry import missing_extra
-from robo_rl.seeding import derive
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
     from robo_rl.env.base import Step
@@ -62,12 +60,11 @@ class GymEnvConfig(PoolConfig):
     import_module: str = ""
 
 
-class GymEnv:
+class GymEnv(PooledEnv[GymPool]):
     """B Gymnasium envs of one id as a ``VecEnv`` and ``OpenLoop``, on the CPU.
 
     A Box observation is ``state``; a Dict of Boxes keeps its names; uint8 stays uint8 and all else
-    is float32. Actions are clipped to the action space. Env i of seed s is seeded with
-    ``env_seed(s, i)``; before the first seed it is 0.
+    is float32. Actions are clipped to the action space. Seeds are as in ``PooledEnv``.
 
     A worker that dies or hangs is replaced and its envs begin new episodes: their step (in a
     rollout, the first) gets ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted
@@ -87,45 +84,23 @@ class GymEnv:
     """
 
     Config = GymEnvConfig
+    begins = "reset_obs"
 
     def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
-        import torch
-
         if importlib.util.find_spec("gymnasium") is None:  # the workers need it, not we
             error = ModuleNotFoundError("No module named 'gymnasium'", name="gymnasium")
             raise missing_extra(error) or error
-        self.cfg, self.num_envs, self.device = cfg, num_envs, torch.device("cpu")
-        request = EnvRequest(cfg.id, cfg.kwargs, cfg.max_episode_steps, cfg.import_module)
-        self._pool = WorkerPool(
-            request,
+        self.cfg = cfg
+        pool = GymPool(
+            EnvRequest(cfg.id, cfg.kwargs, cfg.max_episode_steps, cfg.import_module),
             num_envs,
             min(cfg.workers or usable_cpus(), num_envs),
             step_timeout_s=cfg.step_timeout_s,
             start_timeout_s=cfg.start_timeout_s,
         )
-        interface = self._pool.interface
-        self.dt_s, self.max_episode_steps = interface.dt_s, interface.max_episode_steps
-        self.obs_spec, self.act_spec = _obs_spec(interface), _act_spec(interface)
-        self.worker_restarts = 0
-        self._seed, self._seeded = 0, False
-        self._obs: dict[str, Tensor] = {}
-
-    @property
-    def worker_pids(self) -> list[int]:
-        """Process id of each worker, in the order of their envs."""
-        return self._pool.pids
-
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start a new episode in every env; see ``VecEnv``.
-
-        Raises:
-            PluginError: An env raised, or its worker keeps dying.
-        """
-        seeds = None
-        if seed is not None or not self._seeded:
-            self._seed = seed or 0
-            seeds = [env_seed(self._seed, i) for i in range(self.num_envs)]
-        return self._reset(seeds)
+        super().__init__(pool, num_envs)
+        self.dt_s, self.max_episode_steps = pool.world.dt_s, pool.world.max_episode_steps
+        self.obs_spec, self.act_spec = _obs_spec(pool.world), _act_spec(pool.world)
 
     def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
         """Start a new episode in every env, those of a group from one seed; see ``Groupable``.
@@ -150,87 +125,24 @@ class GymEnv:
             PluginError: An env raised, which calls for a reset, or its worker keeps dying.
         """
         self._check(act)
-        steps = act.shape[1]
-        arrays = self._pool.reserve(steps).arrays
-        arrays["act"][:, :steps] = act.detach().cpu().numpy()
+        self._pool.write_act(act.detach().cpu().numpy())
         before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
-        lost = self._pool.exchange("rollout", dict.fromkeys(range(len(self._pool.ids)), steps))
-        block = copy_block(self._pool.segment, steps)
+        lost = self._pool.command("rollout", steps=act.shape[1])
+        block = self._pool.block(act.shape[1])
         if lost:
-            self._restart(block, lost)
+            ids, fresh = self._begin_anew(lost)
+            cut_first_step(block, ids, fresh)
         result = block_steps(block, before)
         self._obs = result[-1].obs
         return result
 
-    def close(self) -> None:
-        """End the workers and free their memory; calling it twice is harmless."""
-        self._pool.close()
-
-    def _reset(self, seeds: list[int] | None) -> dict[str, Tensor]:
-        self._check_open()
-        self._pool.reserve(1)
-        self._obs = {}
-        self._obs = self._start_episodes(range(len(self._pool.ids)), seeds)
-        self._seeded = True
-        return self._obs
-
-    def _check_open(self) -> None:
-        if self._pool.closed:
-            raise PluginError("it is closed", where=f"Gymnasium env '{self.cfg.id}'")
-
     def _check(self, act: Tensor) -> None:
-        self._check_open()
-        if not self._obs:
-            raise PluginError("reset it first", where=f"Gymnasium env '{self.cfg.id}'")
+        self._demand_reset()
         if act.shape[0] == self.num_envs and act.ndim == 3 and act.shape[1] > 0:
             self.act_spec.validate_array("act", act, batch_axes=2)
             return
         expected = (self.num_envs, "T ≥ 1", *self.act_spec.shape)
         raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
-
-    def _restart(self, block: dict[str, Tensor], lost: dict[int, Any]) -> None:
-        """Replace lost workers; mark their envs' first step as cut in the block."""
-        ids = [i for worker in lost for i in self._pool.ids[worker]]
-        self._replace(lost)
-        obs = self._start_episodes(list(lost), self._restart_seeds())
-        for name, fresh in obs.items():
-            block[f"reset_obs.{name}"][ids] = fresh[ids]
-        cut_first_step(block, ids)
-
-    def _start_episodes(self, workers: Sequence[int], seeds: list[int] | None) -> dict[str, Tensor]:
-        """Reset the envs of some workers; returns name → (B, …), of use for these envs only."""
-        import torch
-
-        obs = {f"reset_obs.{name}": torch.empty(0) for name in self.obs_spec.items}
-        ids = self._pool.ids
-        pending = list(workers)
-        while pending:
-            pick = {w: None if seeds is None else [seeds[i] for i in ids[w]] for w in pending}
-            lost = self._pool.exchange("reset", pick)
-            for name, old in obs.items():
-                array = torch.from_numpy(self._pool.segment.arrays[name].copy())
-                done = [i for w in pending if w not in lost for i in ids[w]]
-                obs[name] = old if len(old) else array
-                obs[name][done] = array[done]
-            if lost:
-                self._replace(lost)
-                seeds = seeds or self._restart_seeds()
-            pending = list(lost)
-        return {name.removeprefix("reset_obs."): array for name, array in obs.items()}
-
-    def _replace(self, lost: dict[int, Any]) -> None:
-        self._pool.replace(lost)
-        self.worker_restarts += len(lost)
-
-    def _restart_seeds(self) -> list[int]:
-        """Streams that no env of this pool has had, so that no episode is collected twice."""
-        return [env_seed(self._seed, i, self.worker_restarts) for i in range(self.num_envs)]
-
-
-def env_seed(seed: int, env: int, restarts: int = 0) -> int:
-    """Seed of one env, in 31 bits: some envs pass theirs on to generators that take no more."""
-    parts = (seed, env) if restarts == 0 else (seed, env, "restart", restarts)
-    return derive("gym", *parts) % 2**31
 
 
 def _obs_spec(interface: Interface) -> ObsSpec:

@@ -1,6 +1,6 @@
-"""What a training process and its Gymnasium workers share: an interface and a memory segment.
+"""What a training process and its Gymnasium workers share: an interface and memory.
 
-Shapes: B envs, T steps of an open-loop sequence (at most ``capacity``), A act_dim, W workers.
+Shapes: B envs of one worker, T the most steps of an open-loop sequence, A act_dim.
 Imports neither torch nor gymnasium, so that a worker starts fast.
 """
 
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from robo_rl.env.serve.server import Fields, arrays_in, layout
+from robo_rl.env.serve.server import Arrays, Fields, arrays_in, layout
 from robo_rl.errors import DeviceError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -51,60 +50,47 @@ class Interface:
     max_episode_steps: int
 
 
-class SegmentKey(NamedTuple):
-    """The layout of a segment, for a worker that knows its env's interface."""
-
-    num_envs: int
-    num_workers: int
-    capacity: int
-
-
-class Segment:
-    """Named arrays in one piece of shared memory, in ``arrays``.
-
-    The memory has no name: a worker gets its file descriptor, and it is gone with the last process
-    that holds it, however that ends.
+def fields(interface: Interface, envs: int, steps: int) -> Fields:
+    """Name → (shape, dtype) of all arrays that a worker of so many envs shares with us.
 
     ``act`` (B, T, A); ``next_obs.<name>`` (T, B, …), the true successors; ``reset_obs.<name>`` (B,
     …), the first observation of an env's newest episode; ``rew``, ``success``, ``terminated``,
-    ``truncated``, ``valid`` (T, B); ``progress`` (W,), which a worker counts up with every env step
-    and reset.
+    ``truncated``, ``valid`` (T, B); ``progress`` (1,), which the worker counts up with every env
+    step and reset; ``seq`` (1,), the number of the command that wrote all others.
+    """
+    found: Fields = {"act": ((envs, steps, interface.act_dim), "float32")}
+    for name, (shape, dtype) in interface.obs.items():
+        found[f"next_obs.{name}"] = ((steps, envs, *shape), dtype)
+        found[f"reset_obs.{name}"] = ((envs, *shape), dtype)
+    for name in ("rew", "success"):
+        found[name] = ((steps, envs), "float32")
+    for name in ("terminated", "truncated", "valid"):
+        found[name] = ((steps, envs), "bool")
+    for name in ("progress", "seq"):
+        found[name] = ((1,), "int64")
+    return found
+
+
+def share(shapes: Fields, send: Callable[[int], object]) -> Arrays:
+    """New arrays, zeroed, in memory whose descriptor was sent to another process.
+
+    The memory has no name: it is gone with the last process that holds it, however that ends.
 
     Args:
-        interface: Of the envs.
-        key: Sizes.
-        fd: File descriptor of the memory, now the segment's own; None makes new memory, zeroed.
+        shapes: Name → (shape, dtype).
+        send: Given the descriptor; a process that is gone is noticed when it is to answer.
 
     Raises:
         DeviceError: There is not enough memory.
     """
-
-    def __init__(self, interface: Interface, key: SegmentKey, fd: int | None = None) -> None:
-        fields = _fields(interface, key)
-        self.key = key
-        self.fd = allocate(layout(fields)[1]) if fd is None else fd
-        self.arrays: dict[str, NDArray[Any]] = arrays_in(self.fd, fields)
-
-    def close(self) -> None:
-        """Let go of the memory; what still holds one of its arrays may go on to use it."""
-        self.arrays.clear()
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-
-def _fields(interface: Interface, key: SegmentKey) -> Fields:
-    steps, envs = key.capacity, key.num_envs
-    fields: Fields = {"act": ((envs, steps, interface.act_dim), "float32")}
-    for name, (shape, dtype) in interface.obs.items():
-        fields[f"next_obs.{name}"] = ((steps, envs, *shape), dtype)
-        fields[f"reset_obs.{name}"] = ((envs, *shape), dtype)
-    for name in ("rew", "success"):
-        fields[name] = ((steps, envs), "float32")
-    for name in ("terminated", "truncated", "valid"):
-        fields[name] = ((steps, envs), "bool")
-    fields["progress"] = ((key.num_workers,), "int64")
-    return fields
+    fd = allocate(layout(shapes)[1])
+    try:
+        arrays = arrays_in(fd, shapes)
+        with suppress(OSError):
+            send(fd)
+    finally:
+        os.close(fd)
+    return arrays
 
 
 def allocate(size: int) -> int:
@@ -122,6 +108,6 @@ def allocate(size: int) -> int:
         raise DeviceError(
             f"no shared memory for the envs: {error.strerror}",
             expected=f"{size / 2**20:.0f} MiB",
-            hint="use fewer envs or shorter chunks",
+            hint="use fewer envs, shorter chunks or smaller pictures",
         ) from error
     return fd

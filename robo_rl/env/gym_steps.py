@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from robo_rl.env.base import Step
 
 if TYPE_CHECKING:
@@ -16,32 +18,42 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robo_rl.env.gym_shared import Segment
+    from robo_rl.env.serve.server import Arrays
 
     Block = dict[str, Tensor]
 
 _FLAGS = ("rew", "success", "terminated", "truncated", "valid", "worker_restarts")
 
 
-def copy_block(segment: Segment, steps: int) -> Block:
-    """The first ``steps`` steps out of shared memory."""
+def copy_block(parts: Sequence[Arrays], steps: int) -> Block:
+    """The first ``steps`` steps out of the memory of all workers, each with some of the B envs."""
     import torch
 
     block: Block = {}
-    for name, array in segment.arrays.items():
-        if name not in ("act", "progress"):
-            part = array if name.startswith("reset_obs.") else array[:steps]
-            block[name] = torch.from_numpy(part.copy())
+    for name in parts[0]:
+        if name.startswith("reset_obs."):
+            block[name] = torch.from_numpy(np.concatenate([part[name] for part in parts]))
+        elif name not in ("act", "progress", "seq"):
+            rows = [part[name][:steps] for part in parts]
+            block[name] = torch.from_numpy(np.concatenate(rows, axis=1))
     block["worker_restarts"] = torch.zeros_like(block["rew"])
     return block
 
 
-def cut_first_step(block: Block, ids: Sequence[int]) -> None:
-    """Say that the envs ids were lost in the first step, whatever they had written."""
+def cut_first_step(block: Block, ids: Sequence[int], fresh: dict[str, Tensor]) -> None:
+    """Say that the envs ids were lost in the first step, whatever they had written.
+
+    Args:
+        block: Changed in place.
+        ids: Which.
+        fresh: Name → (B, …), the observations with which these begin anew.
+    """
     for name in ("rew", "success", "terminated", "valid"):
         block[name][:, ids] = 0
     block["truncated"][:, ids] = True
     block["worker_restarts"][0, ids] = 1
+    for name, obs in fresh.items():
+        block[f"reset_obs.{name}"][ids] = obs[ids]
 
 
 def block_steps(block: Block, before: dict[str, Tensor]) -> list[Step]:

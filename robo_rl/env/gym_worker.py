@@ -1,13 +1,14 @@
 """One worker process of ``GymEnv``: makes its envs, steps them, resets them at an episode's end.
 
-A worker answers every message (seq, command, argument, key) with (seq, answer); an answer that is a
-``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only. Shapes as in
-``gym_shared``.
+A worker answers every message (seq, kind, arguments) but "memory" with (seq, answer); an answer
+that is a ``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only.
+Shapes as in ``gym_shared``.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import signal
 import socket
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from robo_rl.env.gym_channel import Channel
-from robo_rl.env.gym_shared import EnvRequest, Interface, Segment, SegmentKey
+from robo_rl.env.gym_shared import EnvRequest, Interface, fields
+from robo_rl.env.serve.server import Arrays, arrays_in
 from robo_rl.errors import ConfigError, PluginError, RoboRlError, SpecError
 
 if TYPE_CHECKING:
@@ -37,14 +39,17 @@ def main(fd: int) -> None:
     The first message is what ``EnvGroup`` takes, the first answer its ``Interface``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it closes us
-    channel = Channel(socket.socket(fileno=fd))
+    channel = Channel(socket.socket(fileno=fd), timeout_s=None)  # others are listened to first
     group = None
     try:
         group = EnvGroup(*channel.receive()[0])
         channel.send((0, group.interface))
         while True:
-            (seq, command, argument, key), segment_fd = channel.receive()
-            channel.send((seq, group.answer(command, argument, key, segment_fd)))
+            (seq, kind, arguments), memory = channel.receive()
+            if memory is not None:
+                group.attach(memory, arguments["steps"])
+            else:
+                channel.send((seq, group.answer(seq, kind, arguments)))
     except RoboRlError as error:
         channel.send((0, error))
     except (EOFError, OSError):
@@ -59,7 +64,6 @@ class EnvGroup:
 
     Args:
         request: What to make.
-        worker: Index of the worker, for its progress counter.
         ids: Index of each env among the B envs of the whole pool.
 
     Raises:
@@ -68,9 +72,9 @@ class EnvGroup:
         ConfigError: It has no time limit.
     """
 
-    def __init__(self, request: EnvRequest, worker: int, ids: Sequence[int]) -> None:
-        self._id, self._worker, self._ids = request.id, worker, list(ids)
-        self._segment: Segment | None = None
+    def __init__(self, request: EnvRequest, ids: Sequence[int]) -> None:
+        self._id, self._ids = request.id, list(ids)
+        self._arrays: Arrays = {}
         self._doing = "make"
         try:
             self._envs = [_make(request) for _ in self._ids]
@@ -81,55 +85,45 @@ class EnvGroup:
         self._act_shape, self._act_dtype = space.shape, space.dtype
         self._low, self._high = space.low, space.high
 
-    def answer(
-        self, command: str, argument: Any, key: SegmentKey, segment_fd: int | None
-    ) -> RoboRlError | None:
-        """Do "reset" (argument: a seed an env or None) or "rollout" (argument: T steps).
+    def attach(self, fd: int, steps: int) -> None:
+        """From now on use the memory behind a descriptor, with room for ``steps`` steps."""
+        self._arrays = arrays_in(fd, fields(self.interface, len(self._envs), steps))
+        os.close(fd)
 
-        A file descriptor is that of a new segment, to be used from now on.
-        """
+    def answer(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
+        """Do "reset" (``seeds``: one an env, or None) or "rollout" (``steps``: T)."""
         try:
-            if segment_fd is not None:
-                self._attach(key, segment_fd)
-            if command == "reset":
-                self._reset(argument)
+            if kind == "reset":
+                self._reset(**arguments)
             else:
-                self._rollout(argument)
+                self._rollout(**arguments)
+            self._arrays["seq"][0] = seq
         except Exception as error:
             return self._blame(error)
         return None
 
     def close(self) -> None:
-        """Close the envs and let go of the shared memory."""
+        """Close the envs."""
         for env in self._envs:
             with suppress(Exception):
                 env.close()
-        if self._segment is not None:
-            self._segment.close()
-
-    def _attach(self, key: SegmentKey, fd: int) -> None:
-        if self._segment is not None:
-            self._segment.close()
-        self._segment = Segment(self.interface, key, fd)
-        self._arrays = self._segment.arrays
-        self._progress = self._arrays["progress"]
 
     def _reset(self, seeds: Sequence[int] | None) -> None:
         if seeds is not None:  # for envs that draw from the global generators
             random.seed(seeds[0])
             np.random.seed(seeds[0])
-        for slot, i in enumerate(self._ids):
-            self._start_episode(i, self._envs[slot], None if seeds is None else seeds[slot])
+        for i, env in enumerate(self._envs):
+            self._start_episode(i, env, None if seeds is None else seeds[i])
 
     def _start_episode(self, i: int, env: Any, seed: int | None = None) -> None:
-        self._doing = f"env {i}, reset"
+        self._doing = f"env {self._ids[i]}, reset"
         obs, _ = env.reset(seed=seed)
         if not self._write("reset_obs", i, obs):
             raise SpecError("reset gave an observation that is not finite")
-        self._progress[self._worker] += 1
+        self._arrays["progress"][0] += 1
 
     def _rollout(self, steps: int) -> None:
-        for i, env in zip(self._ids, self._envs, strict=True):
+        for i, env in enumerate(self._envs):
             for t in range(steps):
                 if self._step(t, i, env):
                     self._start_episode(i, env)
@@ -137,7 +131,7 @@ class EnvGroup:
 
     def _step(self, t: int, i: int, env: Any) -> bool:
         """Step env i; whether its episode ended, as one that is not finite any more does."""
-        self._doing = f"env {i}, step"
+        self._doing = f"env {self._ids[i]}, step"
         arrays = self._arrays
         act = arrays["act"][i, t].astype(self._act_dtype).reshape(self._act_shape)
         act = np.minimum(np.maximum(act, self._low), self._high)
@@ -148,7 +142,7 @@ class EnvGroup:
         arrays["truncated"][t, i] = truncated or not valid
         arrays["valid"][t, i] = valid
         arrays["success"][t, i] = _success(info) if valid else 0.0
-        self._progress[self._worker] += 1
+        self._arrays["progress"][0] += 1
         return bool(terminated or truncated or not valid)
 
     def _write(self, target: str, row: int | tuple[int, int], obs: Any) -> bool:
@@ -226,7 +220,7 @@ def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     from gymnasium import spaces
 
     parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"state": space}
-    fields: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for name, part in parts.items():
         if not isinstance(part, spaces.Box):
@@ -234,10 +228,10 @@ def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 f"observation '{name}' is not supported", expected="a Box", found=str(part)
             )
         pixels = part.dtype == np.uint8
-        fields[name] = (tuple(part.shape), "uint8" if pixels else "float32")
+        found[name] = (tuple(part.shape), "uint8" if pixels else "float32")
         if not pixels and len(part.shape) == 1:
             limits[name] = _limits(part)
-    return fields, limits
+    return found, limits
 
 
 def _float_box(space: Any) -> Any:

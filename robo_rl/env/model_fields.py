@@ -19,3 +19,9 @@ DERIVING = (
     *("site_pos", "site_quat"),
 )
 FIELDS = (*DERIVING, *PLAIN)
+
+# What of these can be seen; a renderer is told of it.
+VISIBLE = (
+    *("geom_rgba", "geom_pos", "geom_quat", "body_pos", "body_quat"),
+    *("site_pos", "site_quat"),
+)

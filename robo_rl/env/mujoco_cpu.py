@@ -12,7 +12,6 @@ warm start was measured and bought nothing at ten physics steps a call.)
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,6 +27,7 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import SimView
 from robo_rl.env.sensor_slices import sensor_slices
+from robo_rl.env.threads import usable_cores
 from robo_rl.env.world_models import WorldModels
 from robo_rl.errors import CheckpointError, ConfigError
 
@@ -73,7 +73,7 @@ class MujocoCpu:
 
     def __init__(self, cfg: MujocoCpuConfig) -> None:
         self.device = torch.device("cpu")
-        self._threads = cfg.threads or _usable_cores()
+        self._threads = cfg.threads or usable_cores()
         self._pool: Rollout | None = None
 
     def load(self, scene: Any, num_envs: int) -> None:
@@ -214,8 +214,3 @@ class MujocoCpu:
             goal={},
             slices=self._slices,
         )
-
-
-def _usable_cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

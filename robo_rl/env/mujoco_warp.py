@@ -12,7 +12,7 @@ kept by a snapshot, and forgotten with all the rest of a world's past when it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -26,11 +26,13 @@ from torch import Tensor
 from robo_rl.config import ConfigModel
 from robo_rl.env import warp_guard
 from robo_rl.env.base import SimView
+from robo_rl.env.camera_config import CameraItem
 from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.warp_device import find_device, hushed
 from robo_rl.env.warp_fields import WorldFields
 from robo_rl.env.warp_launch import Launcher
 from robo_rl.env.warp_memory import envs_that_fit, make_data, put_model, require_memory
+from robo_rl.env.warp_renderer import WarpRenderer
 from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
@@ -152,6 +154,16 @@ class MujocoWarp:
         """
         self._loaded().restore({k: v for k, v in snapshot.items() if k != "fields"})
         self._fields.reset(snapshot["fields"])
+
+    def renderer(
+        self, model: Any, cameras: Sequence[CameraItem], num_envs: int, looks: Sequence[str]
+    ) -> WarpRenderer:
+        """What draws worlds of that model here; see ``Draws``.
+
+        Raises:
+            ConfigError: It cannot draw that.
+        """
+        return WarpRenderer(model, cameras, num_envs, looks, self.device)
 
     def close(self) -> None:
         """Free the memory."""

@@ -83,6 +83,11 @@ class Randomizer:
             name: torch.from_numpy(getattr(model, name).copy()) for name in sorted(names)
         }
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of what is drawn."""
+        return tuple(self._nominal)
+
     def draw(self, num: int, generator: torch.Generator) -> dict[str, Tensor]:
         """Field name → (num, …): whole model arrays for num worlds."""
         fields = {k: v.expand(num, *v.shape).clone() for k, v in self._nominal.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,7 @@ from pydantic import Field, ValidationError
 from robo_rl.config import ConfigModel
 from robo_rl.env import interpreters
 from robo_rl.env.base import Step
-from robo_rl.env.gym_env import env_seed
-from robo_rl.env.gym_pool import Lost
+from robo_rl.env.pooled_env import PooledEnv
 from robo_rl.env.remote_host import Host
 from robo_rl.env.remote_pool import RemotePool
 from robo_rl.env.remote_worker import Patience
@@ -61,11 +59,11 @@ class RemoteConfig(ConfigModel):
     start_timeout_s: float = Field(default=900.0, gt=0)
 
 
-class RemoteEnv:
+class RemoteEnv(PooledEnv[RemotePool]):
     """B envs of another interpreter's simulator, on the CPU.
 
-    Env i of seed s is seeded with ``env_seed(s, i)``; before the first seed it is 0. A simulator
-    with one random stream for all its envs takes the first of these.
+    Seeds are as in ``PooledEnv``. A simulator with one random stream for all its envs takes the
+    first of its worker's.
 
     A worker that dies or hangs is replaced and its envs begin new episodes: their step gets
     ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted on, and 1 in the metric
@@ -86,19 +84,15 @@ class RemoteEnv:
     """
 
     Config = RemoteConfig
+    begins = "obs"
 
     def __init__(self, cfg: RemoteConfig, num_envs: int) -> None:
-        import torch
-
-        self.cfg, self.num_envs, self.device = cfg, num_envs, torch.device("cpu")
+        self.cfg = cfg
         adapter = _adapter(cfg.adapter)
         host = Host(socket=cfg.socket) if cfg.socket else Host(python=_python(cfg))
         patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
         count = min(cfg.workers, num_envs)
-        self._pool = RemotePool(host, adapter, cfg.kwargs, num_envs, count, patience)
-        self.worker_restarts = 0
-        self._seed, self._seeded = 0, False
-        self._obs: dict[str, Tensor] = {}
+        super().__init__(RemotePool(host, adapter, cfg.kwargs, num_envs, count, patience), num_envs)
         try:
             self._learn(self._pool.world)
         except BaseException:
@@ -111,30 +105,9 @@ class RemoteEnv:
         return self._obs
 
     @property
-    def worker_pids(self) -> list[int]:
-        """Process id of each worker, in the order of their envs."""
-        return self._pool.pids
-
-    @property
     def busy_s(self) -> float:
         """Seconds in which any world was at work so far."""
         return self._pool.busy_s
-
-    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
-        """Start a new episode in every env; see ``VecEnv``.
-
-        Raises:
-            PluginError: The world raised, or its worker keeps dying.
-        """
-        self._check_open()
-        seeds = None
-        if seed is not None or not self._seeded:
-            self._seed = seed or 0
-            seeds = [env_seed(self._seed, i) for i in range(self.num_envs)]
-        self._obs = {}
-        self._start_episodes(range(len(self._pool.ids)), seeds)
-        self._obs, self._seeded = self._pool.read("obs"), True
-        return self._obs
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step.
@@ -146,11 +119,12 @@ class RemoteEnv:
         self._check(act)
         self._pool.write_act(act.detach().cpu().numpy())
         before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
-        lost = self._pool.exchange("step")
+        lost = self._pool.command("step")
         step = self._read_step()
         _stay_where_cut(step, before)
         if lost:
-            self._begin_anew(step, before, lost)
+            ids, fresh = self._begin_anew(lost)
+            _cut(step, before, ids, fresh)
         self._obs = step.obs
         return step
 
@@ -163,7 +137,7 @@ class RemoteEnv:
             PluginError: The world has none, or was not reset.
         """
         self._demand_reset()
-        lost = self._pool.exchange("demonstrate")
+        lost = self._pool.command("demonstrate")
         act = self._pool.array("demonstration")
         act[self._pool.rows(lost)] = 0.0
         return act
@@ -177,16 +151,8 @@ class RemoteEnv:
         from robo_rl.env.remote_expert import RemoteExpert
 
         if not self._pool.world.get("demonstrates"):
-            raise PluginError("no scripted expert in this world", where=self._where)
+            raise PluginError("no scripted expert in this world", where=self._pool.where)
         return RemoteExpert(self, generator, noise)
-
-    def close(self) -> None:
-        """End the workers, and the server if it is ours; calling it twice is harmless."""
-        self._pool.close()
-
-    @property
-    def _where(self) -> str:
-        return f"remote env '{self.cfg.adapter}'"
 
     def _learn(self, world: dict[str, Any]) -> None:
         try:
@@ -200,50 +166,13 @@ class RemoteEnv:
                 raise TypeError("limits of actions that are not finite")
         except (ValidationError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             problem = "what the adapter says of its world does not fit"
-            raise SpecError(problem, where=self._where, found=error) from None
-
-    def _check_open(self) -> None:
-        if self._pool.closed:
-            raise PluginError("it is closed", where=self._where)
-
-    def _demand_reset(self) -> None:
-        self._check_open()
-        if not self._obs:
-            raise PluginError("reset it first", where=self._where)
+            raise SpecError(problem, where=self._pool.where, found=error) from None
 
     def _check(self, act: Tensor) -> None:
         self._demand_reset()
         if tuple(act.shape) != (self.num_envs, *self.act_spec.shape):
             expected = (self.num_envs, *self.act_spec.shape)
             raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
-
-    def _begin_anew(self, step: Step, before: dict[str, Tensor], lost: dict[int, Lost]) -> None:
-        """Replace lost workers; mark their envs' step as cut, whatever they had written."""
-        rows = self._pool.rows(lost)
-        self._replace(lost)
-        self._start_episodes(lost, self._restart_seeds())
-        for name, fresh in self._pool.read("obs").items():
-            step.obs[name][rows] = fresh[rows]
-            step.next_obs[name][rows] = before[name][rows]
-        for part in (step.rew, step.terminated, step.valid, *step.metrics.values()):
-            part[rows] = 0
-        step.truncated[rows] = True
-        step.metrics["worker_restarts"][rows] = 1.0
-
-    def _start_episodes(self, workers: Iterable[int], seeds: list[int] | None) -> None:
-        """Reset the envs of some workers."""
-        pending = list(workers)
-        while lost := self._pool.exchange("reset", pending, seeds=seeds):
-            self._replace(lost)
-            pending, seeds = list(lost), seeds or self._restart_seeds()
-
-    def _replace(self, lost: dict[int, Lost]) -> None:
-        self._pool.replace(lost)
-        self.worker_restarts += len(lost)
-
-    def _restart_seeds(self) -> list[int]:
-        """Streams that no env has had, so that no episode is collected twice."""
-        return [env_seed(self._seed, i, self.worker_restarts) for i in range(self.num_envs)]
 
     def _read_step(self) -> Step:
         import torch
@@ -267,6 +196,17 @@ def _stay_where_cut(step: Step, before: dict[str, Tensor]) -> None:
     if cut.any():
         for name, part in step.next_obs.items():
             part[cut] = before[name][cut]
+
+
+def _cut(step: Step, before: dict[str, Tensor], ids: list[int], fresh: dict[str, Tensor]) -> None:
+    """Say that the envs ids were lost in this step, whatever they had written."""
+    for name, obs in fresh.items():
+        step.obs[name][ids] = obs[ids]
+        step.next_obs[name][ids] = before[name][ids]
+    for part in (step.rew, step.terminated, step.valid, *step.metrics.values()):
+        part[ids] = 0
+    step.truncated[ids] = True
+    step.metrics["worker_restarts"][ids] = 1.0
 
 
 def _adapter(name: str) -> str:

@@ -1,8 +1,6 @@
 """One worker of a ``RemoteEnv``: a connection, what its world is, and the memory that is shared.
 
-Shapes: B envs of this worker. No late answer is ever taken for a new one: every command has a
-number that the answer and the arrays repeat, and a worker that was lost is never listened to again;
-its successor has a connection and memory of its own.
+Shapes: B envs of this worker. A command's number is in its answer.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from robo_rl.env.gym_pool import Lost
-from robo_rl.env.gym_shared import allocate
+from robo_rl.env.gym_shared import share
 from robo_rl.env.remote_host import Host
-from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, arrays_in, fields, layout
+from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, fields
+from robo_rl.env.worker_pool import Lost, WorkerLostError
 from robo_rl.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
 
 _HELLO_S = 10.0
@@ -40,12 +38,8 @@ class Patience:
     silence_s: float
 
 
-class WorkerLostError(PluginError):
-    """A worker died or hung before its world was made."""
-
-
 class RemoteWorker:
-    """A world of B envs in another process.
+    """A world of B envs in another process; a ``Worker``.
 
     Args:
         host: Where to connect.
@@ -71,13 +65,14 @@ class RemoteWorker:
         self.world: dict[str, Any] = {}
         try:
             self._greet()
+            self._asked_at = time.monotonic()
             self.send("make", 0, protocol=PROTOCOL, **request)
         except BaseException:
             self.line.close()
             raise
 
     def join(self) -> None:
-        """Wait until the world is made; until then others can be making theirs.
+        """Wait until the world is made; see ``Worker``.
 
         Raises:
             WorkerLostError: It died or takes too long.
@@ -92,7 +87,7 @@ class RemoteWorker:
             raise
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
-        """Give a command; a worker that is gone is noticed when its answer is awaited.
+        """Give a command; see ``Worker``.
 
         Raises:
             RoboRlError: It is too long to be sent.
@@ -104,41 +99,34 @@ class RemoteWorker:
             raise self._blame(refusal.message) from None
 
     def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
-        """Wait for the answer to a command; once lost, a worker stays lost.
-
-        Args:
-            seq: Of the command.
-            sent_at: When it was given, by the monotonic clock; from then on patience counts.
-        """
+        """Wait for the answer to a command; once lost, a worker stays lost; see ``Worker``."""
         if self._lost is not None:
             return self._lost
         patience = self._patience
         answer = self._await(seq, patience.step_s, patience.silence_s, sent_at)
         if isinstance(answer, Lost):
-            return self._lose(answer)
+            self._lost = answer
+            self.line.close()
+            return answer
         if answer["kind"] == "error":
             return self._blame(answer)
-        if self.arrays["seq"][0] != seq:
-            return self._lose(Lost("it answered and had not written its arrays"))
         self.world_s = _number(answer.get("world_s"))
         return None
-
-    def _lose(self, loss: Lost) -> Lost:
-        self._lost = loss
-        self.line.close()
-        return loss
 
     def last_words(self) -> str:
         """The end of what it printed."""
         return self._host.last_words(self.pid)
 
     def close(self) -> None:
-        """End it; it is killed if it does not end by itself soon."""
+        """Close its line, which tells it to end."""
         self.line.close()
         self.arrays = {}
 
+    def end(self, deadline: float) -> None:
+        """Its server kills it if it does not end by itself soon."""
+
     def _greet(self) -> None:
-        hello = self._expect("hello", _HELLO_S)
+        hello = self._expect("hello", _HELLO_S, time.monotonic())
         if hello.get("protocol") != PROTOCOL:
             raise PluginError(
                 "protocol mismatch",
@@ -150,28 +138,23 @@ class RemoteWorker:
         self.pid = int(_number(hello.get("pid")))
 
     def _join(self) -> dict[str, Any]:
-        world = self._expect("made", self._patience.start_s).get("world")
+        world = self._expect("made", self._patience.start_s, self._asked_at).get("world")
         try:
             shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
         except RefusalError as refusal:
             raise self._blame(refusal.message) from None
-        fd = allocate(layout(shapes)[1])
-        try:
-            self.arrays = arrays_in(fd, shapes)
-            with suppress(OSError):  # why it is gone is said below
-                self.line.send({"kind": "memory"}, fd)
-        finally:
-            os.close(fd)
-        self._expect("done", self._patience.start_s)
+        self.arrays = share(shapes, lambda fd: self.line.send({"kind": "memory"}, fd))
+        self._expect("done", self._patience.start_s, time.monotonic())
         return cast("dict[str, Any]", world)
 
-    def _expect(self, kind: str, timeout_s: float) -> dict[str, Any]:
+    def _expect(self, kind: str, timeout_s: float, since: float) -> dict[str, Any]:
         """The next answer, which must be of a kind; silence is allowed while a world starts."""
-        answer = self._await(0, timeout_s, timeout_s, time.monotonic())
+        answer = self._await(0, timeout_s, timeout_s, since)
         if isinstance(answer, Lost):
             words = self.last_words()
             found = f"{answer.reason}: {words}" if words else answer.reason
-            raise WorkerLostError("a worker did not start", where=self._where, found=found)
+            problem = "a worker did not start"
+            raise WorkerLostError(problem, reason=found, where=self._where, found=found)
         if answer["kind"] == "error":
             raise self._blame(answer)
         if answer["kind"] != kind:

@@ -12,9 +12,11 @@ from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor
 
-from robo_rl.config import ConfigModel
 from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
+from robo_rl.env.camera_config import CameraSettings, with_pictures
+from robo_rl.env.camera_set import CameraSet
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
+from robo_rl.env.renderer import Pending
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
@@ -27,8 +29,8 @@ Obs = dict[str, Tensor]
 _PROBES = 32
 
 
-class SimEnvConfig(ConfigModel):
-    """Settings of ``SimEnv``.
+class SimEnvConfig(CameraSettings):
+    """Settings of ``SimEnv``; those of its cameras are in ``CameraSettings``.
 
     Args:
         backend: What computes the physics.
@@ -53,6 +55,9 @@ class SimEnv:
     ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds``, the parts of the
     reward as ``rew/<part>``, and what the backend counts.
 
+    With cameras their pictures are items of the observation. They show ``qpos``, and so the world
+    as it is one physics step after the sensors beside them.
+
     Args:
         cfg: Settings.
         task: The task.
@@ -60,14 +65,16 @@ class SimEnv:
 
     Raises:
         ConfigError: The control period is not a multiple of the physics step, or a randomised
-            field is unknown.
+            field or a camera is unknown.
+        DeviceError: There are cameras, and nothing can be drawn on this machine.
     """
 
     Config: ClassVar[type[SimEnvConfig]] = SimEnvConfig
 
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
-        self.obs_spec, self.act_spec, self.dt_s = task.obs_spec, task.act_spec, task.dt_s
+        self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
+        self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
         scene = task.scene()
         self._timestep_s: float = scene.option.timestep
@@ -78,6 +85,7 @@ class SimEnv:
             _fit(self._backend, task, scene)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
+        self._cameras = self._camera_set(scene) if cfg.cameras else None
         self._limits = _limits(task.act_spec, self.device)
         self._generator = torch.Generator().manual_seed(derive("env", 0))
         self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
@@ -152,28 +160,36 @@ class SimEnv:
             "elapsed": self._elapsed.clone(),
             "goal": {name: value.clone() for name, value in self._goal.items()},
             "generator": self._generator.get_state(),
+            **({"looks": self._cameras.looks.snapshot()} if self._cameras else {}),
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> Obs:
         """Put a snapshot back; returns the observation that it stands at.
 
         Raises:
-            CheckpointError: It is of another scene or number of envs.
+            CheckpointError: It is of another scene or number of envs, or does not tell what can be
+                seen of it.
         """
         if len(snapshot["elapsed"]) != self.num_envs:
             found = len(snapshot["elapsed"])
             raise CheckpointError("snapshot of other envs", expected=self.num_envs, found=found)
+        if self._cameras:
+            self._cameras.looks.check(snapshot.get("looks", {}))
         self._restorable().restore(snapshot["backend"])
         self._elapsed = snapshot["elapsed"].to(self.device, copy=True)
         goal = snapshot["goal"].items()
         self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
         self._generator.set_state(snapshot["generator"])
-        self._obs = self._observe(self.view)
+        if self._cameras:
+            self._cameras.looks.restore(snapshot.get("looks", {}), self._goal)
+        self._obs = self._observe(self.view) | self._draw(self.view)()
         return self._obs
 
     def close(self) -> None:
-        """Free the backend's threads and memory."""
+        """Free the backend's threads and memory, and what draws."""
         self._backend.close()
+        if self._cameras:
+            self._cameras.close()
 
     def _clip(self, act: Tensor) -> Tensor:
         if not self._obs:
@@ -205,6 +221,7 @@ class SimEnv:
         """The transition that ended at view; ``obs`` is still that of before any reset."""
         view = replace(view, goal=self._goal)
         self._elapsed += 1
+        pictures = self._draw(view)  # while the rest is computed
         good = self._good(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
@@ -212,7 +229,7 @@ class SimEnv:
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
-        obs = self._observe(view)
+        obs = self._observe(view) | pictures()
         over = at_limit & ~terminated
         step = Step(obs, obs, _kept(rew), terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
@@ -242,13 +259,29 @@ class SimEnv:
             fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
         self._backend.write(ids, start.qpos, start.qvel, fields)
         self._elapsed[ids] = 0
-        if len(ids) == self.num_envs:
+        whole = len(ids) == self.num_envs
+        if whole:
             goal = start.goal.items()
             self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
-            return self._observe(self.view)
-        for name, value in start.goal.items():
-            self._goal[name][ids] = value.to(self._goal[name])
-        return self._observe(_rows(self.view, ids))
+        else:
+            for name, value in start.goal.items():
+                self._goal[name][ids] = value.to(self._goal[name])
+        if self._cameras:
+            self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
+        view = self.view if whole else self.view.rows(ids)
+        return self._observe(view) | self._draw(view, None if whole else ids)()
+
+    def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
+        """Begin to draw the worlds ids (n,) of a view (n, …), all where None."""
+        return self._cameras.start(view.qpos, ids) if self._cameras else dict  # of no pictures
+
+    def _camera_set(self, scene: Any) -> CameraSet:
+        randomized = self._randomizer.fields if self._randomizer else ()
+        try:
+            return CameraSet(scene, self.cfg, self._backend, self.num_envs, randomized)
+        except BaseException:
+            self._backend.close()
+            raise
 
     def _observe(self, view: SimView) -> Obs:
         return {name: _kept(value) for name, value in self.task.observe(view).items()}
@@ -283,16 +316,3 @@ def _substeps(dt_s: float, timestep_s: float) -> int:
 def _limits(spec: ActSpec, device: torch.device) -> tuple[Tensor, Tensor]:
     low, high = spec.low or (-torch.inf,) * spec.size, spec.high or (torch.inf,) * spec.size
     return torch.tensor(low, device=device), torch.tensor(high, device=device)
-
-
-def _rows(view: SimView, ids: Tensor) -> SimView:
-    return replace(
-        view,
-        qpos=view.qpos[ids],
-        qvel=view.qvel[ids],
-        ctrl=view.ctrl[ids],
-        time_s=view.time_s[ids],
-        sensordata=view.sensordata[ids],
-        counters={name: value[ids] for name, value in view.counters.items()},
-        goal={name: value[ids] for name, value in view.goal.items()},
-    )

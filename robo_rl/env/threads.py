@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -30,3 +31,9 @@ def on_one_thread(method: Callable[_P, _R]) -> Callable[_P, _R]:
             torch.set_num_threads(threads)
 
     return alone
+
+
+def usable_cores() -> int:
+    """How many this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, SpecError
 from robo_rl.nets.base import ChunkNet, dense
 from robo_rl.policy.chain import (
     Chain,
@@ -47,6 +47,9 @@ class DenoisingPolicy(nn.Module):
         obs_spec: One step's observation.
         act_spec: One step's action.
         normalizer: Maps both to and from network units; saved with the policy.
+
+    Raises:
+        SpecError: It cannot read such observations.
     """
 
     class Config(ConfigModel):
@@ -93,6 +96,7 @@ class DenoisingPolicy(nn.Module):
         self, cfg: Config, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
     ) -> None:
         super().__init__()
+        self.check_obs(obs_spec)
         self.cfg, self.obs_spec, self.act_spec = cfg, obs_spec, act_spec
         self.obs_horizon, self.horizon, self.exec_horizon = (
             cfg.obs_horizon,
@@ -110,6 +114,21 @@ class DenoisingPolicy(nn.Module):
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
         self.base_net: nn.Module | None = None
         self.base_noise_head: nn.Module | None = None
+
+    @classmethod
+    def check_obs(cls, obs_spec: ObsSpec) -> None:
+        """Demand that observations are states: no network here reads pictures.
+
+        Raises:
+            SpecError: There are pictures among them; they are named.
+        """
+        if obs_spec.pictures:
+            raise SpecError(
+                f"policy '{cls.family}' sees states, not pictures",
+                expected="an observation of vectors",
+                found=", ".join(f"{k} {obs_spec.items[k].shape}" for k in obs_spec.pictures),
+                hint="leave env.cameras out to train; with them, collect or record datasets",
+            )
 
     def set_progress(self, progress: float) -> None:
         """Explore from now on as configured for when this share of training, in [0, 1], is done.

@@ -22,6 +22,7 @@ mujoco: Any = import_module("mujoco")
 HOLD_S = 2.0
 DRIFT = 1e-3
 STEP_OF_RANGE = 0.05
+HAND_HOME = 1e-3
 _REST = 1e-6
 
 
@@ -34,7 +35,7 @@ def check_robot(robot: Robot) -> None:
         SpecError: The YAML names what the MJCF does not have.
     """
     model = _compile(robot)
-    for check in (_limits, _actuators, _sensors, _cameras, _masses, _contacts, _gripper):
+    for check in (_limits, _actuators, _sensors, _cameras, _masses, _contacts, _gripper, _hand):
         check(robot, model)
     _holds_home(robot, model)
     _follows_targets(robot, model)
@@ -123,6 +124,21 @@ def _gripper(robot: Robot, model: Any) -> None:
     for name in ("open", "closed"):
         value = getattr(robot.gripper, name)
         _expect(robot, f"gripper.{name} lies outside [{low}, {high}]", low <= value <= high)
+
+
+def _hand(robot: Robot, model: Any) -> None:
+    """The hand's home is where the joints' home takes it, to a millimetre and a milliradian."""
+    if robot.hand is None:
+        return
+    data, back, turn, vector = _at_home(robot, model), np.zeros(4), np.zeros(4), np.zeros(3)
+    mujoco.mj_forward(model, data)
+    mujoco.mju_negQuat(back, np.array(robot.hand.upright))
+    mujoco.mju_mulQuat(turn, data.sensor("ee_quat").data, back)
+    mujoco.mju_quat2Vel(vector, turn, 1.0)
+    found = np.concatenate([data.sensor("ee_pos").data, vector])
+    home = np.array([axis.home for axis in robot.hand.axes])
+    near = bool((np.abs(found - home) <= HAND_HOME).all())
+    _expect(robot, f"hand: home is {home.tolist()}, of the joints {found.round(4).tolist()}", near)
 
 
 def _holds_home(robot: Robot, model: Any) -> None:

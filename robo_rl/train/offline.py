@@ -52,6 +52,7 @@ class CloneBehaviour:
         """Train what is left to train, evaluate, and keep the policy."""
         store = context.dataset()
         component = context.experiment.policy
+        component.cls.check_obs(store.obs_spec)  # before much is read
         data = WindowDataset(
             store,
             obs_horizon=component.cfg.obs_horizon,

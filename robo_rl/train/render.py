@@ -24,9 +24,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from robo_rl.env.offscreen import draw_fast, environment, kinds, last_line, markers, no_opengl
+
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 300
-_GL = ("egl", "osmesa")
 _GOOD, _BAD = (46, 160, 67), (207, 34, 46)
 _BORDER = 3
 _LINGER_S = 0.8
@@ -106,22 +107,20 @@ def _with_sky(scene: Any) -> Any:
 
 def _draw_somehow(scratch: Path) -> str | None:
     """Try each kind of offscreen OpenGL; returns None, or why none worked."""
-    chosen = os.environ.get("MUJOCO_GL", "")
-    tries = (chosen,) if chosen in _GL else _GL
-    problems = [(gl, _draw(scratch, gl)) for gl in tries[:1]]
-    problems += [(gl, _draw(scratch, gl)) for gl in tries[1:] if problems[0][1] is not None]
-    if problems[-1][1] is None:
-        return None
-    if any("imageio_ffmpeg" in str(problem) for _, problem in problems):
+    problems: dict[str, str] = {}
+    for kind in kinds():
+        problem = _draw(scratch, kind)
+        if problem is None:
+            return None
+        problems[kind] = problem
+    if any("imageio_ffmpeg" in problem for problem in problems.values()):
         return "imageio-ffmpeg is not installed; pip install 'robo-rl[video]'"
-    reasons = ", ".join(f"{gl}: {problem}" for gl, problem in problems)
-    return f"no offscreen OpenGL ({reasons}); apt-get install libegl1"
+    return str(no_opengl(problems))
 
 
-def _draw(scratch: Path, gl: str) -> str | None:
+def _draw(scratch: Path, kind: str) -> str | None:
     """Run the drawing process; returns None or the last line that it said."""
-    env = {**os.environ, "MUJOCO_GL": gl, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    env.pop("PYOPENGL_PLATFORM", None)
+    env = {**environment(kind), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, str(scratch)]
     try:
         done = subprocess.run(
@@ -131,8 +130,7 @@ def _draw(scratch: Path, gl: str) -> str | None:
         return f"still not done after {_TIMEOUT_S} s"
     if done.returncode == 0:
         return None
-    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-    return lines[-1][:200]
+    return last_line(done.stderr, f"exit status {done.returncode}")
 
 
 def _main(scratch: Path) -> None:
@@ -142,7 +140,9 @@ def _main(scratch: Path) -> None:
 
     job = json.loads((scratch / "job.json").read_text())
     model = mujoco.MjModel.from_binary_path(str(scratch / "model.mjb"))
-    _draw_fast(model, job["width"], job["height"])
+    # Multisampling is worth its milliseconds here.
+    draw_fast(model, job["width"], job["height"], samples=4)
+    model.vis.headlight.ambient, model.vis.headlight.diffuse = [0.35] * 3, [0.45] * 3
     clips = [np.load(scratch / f"{index}.npz") for index in range(job["clips"])]
     columns = math.ceil(math.sqrt(len(clips)))
     rows = math.ceil(len(clips) / columns)
@@ -161,14 +161,6 @@ def _main(scratch: Path) -> None:
         for frame in _frames(model, renderer, clips, columns, job):
             writer.send(np.ascontiguousarray(frame))
     writer.close()
-
-
-def _draw_fast(model: Any, width: int, height: int) -> None:
-    # Shadows cost seven times the rest on a CPU; multisampling is worth its milliseconds here.
-    model.vis.quality.shadowsize = 0
-    model.vis.quality.offsamples = 4
-    model.vis.headlight.ambient, model.vis.headlight.diffuse = [0.35] * 3, [0.45] * 3
-    model.vis.global_.offwidth, model.vis.global_.offheight = width, height
 
 
 def _frames(
@@ -200,15 +192,10 @@ def _place(model: Any, data: Any, qpos: np.ndarray, clip: Any) -> None:
     import mujoco
 
     data.qpos[:] = qpos
-    for key in clip.files:
-        body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, key.removeprefix("goal."))
-        if not key.startswith("goal.") or body < 0 or model.body_mocapid[body] < 0:
-            continue
-        mocap, goal = model.body_mocapid[body], clip[key]
-        if goal.shape in ((3,), (7,)):
-            data.mocap_pos[mocap] = goal[:3]
-        if goal.shape in ((4,), (7,)):
-            data.mocap_quat[mocap] = goal[-4:]
+    goals = [key for key in clip.files if key.startswith("goal.")]
+    goal = {key.removeprefix("goal."): clip[key][None] for key in goals}
+    pos, quat = markers(model, goal, 1)
+    data.mocap_pos[:], data.mocap_quat[:] = pos[0], quat[0]
     mujoco.mj_forward(model, data)
 
 

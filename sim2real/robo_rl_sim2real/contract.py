@@ -13,20 +13,22 @@ from robo_rl.errors import BundleError
 from robo_rl.export.contract import Mismatch
 from robo_rl.export.manifest import Contract
 from robo_rl.naming import did_you_mean
-from robo_rl.robot import Joint, Robot
+from robo_rl.robot import Robot
+from robo_rl.robot_axes import Axis
 from robo_rl.spec import ActSpec
 from robo_rl_sim2real.braking import Limits
 
 
 class Commanded(NamedTuple):
-    """The joints that the policy commands, in the order of its actions.
+    """What the policy commands, in the order of its actions.
 
     Args:
-        names: Of the joints, as joint states call them.
+        names: Of joints, as joint states call them, and of axes of the hand.
         limits: Of their commands.
         home: (n,) where they are at home.
         change: (low, high), each (n,), of actions that are changes of the last target; else None.
         follows: (n,) bool, all but the gripper, which stops at what it holds.
+        units: (n,) ``"m"`` or ``"rad"``.
     """
 
     names: tuple[str, ...]
@@ -34,14 +36,15 @@ class Commanded(NamedTuple):
     home: np.ndarray
     change: tuple[np.ndarray, np.ndarray] | None
     follows: np.ndarray
+    units: tuple[str, ...]
 
 
 def commanded(contract: Contract, robot: Robot) -> Commanded:
-    """Match the contract's actions with the robot's joints, by name.
+    """Match the contract's actions with the robot's joints and axes, by name.
 
     Raises:
         BundleError: Another robot, unit, limit or rate than the policy was trained with, or an
-            action that no actuator of the robot has the name of; it lists every mismatch.
+            action that nothing on the robot has the name of; it lists every mismatch.
     """
     joints = _joints(contract.act, robot)
     found = mismatches(contract, robot, joints)
@@ -58,10 +61,11 @@ def commanded(contract: Contract, robot: Robot) -> Commanded:
         np.array([joint.home for joint in joints]),
         _change(contract.act),
         np.array([name != gripper for name in contract.act.names]),
+        tuple(joint.unit for joint in joints),
     )
 
 
-def mismatches(contract: Contract, robot: Robot, joints: tuple[Joint, ...]) -> list[Mismatch]:
+def mismatches(contract: Contract, robot: Robot, joints: tuple[Axis, ...]) -> list[Mismatch]:
     """Where what the policy was trained with is not what the robot is.
 
     Args:
@@ -95,19 +99,20 @@ def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
     return np.array(act.low), np.array(act.high)
 
 
-def _joints(act: ActSpec, robot: Robot) -> tuple[Joint, ...]:
-    by_name = dict(zip(robot.actuator_names, robot.actuated, strict=True))
+def _joints(act: ActSpec, robot: Robot) -> tuple[Axis, ...]:
+    by_name = robot.commandable
     if len(act.names) != act.shape[-1]:
         raise BundleError("the bundle's actions have no names", hint="export the policy again")
     for name in act.names:
         if name not in by_name:
             raise BundleError(
-                f"robot '{robot.name}' has no actuator '{name}'", hint=did_you_mean(name, by_name)
+                f"robot '{robot.name}' has no actuator or axis '{name}'",
+                hint=did_you_mean(name, by_name),
             )
     return tuple(by_name[name] for name in act.names)
 
 
-def _unit(like: str, joints: tuple[Joint, ...]) -> str:
+def _unit(like: str, joints: tuple[Axis, ...]) -> str:
     """The joints' units, in one word if the policy has it so and they agree."""
     units = [joint.unit for joint in joints]
     return units[0] if "," not in like and len(set(units)) == 1 else ",".join(units)
@@ -120,7 +125,7 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-def _limits(joints: tuple[Joint, ...], dt_s: float) -> Limits:
+def _limits(joints: tuple[Axis, ...], dt_s: float) -> Limits:
     def column(field: str) -> np.ndarray:
         return np.array([getattr(joint, field) for joint in joints], np.float64)
 

@@ -118,10 +118,10 @@ class Diagnostics:
 def attach(node: Node, settings: Settings, bundle: Bundle) -> None:
     """Have a node say how it is doing, on the topics of its settings."""
     contract, transport = bundle.manifest.contract, node.transport
-    judged = {**node.runtime.parts.observer.topics, node.runtime.joints.topic: None}
+    judged = node.runtime.topics
     subject = Subject(
         {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
-        tuple(judged),
+        tuple(sorted(judged)),
         node.runtime.parts.safety.max_age_s,
         node.ticks.dt_s,
         lambda: node.health,

@@ -27,10 +27,10 @@ class Dialect(NamedTuple):
     octet: Callable[[int], Any] = int
 
 
-def header(dialect: Dialect, at_s: float = 0.0) -> Any:
+def header(dialect: Dialect, at_s: float = 0.0, frame: str = "") -> Any:
     """Of a moment of the machine's monotonic clock, by the wall clock; 0 for now."""
     ago_s = time.monotonic() - at_s if at_s > 0.0 else 0.0
-    return _stamped(dialect, time.time_ns() - round(ago_s * 1e9))
+    return _stamped(dialect, time.time_ns() - round(ago_s * 1e9), frame)
 
 
 def at_once(dialect: Dialect) -> Any:
@@ -38,7 +38,7 @@ def at_once(dialect: Dialect) -> Any:
     return _stamped(dialect, 0)
 
 
-def _stamped(dialect: Dialect, wall_ns: int) -> Any:
+def _stamped(dialect: Dialect, wall_ns: int, frame: str = "") -> Any:
     sec, nanosec = divmod(wall_ns, 1_000_000_000)
     stamp = dialect.message("builtin_interfaces/msg/Time")(sec=sec, nanosec=nanosec)
-    return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id="")
+    return dialect.message("std_msgs/msg/Header")(stamp=stamp, frame_id=frame)

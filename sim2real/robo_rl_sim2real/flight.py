@@ -53,7 +53,7 @@ def _attached(node: Node, bundle: Bundle, settings: Settings) -> Recorder:
     origin = Origin(node.clock.now_s(), time.time_ns())
     log = Log(
         _about(node, bundle, settings, origin),
-        node.runtime.joints.names,
+        node.runtime.measured.names,
         origin,
         lambda: node.health._asdict(),
     )
@@ -79,7 +79,7 @@ def _about(node: Node, bundle: Bundle, settings: Settings, origin: Origin) -> di
         "bundle": bundle.digest,
         "contract": bundle.manifest.tree()["contract"],
         "settings": settings.model_dump(mode="json"),
-        "joints": node.runtime.joints.names,
+        "joints": node.runtime.measured.names,
         "dry_run": node.dry_run,
         "clock": origin._asdict(),
     }

@@ -21,6 +21,7 @@ class Lifecycle:
         cfg: See Config.
         names: (n,) joints, for what is said of them.
         start: (n,) pose near which the policy may begin.
+        units: (n,) ``"m"`` or ``"rad"``; empty for rad.
     """
 
     class Config(ConfigModel):
@@ -29,7 +30,8 @@ class Lifecycle:
         Args:
             ramp_s: Time in which commands go over from where the robot is to what the policy says.
             resume_s: The same after a hold, or after a human let go.
-            start_within: Distance of a joint from its start, in its unit, to begin from.
+            start_within: Distance of a joint from its start to begin from, rad.
+            start_within_m: Likewise of one in m.
             max_hold_s: A hold that lasts longer ends in inactive.
             hold_s: How long a robot that is at rest, at fault or not active any more, is still told
                 to stay there.
@@ -38,11 +40,16 @@ class Lifecycle:
         ramp_s: float = Field(default=2.0, ge=0.0)
         resume_s: float = Field(default=0.3, ge=0.0)
         start_within: float = Field(default=0.3, gt=0.0)
+        start_within_m: float = Field(default=0.05, gt=0.0)
         max_hold_s: float = Field(default=5.0, gt=0.0)
         hold_s: float = Field(default=1.0, ge=0.0)
 
-    def __init__(self, cfg: Config, names: tuple[str, ...], start: Values) -> None:
+    def __init__(
+        self, cfg: Config, names: tuple[str, ...], start: Values, units: tuple[str, ...] = ()
+    ) -> None:
         self.cfg, self.names, self.start = cfg, names, start
+        far = {"m": cfg.start_within_m, "rad": cfg.start_within}
+        self.within = np.array([far[unit] for unit in units or ("rad",) * len(names)])
         self.state, self.pressed = State.UNCONFIGURED, False
         self.stops = self._forgiven = 0
         self._home, self._ramp_s = start, 0.0
@@ -166,11 +173,11 @@ class Lifecycle:
 
     def _demand_near(self, measured: Values) -> None:
         apart = np.abs(measured - self.start)
-        if (apart <= self.cfg.start_within).all():
+        if (apart <= self.within).all():
             return
-        worst = int(np.nan_to_num(apart, nan=np.inf).argmax())
+        worst = int(np.nan_to_num(apart / self.within, nan=np.inf).argmax())
         raise TransitionError(
             f"cannot activate: joint '{self.names[worst]}' is not near its start",
-            expected=f"{self.start[worst]:.3f} ± {self.cfg.start_within:g}",
+            expected=f"{self.start[worst]:.3f} ± {self.within[worst]:g}",
             found=f"{measured[worst]:.3f}",
         )

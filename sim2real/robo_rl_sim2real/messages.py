@@ -1,7 +1,7 @@
 """Kinds of messages: ROS 2 interfaces on one side, readings on the other.
 
 One conversion serves every transport: the classes that a ``Dialect`` gives (rosbags', rclpy's) have
-the same fields. Quaternions are xyzw in ROS and wxyz here; images are (height, width, channels).
+the same fields. Images are (height, width, channels).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from robo_rl.errors import SpecError
 from robo_rl_sim2real import camera_messages as camera
+from robo_rl_sim2real import pose_messages as pose
 from robo_rl_sim2real import reports
 from robo_rl_sim2real.dialect import Dialect, at_once, header
 from robo_rl_sim2real.readings import Reading, Values
@@ -28,7 +29,8 @@ class Kind(str, Enum):
 
     JOINT_STATES = "sensor_msgs/msg/JointState"
     ARRAY = "std_msgs/msg/Float64MultiArray"
-    POSE = "geometry_msgs/msg/PoseStamped"
+    POSE = pose.POSE
+    TWIST = pose.TWIST
     IMAGE = camera.IMAGE
     COMPRESSED = camera.COMPRESSED
     CAMERA_INFO = camera.CAMERA_INFO
@@ -82,22 +84,6 @@ def _write_array(reading: Reading, dialect: Dialect) -> Any:
 
 def _read_array(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": _array(message.data)}, ()
-
-
-def _write_pose(reading: Reading, dialect: Dialect) -> Any:
-    (x, y, z), (qw, qx, qy, qz) = (
-        map(float, reading.fields[field]) for field in ("position", "orientation")
-    )
-    point = dialect.message("geometry_msgs/msg/Point")(x=x, y=y, z=z)
-    turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
-    pose = dialect.message("geometry_msgs/msg/Pose")(position=point, orientation=turn)
-    return dialect.message(Kind.POSE.value)(header=header(dialect, reading.stamp_s), pose=pose)
-
-
-def _read_pose(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    p, q = message.pose.position, message.pose.orientation
-    fields = {"position": np.array([p.x, p.y, p.z]), "orientation": np.array([q.w, q.x, q.y, q.z])}
-    return fields, ()
 
 
 def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
@@ -182,7 +168,8 @@ def _array(values: Sequence[float]) -> Values:
 _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.JOINT_STATES: _write_joints,
     Kind.ARRAY: _write_array,
-    Kind.POSE: _write_pose,
+    Kind.POSE: pose.write_pose,
+    Kind.TWIST: pose.write_twist,
     Kind.IMAGE: camera.write_image,
     Kind.COMPRESSED: camera.write_compressed,
     Kind.CAMERA_INFO: camera.write_info,
@@ -196,7 +183,8 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
 _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
     Kind.JOINT_STATES: _read_joints,
     Kind.ARRAY: _read_array,
-    Kind.POSE: _read_pose,
+    Kind.POSE: pose.read_pose,
+    Kind.TWIST: pose.read_twist,
     Kind.IMAGE: camera.read_image,
     Kind.COMPRESSED: camera.read_compressed,
     Kind.CAMERA_INFO: camera.read_info,

@@ -14,7 +14,7 @@ from robo_rl_sim2real.diagnostics import attach, timed
 from robo_rl_sim2real.health import Health, Record
 from robo_rl_sim2real.listener import Listeners, Tick
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.outlets import Commands
 from robo_rl_sim2real.planner import Query
 from robo_rl_sim2real.readings import Inbox, Reading, Values
 from robo_rl_sim2real.requests import Requests
@@ -23,7 +23,7 @@ from robo_rl_sim2real.safety import Command
 from robo_rl_sim2real.services import offer
 from robo_rl_sim2real.settings import Settings, assemble
 from robo_rl_sim2real.ticks import Clock, Ticks
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Transport
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
 from robo_rl_sim2real.watchdog.guard import Guard, Unguarded
 
 _WARM_UP = 20
@@ -157,9 +157,7 @@ class Node:
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
-        names = tuple(self.runtime.joints.names[i] for i in wiring.order)
-        self.outlet = Outlet(*wiring.command, names, tuple(wiring.order), self.ticks.dt_s)
-        self._out = transport.advertise(self.outlet.topic, self.outlet.kind, NEWEST)
+        self._out = Commands(wiring.outlets, transport)
         self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
@@ -194,15 +192,16 @@ class Node:
         self.runtime.activate(self.inbox, self._number)
 
     def _demand_alone(self) -> None:
-        ends = self.transport.endpoints(self.outlet.topic) if self._alone else []
-        others = [end.node for end in ends if end.writes]
-        if len(others) > self.guard.writers:
-            raise RoboRlError(
-                f"cannot activate: somebody else publishes on '{self.outlet.topic}'",
-                found=", ".join(sorted(others)),
-                hint="stop the other, or command.alone=false; one that was killed is forgotten"
-                " after 10 s",
-            )
+        for outlet in self.wiring.outlets if self._alone else ():
+            ends = self.transport.endpoints(outlet.topic)
+            others = [end.node for end in ends if end.writes]
+            if len(others) > self.guard.writers:
+                raise RoboRlError(
+                    f"cannot activate: somebody else publishes on '{outlet.topic}'",
+                    found=", ".join(sorted(others)),
+                    hint="stop the other, or command.alone=false; one that was killed is forgotten"
+                    " after 10 s",
+                )
 
     def _grant(self) -> None:
         for what, problem in self.requests.grant():
@@ -223,10 +222,11 @@ class Node:
         return output
 
     def _send(self, command: Command | None) -> None:
-        sent = None if self.dry_run else command
-        self.guard.tell(self.runtime.parts.safety.limiter.motion, sending=sent is not None)
-        if sent is not None:
-            self._out.send(self.outlet.reading(sent.pos))
+        motion = self.runtime.parts.safety.limiter.motion  # which the command is the end of
+        sends = command is not None and not self.dry_run
+        self.guard.tell(motion, sending=sends)
+        if sends:
+            self._out.send(motion)
         state = self.runtime.state.value
         if state != self._said:
             self._said = state

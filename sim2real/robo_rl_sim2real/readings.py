@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from robo_rl.errors import SpecError
 from robo_rl.naming import did_you_mean
+from robo_rl_sim2real.turns import unit
 
 Values = NDArray[Any]
 
@@ -109,10 +110,7 @@ def rot6d(quat: Values) -> Values:
 
     Source: Zhou et al. 2019 (arXiv 1812.07035), eq. 17.
     """
-    norm = float(np.linalg.norm(quat))
-    if not abs(norm - 1.0) < 1e-2:
-        raise SpecError("a quaternion that is no orientation", expected="length 1", found=norm)
-    w, x, y, z = quat / norm
+    w, x, y, z = unit(quat)
     first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
     second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
     return np.array(first + second)

@@ -1,7 +1,7 @@
 """The control loop's inside: readings in, one command a tick out; without a transport.
 
-Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock;
-its clock is handed in. Ticks are numbered control periods.
+Shapes: n joints or axes, in the order of the contract's actions. Times are seconds of one monotonic
+clock, which is handed in. Ticks are numbered control periods.
 """
 
 from __future__ import annotations
@@ -14,27 +14,13 @@ import numpy as np
 from robo_rl.errors import RoboRlError, SpecError
 from robo_rl_sim2real.chunks import Chunk, ChunkScheduler
 from robo_rl_sim2real.lifecycle import Lifecycle
+from robo_rl_sim2real.measured import Measured
 from robo_rl_sim2real.observe import Frame, Observer
 from robo_rl_sim2real.planner import Planner, Question
-from robo_rl_sim2real.readings import Inbox, Values, pick
+from robo_rl_sim2real.readings import Inbox, Values
 from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
 from robo_rl_sim2real.states import State, TransitionError
 from robo_rl_sim2real.teleop import Grip, Teleop
-
-
-class Joints(NamedTuple):
-    """Where commanded joints are measured.
-
-    Args:
-        topic: Topic of joint states.
-        names: (n,) joints, in the order of the actions.
-        change: (low, high), each (n,), of actions that are changes of the last target; None where
-            they are targets themselves.
-    """
-
-    topic: str
-    names: tuple[str, ...]
-    change: tuple[Values, Values] | None = None
 
 
 class Parts(NamedTuple):
@@ -71,14 +57,14 @@ class Runtime:
 
     Args:
         parts: Its own, not shared.
-        joints: Of the robot.
+        measured: Where what is commanded is measured.
         now_s: Monotonic clock.
     """
 
-    def __init__(self, parts: Parts, joints: Joints, now_s: Callable[[], float]) -> None:
-        self.parts, self.joints, self.now_s, self.life = parts, joints, now_s, parts.life
-        self.seen_s, self._topics = -np.inf, {*parts.observer.topics, joints.topic}
-        self._measured = parts.life.start
+    def __init__(self, parts: Parts, measured: Measured, now_s: Callable[[], float]) -> None:
+        self.parts, self.measured, self.now_s, self.life = parts, measured, now_s, parts.life
+        self.seen_s, self.topics = -np.inf, {*parts.observer.topics, *measured.topics}
+        self._pos = parts.life.start
         self._begun = self._last = self._epoch = 0
         self._grip = Grip(held=False, target=None, heard_s=-np.inf)
         self._inferred: Chunk | None = None
@@ -99,11 +85,11 @@ class Runtime:
         self._look(inbox)
         self._demand_fresh(inbox, now_s)
         safety = self.parts.safety
-        self.life.activate(self._measured, now_s, at_rest=safety.limiter.at_rest)
+        self.life.activate(self._pos, now_s, at_rest=safety.limiter.at_rest)
         self.parts.observer.forget()
         self.parts.chunks.clear()
         self.parts.teleop.let_go()
-        safety.restart(self._measured)
+        safety.restart(self._pos)
         self._begun = self._last = number
         self._epoch += 1
 
@@ -146,7 +132,7 @@ class Runtime:
                 self._hear(tick)
         except RoboRlError as error:
             return str(error)
-        return inbox.problem(self._topics, self.now_s() - self.parts.safety.max_age_s)
+        return inbox.problem(self.topics, self.now_s() - self.parts.safety.max_age_s)
 
     def _feel(self, inbox: Inbox) -> None:
         """Whether a human has the robot in hand; the policy begins anew after that."""
@@ -163,14 +149,11 @@ class Runtime:
     def _look(self, inbox: Inbox) -> Frame | None:
         """The moment's frame; it and the joints are as old as the oldest reading in them."""
         inbox = inbox.moment()
-        frame, reading = self.parts.observer.look(inbox), inbox.get(self.joints.topic)
-        if frame is None or reading is None:
+        frame, found = self.parts.observer.look(inbox), self.measured.look(inbox)
+        if frame is None or found is None:
             return None
-        names, where = self.joints.names, self.joints.topic
-        if not reading.names:
-            raise SpecError("joint states without names", where=where)
-        self._measured = pick(reading, "position", names, where)
-        self.seen_s = min(frame.stamp_s, reading.stamp_s)
+        self._pos = found.pos
+        self.seen_s = min(frame.stamp_s, found.stamp_s)
         return frame
 
     def _ask(self, frame: Frame, tick: int) -> None:
@@ -182,7 +165,7 @@ class Runtime:
         found = self.parts.planner.answer()
         if found is None or found.question.epoch != self._epoch:
             return
-        asked, size = found.question, len(self.joints.names)
+        asked, size = found.question, len(self.measured.names)
         if found.act.ndim != 2 or found.act.shape[1] != size:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
         self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
@@ -193,7 +176,7 @@ class Runtime:
         target, basis_s = self._wanted(now_s)
         return Asked(
             target=None if target is None else self.life.ramped(target, now_s),
-            measured=self._measured,
+            measured=self._pos,
             observed_s=self.seen_s,
             basis_s=basis_s,
             thinking_s=self.parts.planner.thinking_s(),
@@ -209,9 +192,9 @@ class Runtime:
         return (None, now_s) if due is None else (self._target(due.act), due.basis_s)
 
     def _target(self, act: Values) -> Values:
-        if self.joints.change is None:
+        if self.measured.change is None:
             return act
-        return self.parts.safety.limiter.target + np.clip(act, *self.joints.change)
+        return self.parts.safety.limiter.target + np.clip(act, *self.measured.change)
 
     def _waits_for_first(self, reason: Reason | None) -> bool:
         """Whether nothing is amiss but that the policy has not answered for the first time yet."""
@@ -222,12 +205,12 @@ class Runtime:
         now_s, safety = self.now_s(), self.parts.safety
         if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
             return Output(None, self.state)
-        silent = Asked(None, self._measured, self.seen_s, now_s, stalled=stalled)
+        silent = Asked(None, self._pos, self.seen_s, now_s, stalled=stalled)
         return Output(safety.step(silent, now_s), self.state)
 
     def _demand_fresh(self, inbox: Inbox, now_s: float) -> None:
         limit = self.parts.safety.max_age_s
-        silent = [topic for topic in self._topics if inbox.get(topic) is None]
+        silent = [topic for topic in self.topics if inbox.get(topic) is None]
         age = now_s - self.seen_s
         if not silent and age <= limit:
             return
@@ -235,5 +218,5 @@ class Runtime:
             "cannot activate: observations are not fresh",
             expected=f"at most {limit:g} s old",
             found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
-            hint=inbox.problem(self._topics) or None,
+            hint=inbox.problem(self.topics) or None,
         )

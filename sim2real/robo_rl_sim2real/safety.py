@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
@@ -81,6 +82,8 @@ class Safety:
         pos: (n,) where they are, at rest.
         follows: (n,) bool, joints that are where they were told to be unless something is wrong. A
             gripper is not: it stops at what it holds, and goes on holding it.
+        placed: (n,) bool, joints that go where a command says. What is told velocities goes by as
+            much as commands change, from wherever it is: to rest it must not be sent elsewhere.
     """
 
     class Config(ConfigModel):
@@ -108,9 +111,15 @@ class Safety:
         speed: float = Field(default=1.0, gt=0.0, le=1.0)
 
     def __init__(
-        self, cfg: Config, limits: Limits, pos: Array, follows: Array | None = None
+        self,
+        cfg: Config,
+        limits: Limits,
+        pos: Array,
+        follows: Array | None = None,
+        placed: NDArray[np.bool_] | None = None,
     ) -> None:
         self._follows = np.ones(len(pos)) if follows is None else follows.astype(np.float64)
+        self._placed: NDArray[np.bool_] = np.ones(len(pos), np.bool_) if placed is None else placed
         self.cfg, self.limits, self._range = cfg, _within(limits, cfg), limits.high - limits.low
         self.limiter = Limiter(self.limits, pos)
         self.latched: Reason | None = None
@@ -160,7 +169,7 @@ class Safety:
         if self._rest is None:
             self._rest = self.limiter.stop
             if self._fresh(asked, now_s) and np.isfinite(asked.measured).all():
-                lags = self._apart(asked.measured) > self.cfg.settled
+                lags = self._placed & (self._apart(asked.measured) > self.cfg.settled)
                 self._rest = np.where(lags, asked.measured, self._rest)
         return self.limiter.step(self._rest, standing=True)
 

@@ -20,32 +20,20 @@ from robo_rl_sim2real.camera_guard import CameraGuard
 from robo_rl_sim2real.cameras import Eye, eyes
 from robo_rl_sim2real.chunks import ChunkScheduler
 from robo_rl_sim2real.contract import Commanded, commanded
+from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.limiter import demand_quick
+from robo_rl_sim2real.measured import Measured
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.observe import Observer, Source
+from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.outlets import Out, outlets, places
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.recording.recorder import Recorder
-from robo_rl_sim2real.runtime import Joints, Parts, Runtime
+from robo_rl_sim2real.runtime import Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 from robo_rl_sim2real.teleop import Teleop
 from robo_rl_sim2real.watchdog.guard import Watchdog
-
-
-class Out(ConfigModel):
-    """Where commands go.
-
-    Args:
-        kind: A position controller's array, or a trajectory of one point.
-        topic: Empty for the robot's.
-        joints: Order of the controller's joints in an array; empty for the policy's.
-        alone: Whether nobody else may publish there when the policy begins.
-    """
-
-    kind: Literal["array", "trajectory"] = "array"
-    topic: TopicName = ""
-    joints: tuple[str, ...] = ()
-    alone: bool = True
 
 
 class Settings(ConfigModel):
@@ -55,6 +43,7 @@ class Settings(ConfigModel):
         robot: What it runs on.
         observe: Item of the observation → where it comes from.
         joint_states: Topic on which the joints are measured; empty for the robot's.
+        hand: Topic on which the end effector is, if it is commanded; empty for the robot's.
         command: Where commands go.
         estop: Topic of the emergency stop: true presses it, false releases it.
         estop_age_s: Age of what was last said there beyond which it counts as pressed; 0 where
@@ -78,6 +67,7 @@ class Settings(ConfigModel):
     robot: Annotated[Component, component("robots")]
     observe: dict[str, Source]
     joint_states: TopicName = ""
+    hand: TopicName = ""
     command: Out = Out()
     estop: TopicName = "/estop"
     estop_age_s: float = Field(default=0.0, ge=0.0)
@@ -102,14 +92,12 @@ class Wiring(NamedTuple):
 
     Args:
         readings: Topic → interface, of all that is read.
-        command: Topic of commands, and their interface.
-        order: Where each number of a command comes from among the policy's actions.
+        outlets: Where commands go.
         eyes: Topic → what makes its pictures ready.
     """
 
     readings: dict[str, Kind]
-    command: tuple[str, Kind]
-    order: list[int]
+    outlets: tuple[Outlet, ...]
     eyes: dict[str, Eye]
 
 
@@ -132,24 +120,25 @@ def assemble(
     """
     robot: Robot = settings.robot.build()
     found, observer = commanded(contract, robot), Observer(contract, settings.observe)
-    topic = settings.joint_states or robot.topics.joint_states
-    safety = Safety(settings.safety, found.limits, found.home, found.follows)
-    teleop = Teleop(settings.teleop, found.names, safety.limits)
+    measured = _measured(settings, robot, found)
+    ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
+    placed = places(ways, len(found.names))
+    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed)
+    teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
     shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
-    readings = _readings({**observer.topics, **teleop.topics}, topic)
+    readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
     wiring = Wiring(
         {**readings, **_calibrations(shown)},
-        _out(settings, robot),
-        _order(settings, found.names),
+        ways,
         shown,
     )
     _check_age(settings, contract)
-    life = Lifecycle(settings.lifecycle, found.names, _start(settings, found))
+    life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     demand_quick(safety.limits)
     planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
     parts = Parts(observer, planner, chunks, safety, life, teleop)
-    return Runtime(parts, Joints(topic, found.names, found.change), now_s), wiring
+    return Runtime(parts, measured, now_s), wiring
 
 
 _PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
@@ -158,13 +147,25 @@ _PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
 }
 
 
-def _readings(topics: dict[str, Kind], joint_states: str) -> dict[str, Kind]:
-    if topics.get(joint_states, Kind.JOINT_STATES) is not Kind.JOINT_STATES:
-        found = topics[joint_states].value
-        raise ConfigError(
-            f"observe: topic '{joint_states}'", expected=Kind.JOINT_STATES.value, found=found
-        )
-    return {**topics, joint_states: Kind.JOINT_STATES}
+def _measured(settings: Settings, robot: Robot, found: Commanded) -> Measured:
+    hand = HandPoses.of(robot)
+    moves_hand = bool({*found.names} & {*hand.names})
+    only_hand = {*found.names} <= {*hand.names}
+    return Measured(
+        "" if only_hand else settings.joint_states or robot.topics.joint_states,
+        found.names,
+        found.change,
+        (settings.hand or robot.topics.hand) if moves_hand else "",
+        hand,
+    )
+
+
+def _readings(topics: dict[str, Kind], measured: dict[str, Kind]) -> dict[str, Kind]:
+    for topic, kind in measured.items():
+        found = topics.get(topic, kind)
+        if found is not kind:
+            raise ConfigError(f"observe: topic '{topic}'", expected=kind.value, found=found.value)
+    return {**topics, **measured}
 
 
 def _calibrations(shown: dict[str, Eye]) -> dict[str, Kind]:
@@ -188,16 +189,3 @@ def _start(settings: Settings, found: Commanded) -> np.ndarray:
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
         raise ConfigError("start", expected=expected, found=len(settings.start))
     return np.array(settings.start)
-
-
-def _order(settings: Settings, names: tuple[str, ...]) -> list[int]:
-    wanted = settings.command.joints or names
-    if sorted(wanted) != sorted(names):
-        raise ConfigError("command.joints", expected=", ".join(names), found=", ".join(wanted))
-    return [names.index(name) for name in wanted]
-
-
-def _out(settings: Settings, robot: Robot) -> tuple[str, Kind]:
-    if settings.command.kind == "array":
-        return settings.command.topic or robot.topics.command, Kind.ARRAY
-    return settings.command.topic or robot.topics.trajectory, Kind.TRAJECTORY

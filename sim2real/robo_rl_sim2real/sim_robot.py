@@ -1,7 +1,8 @@
 """A simulated robot behind exactly the topics of the real one.
 
-Joint states and poses out, commands of a forward position controller or a trajectory in, the last
-of which stays: what is tried on it is what runs on the robot. Not a part of what is deployed.
+Joint states, poses and pictures out, commands of a forward position controller, a trajectory or a
+Cartesian controller in, the last of which stays: what is tried on it is what runs on the robot. Not
+a part of what is deployed.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
+from robo_rl.errors import SpecError
 from robo_rl_sim2real.lag import Lag
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading, Values
+from robo_rl_sim2real.sim_cameras import SimCameras
+from robo_rl_sim2real.sim_inlets import Inlet, Positions, Servo, inlets
 from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Publisher, Transport
@@ -45,6 +49,7 @@ class SimRobot:
             noise: Std of measured positions, in the joint's unit or m.
             poses: Topic → name of a frame or object whose pose is sent; by default
                 ``/<name>_pose`` for all that the task has.
+            cameras: Which of the robot's cameras take pictures.
             seed: Of episodes, noise and lag.
             control: Topic of requests.
             episode: Topic of outcomes.
@@ -55,6 +60,7 @@ class SimRobot:
         into: Lag.Config = Lag.Config()
         noise: float = Field(default=0.0, ge=0.0)
         poses: dict[str, str] = Field(default_factory=dict)
+        cameras: SimCameras.Config = SimCameras.Config()
         seed: int = Field(default=0, ge=0)
         control: str = "/sim/control"
         episode: str = "/sim/episode"
@@ -66,7 +72,9 @@ class SimRobot:
         self.clock = clock or Clock()
         self.rng = np.random.default_rng(cfg.seed)
         self._out: Lag[tuple[Publisher, Reading]] = Lag(cfg.out, self.rng)
-        self._into: Lag[dict[str, float]] = Lag(cfg.into, self.rng)
+        self._into: Lag[Callable[[float], None]] = Lag(cfg.into, self.rng)
+        self._servo, hand = Servo(world.robot), world.robot.hand
+        self._moves_hand = hand is not None and hand.names[0] in world.commanded
         self._heard: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.ticks, self.episode, self.problem = Ticks(world.dt_s, self.clock), 0, ""
         self._running = True
@@ -100,8 +108,10 @@ class SimRobot:
             publisher.send(reading)
         if self.world.over and not was_over:
             self._tell()
-        for positions in self._into.due(now_s):
-            self._obey(positions)
+        for order in self._into.due(now_s):
+            order(now_s)
+        if self._moves_hand:
+            self._obey(self._servo.positions(self.world.targets, now_s, self.world.dt_s))
 
     def _connect(self) -> None:
         robot, transport = self.world.robot, self.transport
@@ -110,9 +120,13 @@ class SimRobot:
         self._poses = {
             name: transport.advertise(topic, Kind.POSE, SENSOR) for topic, name in poses.items()
         }
+        cameras = self.cfg.cameras
+        self._cameras = SimCameras(cameras, self.world, transport) if cameras.names else None
         self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
-        transport.subscribe(robot.topics.command, Kind.ARRAY, self._array, NEWEST)
-        transport.subscribe(robot.topics.trajectory, Kind.TRAJECTORY, self._trajectory, NEWEST)
+        for inlet in inlets(robot, self.world.commanded):
+            transport.subscribe(inlet.topic, inlet.kind, self._hear(inlet), NEWEST)
+        if self._moves_hand:
+            transport.subscribe(robot.topics.hand_twist, Kind.TWIST, self._hear_twist, NEWEST)
         transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
 
     def _measure(self, now_s: float) -> None:
@@ -126,35 +140,43 @@ class SimRobot:
         for name, publisher in self._poses.items():
             pose = self.world.pose(name)
             pose["position"] = self._noisy(pose["position"])
+            pose["frame"] = np.asarray(self.world.robot.frames.base)
             self._out.put((publisher, Reading(pose, (), now_s)), now_s)
+        for taken in self._cameras.tick(now_s) if self._cameras else ():
+            self._out.put(taken, taken[1].stamp_s)
 
     def _noisy(self, value: Values) -> Values:
         return value + self.cfg.noise * self.rng.standard_normal(value.shape)
 
-    def _array(self, reading: Reading) -> None:
-        """A forward controller of the joints that the task moves, in its order."""
-        data, joints = reading.fields["data"], self.world.commanded
-        if len(data) != len(joints):
-            self.problem = f"a command of {len(data)} numbers for {len(joints)} joints was dropped"
+    def _hear(self, inlet: Inlet) -> Callable[[Reading], None]:
+        """A controller drops what it can make nothing of."""
+
+        def hear(reading: Reading) -> None:
+            try:
+                positions = inlet.read(reading)
+            except SpecError as error:
+                self.problem = f"a command was dropped: {error}"
+                return
+            self._take(lambda now_s: self._obey(positions))
+
+        return hear
+
+    def _hear_twist(self, reading: Reading) -> None:
+        try:
+            self._servo.check(reading)
+        except SpecError as error:
+            self.problem = f"a command was dropped: {error}"
             return
-        self._take(dict(zip(joints, data, strict=True)))
+        self._take(lambda now_s: self._servo.take(reading, now_s))
 
-    def _trajectory(self, reading: Reading) -> None:
-        """A trajectory controller that goes to the last point at once."""
-        if len(reading.fields["positions"]):
-            self._take(dict(zip(reading.names, reading.fields["positions"][-1], strict=True)))
+    def _take(self, order: Callable[[float], None]) -> None:
+        came_s = self.clock.now_s()
+        self._heard.put(lambda: self._into.put(order, came_s))
 
-    def _take(self, positions: dict[str, float]) -> None:
-        """A controller drops what is not finite."""
-        if np.isfinite(list(positions.values())).all():
-            came_s = self.clock.now_s()
-            self._heard.put(lambda: self._into.put(positions, came_s))
-        else:
-            self.problem = "a command that is not finite was dropped"
-
-    def _obey(self, positions: dict[str, float]) -> None:
-        known = self.world.commanded
-        self.world.command({name: v for name, v in positions.items() if name in known})
+    def _obey(self, positions: Positions) -> None:
+        known = {name: v for name, v in positions.items() if name in self.world.commanded}
+        if known:
+            self.world.command(known)
 
     def _request(self, reading: Reading) -> None:
         if str(reading.fields["data"]) == "reset":
@@ -166,6 +188,7 @@ class SimRobot:
         self.episode += 1
         self.world.reset(self.cfg.seed * 1_000_003 + self.episode)
         self._into = Lag(self.cfg.into, self.rng)  # what is under way was for the last one
+        self._servo = Servo(self.world.robot)
         self._tell()
 
     def _tell(self) -> None:

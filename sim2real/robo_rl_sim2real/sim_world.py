@@ -5,18 +5,22 @@ Not a part of what is deployed: it needs torch and MuJoCo.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from robo_rl.env.base import Backend, SimView
+from robo_rl.env.camera_config import CameraItem, CameraSettings
+from robo_rl.env.camera_set import CameraSet
+from robo_rl.env.renderer import Pending
 from robo_rl.errors import ConfigError
 from robo_rl.robot import Robot
 from robo_rl.seeding import derive
 from robo_rl.task import Task
-from robo_rl_sim2real.readings import Values
+from robo_rl_sim2real.hand import HandPoses
+from robo_rl_sim2real.readings import Reading, Values
 
 
 class SimWorld:
@@ -43,11 +47,15 @@ class SimWorld:
         backend.load(scene, 1)
         self._goal: dict[str, torch.Tensor] = {}
         self._act = torch.zeros(1, task.act_spec.size)
+        self._ctrl: torch.Tensor | None = None
+        self._held = 0
         self._steps, self._begun = 0, False
+        self._cameras: CameraSet | None = None
         self.dt_s, self.success = dt_s, False
         pairs = zip(self.robot.actuator_names, self.robot.actuated, strict=True)
         joint_of = {actuator: joint.name for actuator, joint in pairs}
-        self.commanded = [joint_of[name] for name in task.act_spec.names]
+        self.commanded = [joint_of.get(name, name) for name in task.act_spec.names]
+        self._hand = HandPoses.of(self.robot)
 
     @property
     def robot(self) -> Robot:
@@ -69,12 +77,14 @@ class SimWorld:
         start = self.task.reset(1, torch.Generator().manual_seed(derive("sim robot", seed)))
         self._backend.write(torch.zeros(1, dtype=torch.int64), start.qpos, start.qvel)
         self._goal, self._steps, self.success = dict(start.goal), 0, False
-        position = self.joint_positions()
+        if self._cameras:
+            self._cameras.looks.restore({}, self._goal)
+        position = self.positions()
         self.command({name: position[name] for name in self.commanded})
         self._begun = False
 
     def command(self, positions: Mapping[str, float]) -> None:
-        """Targets of joints by name; they stay until others come. Unknown names are an error.
+        """Targets of joints and axes by name; they stay until others come.
 
         Raises:
             ConfigError: A joint that is not commanded here.
@@ -83,17 +93,35 @@ class SimWorld:
         for name, value in positions.items():
             if name not in names:
                 raise ConfigError(f"command of '{name}'", expected=f"one of {', '.join(names)}")
-            self._act[0, names.index(name)] = value
-        self._begun = True
+            at = names.index(name)
+            low, high = self.task.act_spec.low[at], self.task.act_spec.high[at]
+            self._act[0, at] = min(max(value, low), high)
+        self._begun, self._ctrl = True, None
 
     def step(self) -> None:
-        """Go on by ``dt_s``."""
-        spec = self.task.act_spec
-        act = self._act.clamp(torch.tensor(spec.low), torch.tensor(spec.high))
-        ctrl = self.task.control(self.view, act).unsqueeze(1)
-        self._backend.step(ctrl, self._substeps)
+        """Go on by ``dt_s``.
+
+        What an action means is worked out when it comes and, as in training, every control period
+        from then on.
+        """
+        if self._ctrl is None or self._held >= round(self.task.dt_s / self.dt_s):
+            self._ctrl, self._held = self.task.control(self.view, self._act).unsqueeze(1), 0
+        self._backend.step(self._ctrl, self._substeps)
+        self._held += 1
         self._steps += self._begun
         self.success = self.success or bool(self.task.success(self.view)[0])
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """The last command."""
+        return dict(zip(self.commanded, self._act[0].tolist(), strict=True))
+
+    def positions(self) -> dict[str, float]:
+        """Every joint's measured position, and the hand's axes' if it has any."""
+        axes = (
+            self._hand.numbers(Reading(self.pose("ee"), (), 0.0), "ee") if self._hand.names else ()
+        )
+        return self.joint_positions() | dict(zip(self._hand.names, map(float, axes), strict=True))
 
     def joint_positions(self) -> dict[str, float]:
         """Every joint's measured position."""
@@ -112,14 +140,31 @@ class SimWorld:
             "orientation": quat.astype(np.float64),
         }
 
+    def film(self, cameras: Sequence[CameraItem]) -> None:
+        """Have cameras to look through, from the next reset on.
+
+        Raises:
+            ConfigError: There is no such camera.
+            DeviceError: Nothing can be drawn on this machine.
+        """
+        settings = CameraSettings(cameras=tuple(cameras))
+        self._cameras = CameraSet(self.task.scene(), settings, self._backend, 1)
+
+    def look(self) -> Pending:
+        """Begin to draw what the cameras see: item → (1, 3, H, W) uint8, when it is fetched."""
+        assert self._cameras is not None
+        return self._cameras.start(self._backend.view().qpos)
+
     def poses(self) -> list[str]:
         """Names that have a pose."""
         have = self.view.slices
         return [n.removesuffix("_quat") for n in have if n.endswith("_quat")]
 
     def close(self) -> None:
-        """Free the physics."""
+        """Free the physics and the cameras."""
         self._backend.close()
+        if self._cameras:
+            self._cameras.close()
 
     def _sensor(self, name: str) -> float:
         return float(self.view.sensor(name)[0, 0])

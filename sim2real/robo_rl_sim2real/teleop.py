@@ -19,6 +19,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError, SpecError
 from robo_rl.naming import did_you_mean
 from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
 
@@ -28,7 +29,9 @@ class Follow(ConfigModel):
 
     Args:
         source: A leader's joint.
-        axis: Or a gamepad's axis, from 0; full deflection moves the joint by ``scale`` a second.
+        axis: Or a gamepad's axis, from 0; full deflection moves the joint by ``scale`` a second. Of
+            a twist 0 to 2 are the linear velocity's, 3 to 5 the angular one's, which count as rates
+            of the rotation vector.
         scale: Of the leader's joint, or of the axis.
         offset: Added to a leader's joint that is followed absolutely.
         relative: Whether a leader's joint counts from where it was at first; a gripper's does not.
@@ -62,6 +65,7 @@ class Teleop:
         cfg: See Config.
         names: (n,) joints.
         limits: That the robot is held to.
+        hand: Of the robot, in whose frame velocities are.
 
     Raises:
         ConfigError: A joint is not known or has no source, or there is no switch.
@@ -71,8 +75,10 @@ class Teleop:
         """Where it comes from.
 
         Args:
-            topic: Of a leader arm's joint states or a gamepad; empty where nobody takes over.
-            kind: ``sensor_msgs/msg/JointState`` or ``sensor_msgs/msg/Joy``.
+            topic: Of a leader arm's joint states, a gamepad, or velocities of the hand; empty where
+                nobody takes over.
+            kind: ``sensor_msgs/msg/JointState``, ``sensor_msgs/msg/Joy`` or
+                ``geometry_msgs/msg/TwistStamped``.
             joints: Joint → what moves it; others stay.
             held: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
             button: Or the gamepad's button that is the switch, from 0.
@@ -86,11 +92,17 @@ class Teleop:
         button: int = Field(default=-1, ge=-1)
         silent_s: float = Field(default=0.2, gt=0.0)
 
-    def __init__(self, cfg: Config, names: tuple[str, ...], limits: Limits) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        names: tuple[str, ...],
+        limits: Limits,
+        hand: HandPoses = HandPoses(),  # noqa: B008  a constant
+    ) -> None:
         self.cfg = cfg
         if cfg.topic:
             _check(cfg, names)
-        self._hand = _HANDS[cfg.kind](cfg, names, limits) if cfg.topic else None
+        self._hand = _HANDS[cfg.kind](cfg, names, limits, hand) if cfg.topic else None
 
     @property
     def topics(self) -> dict[str, Kind]:
@@ -140,8 +152,10 @@ class _Hand(Protocol):
 class _Leader:
     """Joints that follow another arm's."""
 
-    def __init__(self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits) -> None:
-        del limits
+    def __init__(
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+    ) -> None:
+        del limits, hand
         self._where, follows = cfg.topic, list(cfg.joints.values())
         self._moved = [names.index(name) for name in cfg.joints]
         self._sources = tuple(follow.source for follow in follows)
@@ -162,18 +176,21 @@ class _Leader:
         self._first = None
 
 
-class _Gamepad:
+class _Velocities:
     """Joints that move as fast as axes say, and no faster than they can, so that they stop too."""
 
-    def __init__(self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits) -> None:
+    def __init__(
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+    ) -> None:
         self._where, self._limits, follows = cfg.topic, limits, list(cfg.joints.values())
+        self._frame = hand
         self._moved = [names.index(name) for name in cfg.joints]
         self._axes = [follow.axis for follow in follows]
         self._scale = np.array([follow.scale for follow in follows])
         self._last: Values | None = None
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
-        axes, limits = pick(reading, "axes", (), self._where), self._limits
+        axes, limits = self._axes_of(reading), self._limits
         if len(axes) <= max(self._axes):
             raise SpecError(self._where, expected=f"{max(self._axes) + 1} axes", found=len(axes))
         vel = np.zeros_like(limits.velocity)
@@ -186,15 +203,21 @@ class _Gamepad:
     def let_go(self) -> None:
         self._last = None
 
+    def _axes_of(self, reading: Reading) -> Values:
+        parts = ("axes",) if "axes" in reading.fields else ("linear", "angular")
+        if "linear" in parts:
+            self._frame.demand_frame(reading, self._where)
+        return np.concatenate([pick(reading, part, (), self._where) for part in parts])
 
-_HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Gamepad}
+
+_HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Velocities, Kind.TWIST: _Velocities}
 
 
 def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
     if cfg.kind not in _HANDS:
         known = ", ".join(kind.value for kind in _HANDS)
         raise ConfigError("teleop.kind", expected=known, found=cfg.kind.value)
-    pad = cfg.kind is Kind.JOY
+    pad, moves = cfg.kind is Kind.JOY, cfg.kind is not Kind.JOINT_STATES
     if not cfg.held and not (pad and cfg.button >= 0):
         what = "held, a topic of the switch" + (", or button" if pad else "")
         raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
@@ -205,5 +228,5 @@ def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
             raise ConfigError(
                 f"teleop.joints.{name}: no such joint", hint=did_you_mean(name, names)
             )
-        if (follow.axis < 0) if pad else not follow.source:
-            raise ConfigError(f"teleop.joints.{name}", expected="axis" if pad else "source")
+        if (follow.axis < 0) if moves else not follow.source:
+            raise ConfigError(f"teleop.joints.{name}", expected="axis" if moves else "source")

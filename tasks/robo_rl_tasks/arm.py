@@ -1,14 +1,16 @@
 """An arm on a table: what tasks share about actions, observations and reset.
 
-Shapes: B envs, A actuators, J arm joints (the actuators but the gripper).
+Shapes: B envs, A act_dim, J arm joints (the actuated ones but the gripper), M numbers that move the
+arm: J, or the 6 of a pose.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from robo_rl.errors import ConfigError
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_tasks.hand import HandControl
 from robo_rl_tasks.poses import quat_to_rot6d
 
 if TYPE_CHECKING:
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from robo_rl.env.base import SimView
-    from robo_rl.robot import Joint, Robot
+    from robo_rl.robot import Robot
+    from robo_rl.robot_axes import Axis, Joint
+
+
+Actions = Literal["joints", "pose"]
+"""What a task's actions are: targets of joints, or poses of the end effector."""
 
 
 def arm_indices(robot: Robot) -> list[int]:
@@ -34,7 +41,7 @@ def arm_joints(robot: Robot) -> list[Joint]:
 
 
 class ArmTask:
-    """Joint targets in; joints, gripper and end effector out. Tasks add object and goal.
+    """Targets in; joints, gripper and end effector out. Tasks add object and goal.
 
     Args:
         robot: A robot with a gripper.
@@ -43,12 +50,13 @@ class ArmTask:
         start_noise: Standard deviation of the arm joints about it at reset, rad.
         holds_m: Width that the gripper stays closed to, being neither acted on nor observed; None
             where the task moves it.
+        actions: Targets of the joints, or poses of the end effector that a Cartesian controller
+            takes it to.
 
     Raises:
-        ConfigError: The robot has no gripper, or ``start`` is of another length.
+        ConfigError: The robot has no gripper, or no hand to command, or ``start`` is of another
+            length.
     """
-
-    open_loop = True
 
     def __init__(
         self,
@@ -58,6 +66,7 @@ class ArmTask:
         start_noise: float,
         *,
         holds_m: float | None = None,
+        actions: Actions = "joints",
     ) -> None:
         import torch
 
@@ -68,18 +77,39 @@ class ArmTask:
         self.arm = arm_joints(robot)
         self._finger = next(joint for joint in robot.actuated if joint not in self.arm)
         self._held = None if holds_m is None else self.gripper_at(holds_m)
-        self.act_spec = act_spec(robot, robot.actuated if self._held is None else self.arm)
+        self.hand = HandControl(robot, self.arm, self.dt_s) if actions == "pose" else None
+        self.open_loop = self.hand is None
+        self.act_spec = act_spec(robot, self._acted_on())
         self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated])
         self._start_qpos, self._start_noise = self._start_pose(start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
     def control(self, view: SimView, act: Tensor) -> Tensor:
-        """Actions are the controls; a gripper that is not acted on stays still."""
+        """Actions are the controls, or say where these lead; a gripper not acted on stays still."""
+        if self.hand is not None:
+            arm = self.hand.targets(view.qpos, act[:, : len(self.hand.axes)])
+            gripper = act[:, -1] if self._held is None else act.new_tensor(self._held)
+            return self._with_gripper(arm, gripper)
         return act if self._held is None else self._with_gripper(act, act.new_tensor(self._held))
 
     def action(self, arm: Tensor, gripper: Tensor) -> Tensor:
-        """The action (B, A) for arm targets (B, J) and, if it is acted on, gripper targets (B,)."""
-        return self._with_gripper(arm, gripper) if self._held is None else arm
+        """The action (B, A) for arm targets (B, M) and, if it is acted on, gripper targets (B,)."""
+        if self._held is not None:
+            return arm
+        if self.hand is not None:
+            import torch
+
+            return torch.cat([arm, gripper.unsqueeze(-1)], dim=-1)
+        return self._with_gripper(arm, gripper)
+
+    def _acted_on(self) -> Sequence[tuple[str, Axis]]:
+        """Names and limits of the actions."""
+        if self.hand is None:
+            joints = self.robot.actuated if self._held is None else self.arm
+            return [(joint.actuator or joint.name, joint) for joint in joints]
+        finger = self._finger
+        gripper = [(finger.actuator or finger.name, finger)] if self._held is None else []
+        return [(axis.name, axis) for axis in self.hand.axes] + gripper
 
     def gripper_at(self, width_m: float) -> float:
         """The gripper position at which it holds something of that width."""
@@ -154,13 +184,14 @@ class ArmTask:
         return qpos
 
 
-def act_spec(robot: Robot, joints: Sequence[Joint]) -> ActSpec:
-    """Absolute targets of some of the robot's joints, within their limits."""
+def act_spec(robot: Robot, acted_on: Sequence[tuple[str, Axis]]) -> ActSpec:
+    """Absolute targets of what is acted on, by name, within the limits."""
+    names, axes = zip(*acted_on, strict=True)
     return ActSpec(
-        shape=(len(joints),),
-        unit=",".join(joint.unit for joint in joints),
-        names=tuple(joint.actuator or joint.name for joint in joints),
-        low=tuple(joint.low for joint in joints),
-        high=tuple(joint.high for joint in joints),
+        shape=(len(names),),
+        unit=",".join(axis.unit for axis in axes),
+        names=names,
+        low=tuple(axis.low for axis in axes),
+        high=tuple(axis.high for axis in axes),
         rate_hz=robot.rates.control_hz,
     )

@@ -1,6 +1,6 @@
-"""What scripted demonstrators share: a set point that moves at human speed, followed by the joints.
+"""What scripted demonstrators share: a set point that moves at human speed, and the arm after it.
 
-Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect: the joints tremble.
+Shapes: B envs, n of them, A act_dim. Noise makes demonstrations imperfect: the hand trembles.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
+from robo_rl.rotations import quat_conj, quat_mul
 from robo_rl_tasks.noise import CorrelatedNoise
-from robo_rl_tasks.poses import quat_conj, quat_mul, quat_to_yaw, wrap_angle, yaw_to_quat
+from robo_rl_tasks.poses import quat_to_yaw, wrap_angle, yaw_to_quat
 from robo_rl_tasks.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class ArmExpertConfig(ConfigModel):
         yaw_rate: Speed of its turn about the vertical, rad/s.
         joint_speed: Share of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre in inverse kinematics.
-        tremble_rad: Standard deviation of the joints' noise at noise level 1.
+        tremble_rad: Standard deviation of the noise of joints and turns at noise level 1.
+        tremble_m: Likewise of positions, where actions are poses.
         tremble_s: Time over which that noise is correlated.
     """
 
@@ -41,6 +43,7 @@ class ArmExpertConfig(ConfigModel):
     joint_speed: float = Field(default=0.6, gt=0, le=1)
     orientation_cost: float = Field(default=0.3, ge=0)
     tremble_rad: float = Field(default=0.03, ge=0)
+    tremble_m: float = Field(default=0.015, ge=0)
     tremble_s: float = Field(default=0.3, gt=0)
 
 
@@ -67,15 +70,12 @@ class ArmExpert:
 
         self._arm_task, self._arm_cfg = task, cfg
         self._noise, self._generator = noise, generator
-        self._tracker = Tracker(
-            task.robot,
-            num_envs,
-            task.dt_s,
-            speed=cfg.joint_speed,
-            orientation_cost=cfg.orientation_cost,
-        )
-        joints = len(task.arm)
-        self._tremble = CorrelatedNoise(num_envs, joints, task.dt_s, cfg.tremble_s, generator)
+        self._tracker = None if task.hand else _tracker(task, cfg, num_envs)
+        scale = [cfg.tremble_m] * 3 + [cfg.tremble_rad] * 3
+        scale = scale if task.hand else [cfg.tremble_rad] * len(task.arm)
+        self._scale = torch.tensor([noise * each for each in scale])
+        size = len(self._scale)
+        self._tremble = CorrelatedNoise(num_envs, size, task.dt_s, cfg.tremble_s, generator)
         self._hand_quat = torch.tensor(cfg.hand_quat)
         self._low, self._high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
         self._fresh = torch.ones(num_envs, dtype=torch.bool)
@@ -86,16 +86,22 @@ class ArmExpert:
         self._fresh[ids] = True
 
     def act(self, view: SimView) -> Tensor:
-        """The demonstrated joint targets (B, A), noise included."""
+        """The demonstrated targets (B, A), noise included."""
         ids = self._fresh.nonzero().squeeze(-1)
         if len(ids):
             self._begin(view, ids)
             self._fresh[:] = False
         grip = self._decide(view)
         quat = quat_mul(yaw_to_quat(self._yaw), self._hand_quat.expand(len(self._yaw), 4))
-        arm = self._tracker.follow(self._pos, quat)
-        arm = arm + self._noise * self._arm_cfg.tremble_rad * self._tremble.sample()
+        arm = self._arm(self._pos, quat) + self._scale * self._tremble.sample()
         return self._arm_task.action(arm, grip).clamp(self._low, self._high)
+
+    def _arm(self, pos: Tensor, quat: Tensor) -> Tensor:
+        """What moves the arm (B, M) after the set point."""
+        if self._tracker is not None:
+            return self._tracker.follow(pos, quat)
+        assert self._arm_task.hand is not None
+        return self._arm_task.hand.pose(pos, quat)
 
     def _decide(self, view: SimView) -> Tensor:
         """Move the set point by one step; returns the gripper's target (B,)."""
@@ -107,7 +113,8 @@ class ArmExpert:
         upright = quat_mul(quat, quat_conj(self._hand_quat).expand(len(ids), 4))
         self._pos[ids] = view.sensor("ee_pos")[ids].float()
         self._yaw[ids] = quat_to_yaw(upright)
-        self._tracker.start(ids, self._arm_task.observe(view)["joint_pos"][ids])
+        if self._tracker is not None:
+            self._tracker.start(ids, self._arm_task.observe(view)["joint_pos"][ids])
         self._tremble.reset(ids)
 
     def _move(self, waypoint: Tensor, speed_mps: float | Tensor | None = None) -> None:
@@ -121,3 +128,13 @@ class ArmExpert:
         """Turn the set point towards yaw (B,), or what looks like it after a turn by period."""
         step = self._arm_cfg.yaw_rate * self._arm_task.dt_s
         self._yaw = self._yaw + wrap_angle(yaw - self._yaw, period).clamp(-step, step)
+
+
+def _tracker(task: ArmTask, cfg: ArmExpertConfig, num_envs: int) -> Tracker:
+    return Tracker(
+        task.robot,
+        num_envs,
+        task.dt_s,
+        speed=cfg.joint_speed,
+        orientation_cost=cfg.orientation_cost,
+    )

@@ -15,7 +15,7 @@ from robo_rl.registry import Component, component
 from robo_rl.spec import TensorSpec
 from robo_rl.task import Reset
 from robo_rl_tasks import rewards
-from robo_rl_tasks.arm import ArmTask
+from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.lift_expert import LiftExpert, LiftExpertConfig
 from robo_rl_tasks.poses import quat_to_rot6d, uniform, yaw_to_quat
 from robo_rl_tasks.scene import add_object, tabletop
@@ -47,6 +47,7 @@ class LiftCubeConfig(ConfigModel):
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
+        actions: Targets of the joints, or poses of the end effector.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -61,6 +62,7 @@ class LiftCubeConfig(ConfigModel):
     start: tuple[float, ...] = ()
     start_noise: float = Field(default=0.02, ge=0)
     episode_s: float = Field(default=4.0, gt=0)
+    actions: Actions = "joints"
     expert: LiftExpertConfig = LiftExpertConfig()
 
 
@@ -75,7 +77,9 @@ class LiftCube(ArmTask):
 
     def __init__(self, cfg: LiftCubeConfig) -> None:
         self.cfg = cfg
-        super().__init__(cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise)
+        super().__init__(
+            cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise, actions=cfg.actions
+        )
 
     def scene(self) -> Any:
         """The robot, a table and the cube."""

@@ -48,26 +48,6 @@ def quat_to_rot6d(quat: Tensor) -> Tensor:
     return torch.stack(first + second, dim=-1)
 
 
-def quat_mul(left: Tensor, right: Tensor) -> Tensor:
-    """The Hamilton product of quaternions (…, 4): first turn by right, then by left."""
-    import torch
-
-    a, b, c, d = left.unbind(-1)
-    e, f, g, h = right.unbind(-1)
-    parts = [
-        a * e - b * f - c * g - d * h,
-        a * f + b * e + c * h - d * g,
-        a * g - b * h + c * e + d * f,
-        a * h + b * g - c * f + d * e,
-    ]
-    return torch.stack(parts, dim=-1)
-
-
-def quat_conj(quat: Tensor) -> Tensor:
-    """The inverse turn of unit quaternions (…, 4)."""
-    return quat * quat.new_tensor([1.0, -1.0, -1.0, -1.0])
-
-
 def rotate_planar(yaw: Tensor, point: Tensor) -> Tensor:
     """Turn points (…, 2) by yaw (…,)."""
     import torch

@@ -16,7 +16,7 @@ from robo_rl.registry import Component, component
 from robo_rl.spec import TensorSpec
 from robo_rl.task import Reset
 from robo_rl_tasks import rewards, tee
-from robo_rl_tasks.arm import ArmTask
+from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.overlap import overlap_area
 from robo_rl_tasks.poses import planar_pose, uniform, wrap_angle, yaw_to_quat
 from robo_rl_tasks.push_expert import PushExpert, PushExpertConfig
@@ -58,6 +58,7 @@ class PushTConfig(ConfigModel):
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
+        actions: Targets of the joints, or poses of the end effector.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -79,6 +80,7 @@ class PushTConfig(ConfigModel):
     start: tuple[float, ...] = ()
     start_noise: float = Field(default=0.02, ge=0)
     episode_s: float = Field(default=15.0, gt=0)
+    actions: Actions = "joints"
     expert: PushExpertConfig = PushExpertConfig()
 
 
@@ -96,7 +98,8 @@ class PushT(ArmTask):
         self.boxes = tee.boxes(cfg.unit_m)
         self._area = tee.AREA * cfg.unit_m**2
         robot: Any = cfg.robot.build()
-        super().__init__(robot, cfg.episode_s, cfg.start, cfg.start_noise, holds_m=2 * cfg.peg_m)
+        how = {"holds_m": 2 * cfg.peg_m, "actions": cfg.actions}
+        super().__init__(robot, cfg.episode_s, cfg.start, cfg.start_noise, **how)
 
     def scene(self) -> Any:
         """The robot with a peg, a table, the T, and its target as a marker."""

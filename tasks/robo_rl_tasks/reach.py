@@ -14,7 +14,7 @@ from robo_rl.registry import Component, component
 from robo_rl.spec import TensorSpec
 from robo_rl.task import Reset
 from robo_rl_tasks import rewards
-from robo_rl_tasks.arm import ArmTask
+from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
 from robo_rl_tasks.poses import uniform
 from robo_rl_tasks.scene import add_marker, tabletop
@@ -53,6 +53,7 @@ class ReachConfig(ConfigModel):
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
+        actions: Targets of the joints, or poses of the end effector.
         expert: Settings of the scripted demonstrator.
     """
 
@@ -65,6 +66,7 @@ class ReachConfig(ConfigModel):
     start: tuple[float, ...] = ()
     start_noise: float = Field(default=0.05, ge=0)
     episode_s: float = Field(default=2.5, gt=0)
+    actions: Actions = "joints"
     expert: ReachExpertConfig = ReachExpertConfig()
 
 
@@ -79,7 +81,14 @@ class Reach(ArmTask):
 
     def __init__(self, cfg: ReachConfig) -> None:
         self.cfg = cfg
-        super().__init__(cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise, holds_m=0.0)
+        super().__init__(
+            cfg.robot.build(),
+            cfg.episode_s,
+            cfg.start,
+            cfg.start_noise,
+            holds_m=0.0,
+            actions=cfg.actions,
+        )
 
     def scene(self) -> Any:
         """The robot, a table and a marker of the goal."""

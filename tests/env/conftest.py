@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from robo_rl.env.sim import SimEnv
+from robo_rl.errors import DeviceError
 from robo_rl.registry import component
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.task import Reset
@@ -117,5 +118,40 @@ def make(monkeypatch):
         return made[-1]
 
     yield _make
+    for env in made:
+        env.close()
+
+
+@pytest.fixture(scope="session")
+def opengl():
+    """Skips where nothing can be drawn; gives the kind of OpenGL that can."""
+    from robo_rl.env.camera_config import CameraItem, Drawing
+    from robo_rl.env.render_pool import RenderPool
+
+    model = mujoco.MjSpec.from_string(
+        SCENE.replace("<body", '<camera name="c"/><body', 1)
+    ).compile()
+    try:
+        pool = RenderPool(model, [CameraItem(name="c")], 1, [], Drawing(workers=1))
+    except DeviceError as error:
+        pytest.skip(str(error))
+    pool.close()
+    return pool.kind
+
+
+@pytest.fixture
+def seen(opengl):
+    """``seen(num_envs, task settings …)``: a SimEnv with cameras."""
+    from small_cameras import CAMERAS, SeenTask
+
+    made = []
+
+    def make(num_envs, *, workers=2, steps=10, end_m=9.0, **settings):
+        fields = {"cameras": CAMERAS, "drawing": {"workers": workers}, **settings}
+        cfg = SimEnv.Config.model_validate(fields)
+        made.append(SimEnv(cfg, SeenTask(steps=steps, end_m=end_m), num_envs))
+        return made[-1]
+
+    yield make
     for env in made:
         env.close()

@@ -8,7 +8,8 @@ import torch
 from small_gym import OKAY, faults
 
 from robo_rl.env.base import OpenLoop
-from robo_rl.env.gym_env import GymEnv, env_seed
+from robo_rl.env.gym_env import GymEnv
+from robo_rl.env.pooled_env import env_seed
 from robo_rl.testing.env import check_vec_env
 
 gymnasium = pytest.importorskip("gymnasium")

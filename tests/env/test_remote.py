@@ -34,7 +34,7 @@ from small_remote import (
 )
 
 from robo_rl.env.base import VecEnv
-from robo_rl.env.gym_env import env_seed
+from robo_rl.env.pooled_env import env_seed
 from robo_rl.env.serve import point_mass_world
 from robo_rl.errors import PluginError, SpecError
 from robo_rl.seeding import make_generator

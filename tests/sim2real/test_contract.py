@@ -49,7 +49,7 @@ def test_joints_and_limits_come_in_the_order_of_the_actions():
         ({"unit": "deg"}, "act unit: expected deg"),
         ({"low": (-1.0,) * len(ARM)}, r"act low: expected \(-1, "),
         ({"high": ()}, "act high"),
-        ({"names": ("shoulder", *bundle().act.names[1:])}, "no actuator 'shoulder'"),
+        ({"names": ("shoulder", *bundle().act.names[1:])}, "no actuator or axis 'shoulder'"),
         ({"names": ()}, "no names"),
         ({"reference": "velocity"}, "act reference"),
         ({"reference": "delta", "low": (), "high": ()}, "act reference"),

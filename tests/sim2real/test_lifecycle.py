@@ -9,6 +9,7 @@ import pytest
 from small_limits import JOINTS, excess
 from small_robot import HORIZON, TOPIC, Bench
 
+from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.readings import Inbox
 from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.safety import Reason
@@ -134,3 +135,15 @@ def test_it_begins_only_with_fresh_readings_near_its_start(change: dict[str, Any
         bench.begin()
     assert bench.runtime.state is State.INACTIVE
     assert bench.runtime.tick(bench.inbox, bench.number).command is None
+
+
+def test_what_moves_along_must_be_nearer_its_start_than_what_turns():
+    for place, fits in (((0.2, 0.04), True), ((0.2, 0.06), False), ((0.4, 0.04), False)):
+        life = Lifecycle(Lifecycle.Config(), ("turn", "slide"), np.zeros(2), ("rad", "m"))
+        life.configure()
+        if fits:
+            life.activate(np.array(place), 1.0, at_rest=True)
+            assert life.state is State.RAMPING
+            continue
+        with pytest.raises(TransitionError, match="not near its start"):
+            life.activate(np.array(place), 1.0, at_rest=True)

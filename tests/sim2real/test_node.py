@@ -16,6 +16,7 @@ from robo_rl.config import strict
 from robo_rl.errors import BundleError, ConfigError
 from robo_rl.registry import load
 from robo_rl.spec import TensorSpec
+from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.planner import Question
@@ -184,11 +185,10 @@ def test_a_transport_that_breaks_does_not_take_the_loop_with_it(world: World):
     world.say("activate")
     world.run(20)
 
-    class Broken:
-        def send(self, reading: Reading) -> None:
-            raise OSError("no route")
+    def broken(motion: Motion) -> None:
+        raise OSError("no route")
 
-    world.node._out = Broken()
+    world.node._out.send = broken  # type: ignore[method-assign]
     assert world.run(3) is State.FAULTED
     assert "no route" in world.node.health.problem
 
@@ -319,10 +319,10 @@ def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
     world.run(30)
     send, failures = world.node._out.send, iter([True])
 
-    def once(reading: Reading) -> None:
+    def once(motion: Motion) -> None:
         if next(failures, False):
             raise OSError("no buffer space")
-        send(reading)
+        send(motion)
 
     world.node._out.send = once  # type: ignore[method-assign]
     assert world.run(40) is State.FAULTED

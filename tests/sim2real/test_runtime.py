@@ -131,7 +131,7 @@ def test_a_slow_answer_makes_its_own_readings_old():
 
     bench = Bench()
     bench.runtime = Runtime(
-        bench.runtime.parts._replace(planner=Slow(wave, 0.0)), bench.runtime.joints, bench.read
+        bench.runtime.parts._replace(planner=Slow(wave, 0.0)), bench.runtime.measured, bench.read
     )
     bench.begin()
     assert reasons(bench.run(1)) == [Reason.STALE]
@@ -166,7 +166,7 @@ def test_joints_that_the_policy_does_not_observe_must_be_fresh_too():
     bench = Bench()
     sources = {"pos": Source(topic="/other", field="position")}
     parts = bench.runtime.parts._replace(observer=Observer(contract(), sources))
-    bench.runtime = Runtime(parts, bench.runtime.joints, bench.read)
+    bench.runtime = Runtime(parts, bench.runtime.measured, bench.read)
 
     def say() -> None:
         bench.inbox.put("/other", Reading({"position": bench.pos}, NAMES, bench.now_s))

@@ -10,9 +10,10 @@ import pytest
 from small_limits import JOINTS, excess, limits
 from small_robot import NAMES, Bench, wave
 
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.teleop import Teleop
 
@@ -29,6 +30,13 @@ PAD = {
     "kind": "sensor_msgs/msg/Joy",
     "button": 2,
     "joints": {"joint1": {"axis": 3, "scale": 0.4}, "joint4": {"axis": 0, "scale": 50.0}},
+}
+
+TWIST = {
+    "topic": "/twist",
+    "kind": "geometry_msgs/msg/TwistStamped",
+    "held": "/held",
+    "joints": {"joint0": {"axis": 1}, "joint4": {"axis": 5, "scale": 2.0}},
 }
 
 
@@ -51,6 +59,14 @@ class Human:
             values = np.array([axes.get(i, 0.0) for i in range(4)])
             fields = {"axes": values, "buttons": np.array([0, 1, int(held)])}
             self.bench.inbox.put("/joy", Reading(fields, (), self.bench.now_s))
+            self.bench.tick()
+
+    def push(self, ticks: int, linear: list[float], angular: list[float]) -> None:
+        for _ in range(ticks):
+            fields = {"linear": np.array(linear), "angular": np.array(angular)}
+            self.bench.inbox.put("/twist", Reading(fields, (), self.bench.now_s))
+            said = {"data": np.asarray(True)}
+            self.bench.inbox.put("/held", Reading(said, (), self.bench.now_s))
             self.bench.tick()
 
 
@@ -177,6 +193,33 @@ def test_what_does_not_fit_holds_and_is_said(fields, names):
     assert "/leader" in output.problem
 
 
+def test_a_twist_moves_what_it_is_told_to_as_fast_as_it_says():
+    human = Human(TWIST, act=still)
+    human.push(100, [9.0, 0.0, 9.0], [9.0, 9.0, 0.0])
+    before = human.bench.sent[-1].copy()
+    human.push(100, [0.0, 0.1, 0.0], [0.0, 0.0, -0.05])
+    human.push(100, [0.0] * 3, [0.0] * 3)
+    moved = human.bench.sent[-1] - before
+    spans = 100 * human.bench.limits.dt_s
+    np.testing.assert_allclose(moved, [0.1 * spans, 0, 0, 0, -0.1 * spans], atol=1e-9)
+    assert excess(np.stack(human.bench.sent), human.bench.limits) < 1e-6
+
+
+def test_a_twist_in_another_frame_is_nothing_to_go_by():
+    hand = HandPoses(("joint0",), frame="base")
+    teleop = Teleop(Teleop.Config.model_validate(TWIST), NAMES, limits(), hand)
+    inbox, zeros = Inbox(), np.zeros(3)
+    inbox.put("/held", Reading({"data": np.asarray(True)}, (), 1.0))
+    for frame, fits in (("base", True), ("tool", False)):
+        fields = {"linear": zeros, "angular": zeros, "frame": np.asarray(frame)}
+        inbox.put("/twist", Reading(fields, (), 1.0))
+        if fits:
+            assert teleop.look(inbox, 1.0, lambda: np.zeros(JOINTS)).held
+            continue
+        with pytest.raises(SpecError, match="frame; expected base, found tool"):
+            teleop.look(inbox, 1.0, lambda: np.zeros(JOINTS))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -187,6 +230,8 @@ def test_what_does_not_fit_holds_and_is_said(fields, names):
         ({"kind": Kind.POSE}, "JointState"),
         ({"kind": Kind.JOY, "button": -1, "held": ""}, "button"),
         ({"kind": Kind.JOY}, "axis"),
+        ({"kind": Kind.TWIST}, "axis"),
+        ({"kind": Kind.TWIST, "button": 1, "held": ""}, "held"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(change, says):

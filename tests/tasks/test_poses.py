@@ -35,17 +35,6 @@ def test_rot6d_is_the_same_for_both_signs_and_orthonormal(quats):
     assert torch.allclose((x * y).sum(-1), torch.zeros(50, dtype=torch.float64), atol=1e-12)
 
 
-def test_a_turn_and_its_inverse_cancel(quats):
-    unit = poses.quat_mul(quats, poses.quat_conj(quats))
-    assert torch.allclose(unit, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(50, 4))
-
-
-def test_turns_about_z_add_up():
-    a, b = torch.tensor([0.3]), torch.tensor([0.5])
-    both = poses.quat_mul(poses.yaw_to_quat(a), poses.yaw_to_quat(b))
-    assert torch.allclose(both, poses.yaw_to_quat(a + b))
-
-
 def test_wrap_angle_keeps_the_angle_modulo_its_period():
     wrapped = poses.wrap_angle(torch.tensor([0.9, -0.9, 0.2]), math.pi / 2)
     expected = [0.9 - math.pi / 2, -0.9 + math.pi / 2, 0.2]

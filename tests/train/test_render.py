@@ -81,13 +81,13 @@ def test_without_opengl_there_is_one_line_and_no_file(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(render, "_GL", ("no-such-gl", "neither-this"))
+    monkeypatch.setattr(render, "kinds", lambda: ("no-such-gl", "neither-this"))
     with caplog.at_level(logging.WARNING):
         assert render_clips(scene, [clip(1, success=True)], tmp_path / "a.mp4") is None
     assert len(caplog.records) == 1
     line = caplog.records[0].getMessage()
     assert line.startswith("no pictures: no offscreen OpenGL (no-such-gl: ")
-    assert line.endswith("apt-get install libegl1")
+    assert line.endswith("apt-get install libegl1 libgl1 libgl1-mesa-dri")
     assert "\n" not in line
     assert not list(tmp_path.iterdir())
 

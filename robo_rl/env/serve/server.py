@@ -76,28 +76,33 @@ class Line:
 
     Args:
         sock: Connected stream socket of the Unix family; closed with the line.
+        timeout_s: How long one message may take on its way once it has begun; None for ever.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        sock.settimeout(_MESSAGE_S)
-        self._sock, self._lock = sock, threading.Lock()
-        self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
+    max_frame = MAX_FRAME
 
-    def send(self, message: Mapping[str, Any], fd: int | None = None) -> None:
+    def __init__(self, sock: socket.socket, timeout_s: float | None = _MESSAGE_S) -> None:
+        sock.settimeout(timeout_s)
+        self._sock, self._timeout_s, self._lock = sock, timeout_s, threading.Lock()
+        self._poll, self._room = select.poll(), select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._room.register(sock, select.POLLOUT)
+
+    def send(self, message: Any, fd: int | None = None) -> None:
         """Send an object, with a file descriptor if need be.
 
         Raises:
             RefusalError: It is too long, or not JSON.
             OSError: The other end is gone.
         """
-        packet = frame(message)
+        data = self.encode(message)
+        packet = _HEADER.pack(len(data)) + data
         with self._lock:
             if fd is not None:
                 packet = packet[socket.send_fds(self._sock, [packet], [fd]) :]
             self._sock.sendall(packet)
 
-    def receive(self) -> tuple[dict[str, Any], int | None]:
+    def receive(self) -> tuple[Any, int | None]:
         """Wait for an object; the second is the descriptor that came with it, now ours to close.
 
         Raises:
@@ -111,9 +116,9 @@ class Line:
             if not header:
                 raise EOFError
             (size,) = _HEADER.unpack(header + self._exactly(_HEADER.size - len(header)))
-            if size > MAX_FRAME:
+            if size > self.max_frame:
                 raise OSError(f"a frame of {size} bytes")
-            return _parse(self._exactly(size)), fds.pop() if fds else None
+            return self.decode(self._exactly(size)), fds.pop() if fds else None
         finally:
             for extra in fds:
                 os.close(extra)
@@ -122,12 +127,24 @@ class Line:
         """Whether a message, or the news that the other end is gone, arrives in time."""
         return bool(self._poll.poll(timeout_s * 1000))
 
+    def has_room(self) -> bool:
+        """Whether a short message can be sent at once, as the other end does listen."""
+        return bool(self._room.poll(0))
+
     def close(self) -> None:
         """Close this end; calling it twice is harmless."""
         self._sock.close()
 
+    def encode(self, message: Any) -> bytes:
+        """An object as it is sent behind its length."""
+        return to_json(message)
+
+    def decode(self, data: bytes) -> Any:
+        """The object again."""
+        return _from_json(data)
+
     def _exactly(self, size: int) -> bytes:
-        data, deadline = b"", time.monotonic() + _MESSAGE_S
+        data, deadline = b"", time.monotonic() + (self._timeout_s or math.inf)
         while len(data) < size:
             if time.monotonic() > deadline:
                 raise OSError("a frame that does not end")
@@ -138,8 +155,8 @@ class Line:
         return data
 
 
-def frame(message: Mapping[str, Any]) -> bytes:
-    """A message as it is sent.
+def to_json(message: Mapping[str, Any]) -> bytes:
+    """A message as it is sent behind its length.
 
     Raises:
         RefusalError: It is too long, or not JSON.
@@ -150,10 +167,10 @@ def frame(message: Mapping[str, Any]) -> bytes:
         raise RefusalError("spec", f"what is to be said is not JSON: {error}") from None
     if len(data) > MAX_FRAME:
         raise RefusalError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
-    return _HEADER.pack(len(data)) + data
+    return data
 
 
-def _parse(data: bytes) -> dict[str, Any]:
+def _from_json(data: bytes) -> dict[str, Any]:
     try:
         message: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -555,19 +572,23 @@ def _answer(session: Session, message: Mapping[str, Any], fd: int | None) -> dic
     """One that can be sent, whatever the simulator raises; an OSError of its is none of ours."""
     try:
         answer = session.answer(message, fd)
-        frame(answer)
+        to_json(answer)
     except Exception as error:
         return {**blame(error, message["kind"]), "seq": message.get("seq")}
     return answer
 
 
 def _beat(line: Line, busy: threading.Event) -> None:
-    """Say that this process lives, while the other side waits for an answer."""
+    """Say that this process lives, while the other side waits for an answer.
+
+    It may be listening to others first, for minutes while these make their worlds: what it has not
+    heard yet must not fill the connection, or this thread would wait and hold up the answer.
+    """
     with suppress(OSError):
         while True:
             busy.wait()
             time.sleep(BEAT_S)
-            if busy.is_set():
+            if busy.is_set() and line.has_room():
                 line.send({"kind": "beat"})
 
 
@@ -671,7 +692,7 @@ class Server:
             for other in self._lines.values():
                 other.close()
             self._redirect()
-            serve(Line(sock))
+            serve(Line(sock, timeout_s=None))  # the client may listen to others first
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -699,7 +720,8 @@ class Server:
                     with suppress(KeyError):
                         self._poll.unregister(sock)
                 with suppress(OSError):
-                    Line(sock).send({"kind": "died", "reason": _fate(status)})
+                    reason = fate(os.waitstatus_to_exitcode(status))
+                    Line(sock).send({"kind": "died", "reason": reason})
                 sock.close()
 
 
@@ -728,10 +750,12 @@ def _is_ours(sock: socket.socket) -> bool:
     return struct.unpack("3i", credentials)[1] == os.getuid()
 
 
-def _fate(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"it was killed by {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"it exited with {os.WEXITSTATUS(status)}"
+def fate(code: int) -> str:
+    """How a process ended, by its exit status, or by the negative of the signal that killed it."""
+    if code >= 0:
+        return f"it exited with {code}"
+    names = {each.value: each.name for each in signal.Signals}  # but for the real-time ones
+    return f"it was killed by {names.get(-code, f'signal {-code}')}"
 
 
 def main() -> None:

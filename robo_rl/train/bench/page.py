@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from robo_rl.train.bench.tables import Table, remarks
 from robo_rl.train.bench.times import AXES
 
 FIGURES = "figures"
+
+_SEEDS = 3
+"""Fewer say nothing of a method (Agarwal et al. 2021)."""
 
 _HEAD = """# Results
 
@@ -56,7 +60,8 @@ def write_page(path: Path, desks: Sequence[Desk]) -> None:
 
     Args:
         path: The Markdown file.
-        desks: The suites; those of which nothing is kept are left out.
+        desks: The suites; those of which nothing is kept are left out, and there are no tables of
+            those that have too few seeds.
 
     Raises:
         CheckpointError: Something cannot be written.
@@ -75,11 +80,25 @@ def page(name: str, desks: Sequence[Desk]) -> dict[str, str]:
     """The page's files: path relative to its folder → text."""
     sections, drawn = list[str](), dict[str, str]()
     for desk in desks:
-        if desk.kept:
+        if desk.kept and not _tells(desk):
+            sections.append(_too_early(desk))
+        elif desk.kept:
             figures = {f"{FIGURES}/{figure}": text for figure, text in _figures(desk)}
             sections.append(_section(desk, list(figures)))
             drawn |= figures
     return {name: "\n".join([_HEAD, *sections])} | drawn
+
+
+def _tells(desk: Desk) -> bool:
+    """Whether any task and method has the seeds that something can be said of."""
+    seeds = Counter(key[:2] for key in desk.good())
+    return max(seeds.values(), default=0) >= min(_SEEDS, len(desk.plan.suite.seeds))
+
+
+def _too_early(desk: Desk) -> str:
+    lines = [f"## {desk.plan.name}", desk.plan.suite.about, f"    robo-rl bench {desk.plan.name}"]
+    lines += [f"{len(desk.kept)} runs are kept, and {_SEEDS} seeds of no task and method yet."]
+    return "\n\n".join(lines) + "\n"
 
 
 def _section(desk: Desk, figures: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from robo_rl_sim2real.braking import Limits
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts, looked
 from robo_rl_sim2real.contract import commanded
-from robo_rl_sim2real.readings import pick
 
 _SLACK = 0.02
 """Share of a joint's range by which a sensor may say that it is beyond it."""
@@ -33,21 +32,20 @@ def contract(facts: Facts) -> Iterator[Finding]:
 
 def joints(facts: Facts) -> Iterator[Finding]:
     """Measured joints: there, in range and in their unit, near the start."""
-    topic, names, _ = facts.runtime.joints
-    reading = facts.inbox.get(topic)
-    if reading is None:
-        return
+    names = facts.runtime.measured.names
     try:
-        if not reading.names:
-            raise SpecError("joint states without names", where=topic)
-        measured = pick(reading, "position", names, topic)
+        found = facts.runtime.measured.look(facts.inbox)
     except SpecError as error:
-        yield failed("joints", str(error), f"joint_states must name {', '.join(names)}")
+        topics = ", ".join(facts.runtime.measured.topics)
+        yield failed("joints", str(error), f"mend what publishes {topics}: {', '.join(names)}")
         return
+    if found is None:
+        return
+    measured = found.pos
     amiss = list(_out_of_range(facts, measured))
     yield from amiss
     if not amiss:
-        yield ok("joints", f"{len(names)} of {len(reading.names)} by name, within their limits")
+        yield ok("joints", f"all {len(names)} that are commanded, by name, within their limits")
         yield _start(facts, measured)
 
 
@@ -62,8 +60,8 @@ def observation(facts: Facts) -> Iterator[Finding]:
     first = np.asarray(facts.query(obs))[0, 0].astype(np.float64)
     if not np.isfinite(first).all():
         yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
-    elif facts.runtime.joints.change is None and facts.inbox.get(facts.runtime.joints.topic):
-        yield _near(facts, first)
+    elif facts.runtime.measured.change is None:
+        yield from _near(facts, first)
 
 
 def policy(facts: Facts) -> Iterator[Finding]:
@@ -85,7 +83,7 @@ def policy(facts: Facts) -> Iterator[Finding]:
 
 def _out_of_range(facts: Facts, measured: np.ndarray) -> Iterator[Finding]:
     """Joints beyond the robot's limits, and the unit that would explain them."""
-    limits, names = _limits(facts), facts.runtime.joints.names
+    limits, names = _limits(facts), facts.runtime.measured.names
     slack = _SLACK * (limits.high - limits.low)
 
     def beyond(values: np.ndarray) -> np.ndarray:
@@ -107,23 +105,29 @@ def _limits(facts: Facts) -> Limits:
 
 
 def _start(facts: Facts, measured: np.ndarray) -> Finding:
-    life, names = facts.runtime.life, facts.runtime.joints.names
-    apart, within = np.abs(measured - life.start), life.cfg.start_within
-    worst = int(apart.argmax())
+    life, names = facts.runtime.life, facts.runtime.measured.names
+    apart = np.abs(measured - life.start)
+    worst = int((apart / life.within).argmax())
+    within = life.within[worst]
     text = f"{names[worst]} is {apart[worst]:.3f} from its start, of at most {within:g}"
     if apart[worst] > within:
         return warning("start", text, f"move it there: {np.round(life.start, 3).tolist()}")
     return ok("start", text)
 
 
-def _near(facts: Facts, first: np.ndarray) -> Finding:
+def _near(facts: Facts, first: np.ndarray) -> Iterator[Finding]:
     """The first target beside where the robot is; what is far from it was trained elsewhere."""
-    limits, (topic, names, _) = _limits(facts), facts.runtime.joints
-    reading = facts.inbox.get(topic)
-    assert reading is not None
-    share = np.abs(first - pick(reading, "position", names, topic)) / (limits.high - limits.low)
+    limits, names = _limits(facts), facts.runtime.measured.names
+    try:
+        found = facts.runtime.measured.look(facts.inbox)
+    except SpecError:  # of which the joints' own line tells
+        return
+    if found is None:
+        return
+    share = np.abs(first - found.pos) / (limits.high - limits.low)
     worst = int(share.argmax())
     text = f"moves {names[worst]} by {100 * share[worst]:.0f} % of its range"
     if share[worst] > _FAR:
-        return warning("first action", text, "are joints, units and start those of training?")
-    return ok("first action", text)
+        yield warning("first action", text, "are joints, units and start those of training?")
+    else:
+        yield ok("first action", text)

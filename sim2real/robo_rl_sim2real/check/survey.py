@@ -112,10 +112,11 @@ def survey(
     try:
         heard = _listen(transport, wiring.readings, SENSOR, darkroom)
         heard |= _listen(transport, {settings.estop: Kind.FLAG}, COMMAND, darkroom)
-        topics = (*heard, wiring.command[0], "/clock")
+        out = tuple(outlet.topic for outlet in wiring.outlets)
+        topics = (*heard, *out, "/clock")
         _ends(transport, topics)  # discovery begins with the first question
         late_s = _late(1.0 / contract.act.rate_hz, clock)
-        rivals = any(end.writes for end in transport.endpoints(wiring.command[0]))
+        rivals = any(end.writes for topic in out for end in transport.endpoints(topic))
         query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
         for arrivals in heard.values():  # what came while the policy was timed is no measure
             arrivals.stamps_s.clear()

@@ -38,11 +38,12 @@ def pictures(facts: Facts) -> Iterator[Finding]:
 
 def command(facts: Facts) -> Iterator[Finding]:
     """Where commands go: one who obeys, and nobody else who commands."""
-    topic, kind = facts.wiring.command
-    if rivals := [end for end in facts.ends[topic] if end.writes]:
-        text = f"{_names(rivals)} publishes commands too"
-        yield failed(topic, text, "two must not steer: stop the other")
-    yield _obeyed(topic, kind, [end for end in facts.ends[topic] if not end.writes])
+    for outlet in facts.wiring.outlets:
+        topic, ends = outlet.topic, facts.ends[outlet.topic]
+        if rivals := [end for end in ends if end.writes]:
+            text = f"{_names(rivals)} publishes commands too"
+            yield failed(topic, text, "two must not steer: stop the other")
+        yield _obeyed(topic, outlet.kind, [end for end in ends if not end.writes])
 
 
 def estop(facts: Facts) -> Iterator[Finding]:
@@ -118,7 +119,7 @@ def _pace(facts: Facts, topic: str) -> Finding:
     came, safety = facts.heard[topic], facts.runtime.parts.safety
     rate_hz, oldest_s = facts.contract.act.rate_hz, safety.max_age_s
     text = f"{came.rate_hz:.1f} Hz, longest gap {1e3 * came.gap_s:.0f} ms"
-    if topic not in {*facts.runtime.parts.observer.topics, facts.runtime.joints.topic}:
+    if topic not in facts.runtime.topics:
         return ok(topic, text)  # a calibration need not come again
     if came.rate_hz < 1.0 / oldest_s:
         text += f"; readings older than {1e3 * oldest_s:.0f} ms hold the robot"

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import DataError
-from robo_rl.robot import Robot
+from robo_rl.errors import DataError, SpecError
 from robo_rl_sim2real.contract import commanded
 from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.wanted import Wanted
 from robo_rl_sim2real.listener import By
-from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.outlets import outlets
 from robo_rl_sim2real.readings import Values
 from robo_rl_sim2real.recording.topics import SENT, TICK
 from robo_rl_sim2real.states import State
@@ -98,12 +98,39 @@ def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
     """
     if wanted.ours:
         return list(_sent(bag, wanted.contract.act.shape[-1]).items())
-    topic, kind, order = _controller(wanted)
-    if bag.kinds.get(topic, kind.value) != kind.value:
-        raise DataError(
-            f"topic '{topic}'", where=bag.path, expected=kind.value, found=bag.kinds[topic]
-        )
-    return [(c.reading.stamp_s, _command(bag, c, order)) for c in bag.messages([topic])]
+    found = commanded(wanted.contract, robot := wanted.sources.robot.build())
+    ways = outlets(wanted.sources.command, robot, found.names, wanted.dt_s)
+    for way in ways:
+        if bag.kinds.get(way.topic, way.kind.value) != way.kind.value:
+            raise DataError(
+                f"topic '{way.topic}'",
+                where=bag.path,
+                expected=way.kind.value,
+                found=bag.kinds[way.topic],
+            )
+    return list(_merged(bag, ways, len(found.names)))
+
+
+def _merged(bag: OpenBag, ways: tuple[Outlet, ...], size: int) -> Iterator[tuple[float, Values]]:
+    """What was said on the first topic, and with it what is said on the others by the next time.
+
+    A command goes out topic by topic: what belongs together comes after the first.
+    """
+    of, heard, command = {way.topic: way for way in ways}, set[str](), np.zeros(size)
+    at_s: float | None = None
+    for came in bag.messages(list(of)):
+        if came.topic == ways[0].topic:
+            if at_s is not None and len(heard) == len(ways):
+                yield at_s, command.copy()
+            at_s = came.reading.stamp_s
+        way = of[came.topic]
+        try:
+            command[list(way.order)] = way.values(came.reading)
+        except SpecError as error:
+            raise DataError(f"{error} at {came.reading.stamp_s:.3f} s", where=bag.path) from None
+        heard.add(came.topic)
+    if at_s is not None and len(heard) == len(ways):
+        yield at_s, command.copy()
 
 
 def _laid_out(bag: OpenBag, wanted: Wanted) -> Iterator[Moment]:
@@ -117,29 +144,6 @@ def _laid_out(bag: OpenBag, wanted: Wanted) -> Iterator[Moment]:
         fresh = at_s - came_s <= wanted.max_age_s
         yield Moment(number, at_s, command, counts=fresh, human=False)
         number += 1
-
-
-def _controller(wanted: Wanted) -> tuple[str, Kind, tuple[str, ...] | list[int]]:
-    """Topic and interface of commands; joints of a trajectory, or where each comes in an array."""
-    robot: Robot = wanted.sources.robot.build()
-    names, out = commanded(wanted.contract, robot).names, wanted.sources.command
-    if out.kind == "trajectory":
-        return out.topic or robot.topics.trajectory, Kind.TRAJECTORY, names
-    joints = out.joints or names
-    if sorted(joints) != sorted(names):
-        raise DataError("command.joints", expected=", ".join(names), found=", ".join(joints))
-    return out.topic or robot.topics.command, Kind.ARRAY, [joints.index(name) for name in names]
-
-
-def _command(bag: OpenBag, came: Came, order: tuple[str, ...] | list[int]) -> Values:
-    fields, names = came.reading.fields, came.reading.names
-    values = fields["data"] if "data" in fields else fields["positions"][-1:].ravel()
-    values = _checked(bag, came, values, len(order))
-    if isinstance(order, list):
-        return values[order]
-    if sorted(names) != sorted(order):
-        raise _misfit(bag, came, expected=", ".join(order), found=", ".join(names))
-    return values[[names.index(name) for name in order]]
 
 
 def _checked(bag: OpenBag, came: Came, values: Values, size: int) -> Values:

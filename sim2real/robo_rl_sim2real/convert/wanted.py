@@ -17,9 +17,9 @@ from robo_rl_sim2real.camera_guard import CameraGuard
 from robo_rl_sim2real.cameras import Eye, eyes
 from robo_rl_sim2real.convert.bags import OpenBag
 from robo_rl_sim2real.observe import Observer, Source
+from robo_rl_sim2real.outlets import Out
 from robo_rl_sim2real.recording.topics import FORMAT, RUN, VERSION
 from robo_rl_sim2real.safety import Safety
-from robo_rl_sim2real.settings import Out
 
 
 class Sources(ConfigModel):

@@ -54,6 +54,9 @@ def courses(bag: OpenBag, wanted: Wanted) -> list[Course]:
     robot = wanted.sources.robot.build()
     target = commanded(wanted.contract, robot)
     joints = tuple(name for name, arm in zip(target.names, target.follows, strict=True) if arm)
+    if robot.hand is not None and {*joints} & {*robot.hand.names}:
+        hint = "record a policy that commands joints"
+        raise DataError("commands of a hand: latency is found of joints", where=bag.path, hint=hint)
     given = commands(bag, wanted)
     told_s = np.array([at_s for at_s, _ in given])
     told = np.array([pos for _, pos in given]).reshape(len(given), len(target.names))

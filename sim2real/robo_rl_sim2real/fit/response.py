@@ -41,7 +41,7 @@ def respond(world: SimWorld, course: Course) -> Response:
     newest = np.searchsorted(course.told_s, at_s + 1e-9, side="right") - 1
     pos = np.empty((len(at_s), len(course.joints)))
     for i, command in enumerate(newest):
-        measured = world.joint_positions()
+        measured = world.positions()
         pos[i] = [measured[name] for name in course.joints]
         world.command(dict(zip(course.joints, course.told[command], strict=True)))
         world.step()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from robo_rl.config import ConfigModel, compose, validate
+from robo_rl.config_files import available
 from robo_rl.registry import Component, component, default
 from robo_rl_sim2real.sim_robot import SimRobot
 from robo_rl_sim2real.sim_world import SimWorld
@@ -25,7 +26,7 @@ class _Parts(ConfigModel):
 
 def run(
     overrides: Overrides = None,
-    task: Annotated[str, typer.Option(help="Task.")] = "lift_cube",
+    task: Annotated[str, typer.Option(help="A config in task/, or a task's name.")] = "lift_cube",
     robot: Annotated[str, typer.Option(help="Robot; the task's own if left out.")] = "",
     settings: Annotated[
         str, typer.Option(help="A config of the simulated robot.")
@@ -37,7 +38,7 @@ def run(
     """Simulate a robot in real time, until Ctrl-C."""
     cfg = validate(compose(settings, overrides or []), SimRobot.Config)
     wanted = {
-        "task": {"name": task, **({"robot": robot} if robot else {})},
+        "task": {**_task(task), **({"robot": robot} if robot else {})},
         "transport": {"name": transport, "domain": domain},
     }
     parts = validate(wanted, _Parts)
@@ -52,3 +53,9 @@ def run(
         simulated.close()
     missed = simulated.ticks.missed
     typer.echo(f"{simulated.episode} episodes, {missed} steps missed {simulated.problem}".rstrip())
+
+
+def _task(name: str) -> dict[str, Any]:
+    """The settings of a task: of its config where there is one, else those that it comes with."""
+    config = f"task/{name}"
+    return compose(config).values["task"] if config in available() else {"name": name}

@@ -40,5 +40,6 @@ def orders(node: Node, settings: Settings) -> Orders:
         limits=columns(limits),
         grace_s=settings.watchdog.grace_s,
         hold_s=settings.lifecycle.hold_s,
-        **node.outlet._asdict(),
+        outlets=node.wiring.outlets,
+        dt_s=limits.dt_s,
     )

@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> int:
         policy = Process(orders.pid)
         if os.getppid() != orders.pid:  # it has gone, and its number may be another's by now
             return 0
-        return _watch(orders, policy, Block.on(int(words[0]), len(orders.joints)))
+        return _watch(orders, policy, Block.on(int(words[0]), len(orders.limits["low"])))
     except RoboRlError as error:
         _say(str(error))
         return 2

@@ -92,7 +92,7 @@ class Watchdog:
         self, cfg: Config, orders: Orders, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         demand_handles()
-        self.cfg, self._now_s, joints = cfg, now_s, len(orders.joints)
+        self.cfg, self._now_s, joints = cfg, now_s, len(orders.limits["low"])
         self._still = Motion(*np.zeros((3, joints)))
         file = os.memfd_create("watchdog")
         try:

@@ -13,7 +13,6 @@ from pydantic import Field
 from robo_rl.config import ConfigModel
 from robo_rl.registry import Component, component
 from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.outlet import Outlet
 
 
@@ -24,10 +23,7 @@ class Orders(ConfigModel):
         pid: The policy process.
         transport: How the robot is reached.
         state: Topic on which the state is said.
-        topic: Topic of commands, and as of ``Outlet`` …
-        kind: … their interface …
-        joints: … the controller's order …
-        order: … and where each number comes from.
+        outlets: Where commands go.
         limits: Name → (n,), and ``dt_s``, as of ``Limits``.
         grace_s: How late a command may be.
         hold_s: How long a robot at rest is told to stay there.
@@ -36,19 +32,11 @@ class Orders(ConfigModel):
     pid: int
     transport: Annotated[Component, component("transports")]
     state: str
-    topic: str
-    kind: Kind
-    joints: tuple[str, ...]
-    order: tuple[int, ...]
+    outlets: tuple[Outlet, ...]
     limits: dict[str, tuple[float, ...]]
     dt_s: float = Field(gt=0.0)
     grace_s: float = Field(gt=0.0)
     hold_s: float = Field(ge=0.0)
-
-    @property
-    def outlet(self) -> Outlet:
-        """Where commands go."""
-        return Outlet(self.topic, self.kind, self.joints, self.order, self.dt_s)
 
     @property
     def within(self) -> Limits:

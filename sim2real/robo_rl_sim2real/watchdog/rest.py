@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from robo_rl_sim2real.braking import Array, Limits
+from robo_rl_sim2real.braking import Limits, Motion
 from robo_rl_sim2real.limiter import Limiter
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.watchdog.block import Beat
 
 
-def way_to_rest(beat: Beat, limits: Limits, clock: Clock, hold_s: float) -> Iterator[Array]:
-    """Commands (n,), each given when it is due: to rest, and for ``hold_s`` there.
+def way_to_rest(beat: Beat, limits: Limits, clock: Clock, hold_s: float) -> Iterator[Motion]:
+    """Commands, each given when it is due: to rest, and for ``hold_s`` there.
 
     The first, at once, is the last one of who left off, who may have gone before it was sent; one
     that was sent changes nothing by coming twice. Then the braking manoeuvre that it left open goes
@@ -30,12 +30,15 @@ def way_to_rest(beat: Beat, limits: Limits, clock: Clock, hold_s: float) -> Iter
     """
     limiter, last, held = Limiter(limits, beat.motion.pos), 0, 0
     limiter.motion = beat.motion
-    yield limiter.motion.pos
+    if clock.now_s() - beat.time_s > limits.dt_s:  # the robot has stopped: what it was told of
+        limiter.restart(limiter.motion.pos)  # speed, too, must not set it going again
+    yield limiter.motion
     for number in Ticks(limits.dt_s, clock, beat.time_s):
         if number - last > 1:
             limiter.restart(limiter.motion.pos)
         last = number
-        yield limiter.brake()
+        limiter.brake()
+        yield limiter.motion
         held += limiter.at_rest
         if held * limits.dt_s > hold_s:
             return

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.outlets import Commands
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Clock
-from robo_rl_sim2real.transport.base import LATCHED, NEWEST, Publisher, Transport
+from robo_rl_sim2real.transport.base import LATCHED, Publisher, Transport
 from robo_rl_sim2real.watchdog.block import Block, Phase
 from robo_rl_sim2real.watchdog.judge import Finding, Verdict, judge
 from robo_rl_sim2real.watchdog.orders import Orders
@@ -28,18 +29,12 @@ class Mouth(NamedTuple):
     """What the robot and whoever listens are told by.
 
     Args:
-        outlet: How commands are written.
-        commands: Where they go.
+        commands: Where they are sent from.
         state: Where the state is said.
     """
 
-    outlet: Outlet
-    commands: Publisher
+    commands: Commands
     state: Publisher
-
-    def command(self, pos: np.ndarray) -> None:
-        """One command (n,), in the order of the contract."""
-        self.commands.send(self.outlet.reading(pos))
 
     def say(self, state: State) -> None:
         """The state."""
@@ -51,12 +46,15 @@ def open_mouth(orders: Orders, transport: Transport) -> Mouth:
 
     Commands are practised on a topic that no robot listens to.
     """
-    outlet = orders.outlet
-    practice = transport.advertise(f"{orders.state}/watchdog_warms_up", outlet.kind, NEWEST)
+    still = Motion(*np.zeros((3, len(orders.limits["low"]))))
+    topic = f"{orders.state}/watchdog_warms_up"
+    topics = [f"{topic}{number or ''}" for number in range(len(orders.outlets))]
+    pairs = zip(orders.outlets, topics, strict=True)
+    practice = Commands([each._replace(topic=other) for each, other in pairs], transport)
     for _ in range(_WARM_UP):
-        practice.send(outlet.reading(np.zeros(len(outlet.joints))))
-    commands = transport.advertise(outlet.topic, outlet.kind, NEWEST)
-    return Mouth(outlet, commands, transport.advertise(orders.state, Kind.TEXT, LATCHED))
+        practice.send(still)
+    commands = Commands(orders.outlets, transport)
+    return Mouth(commands, transport.advertise(orders.state, Kind.TEXT, LATCHED))
 
 
 def watch(block: Block, policy: Process, patience_s: float, clock: Clock) -> Finding:
@@ -87,9 +85,9 @@ def stop(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clo
     if beat is None or beat.phase is not Phase.SENDING:
         return ""
     problem, said = "", False
-    for pos in way_to_rest(beat, orders.within, clock, orders.hold_s):
+    for motion in way_to_rest(beat, orders.within, clock, orders.hold_s):
         try:
-            mouth.command(pos)
+            mouth.commands.send(motion)
             if not said:
                 mouth.say(State.FAULTED)
                 said = True

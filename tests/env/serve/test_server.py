@@ -22,6 +22,7 @@ from robo_rl.env import serve
 from robo_rl.env.gym_shared import allocate
 from robo_rl.env.remote_host import Host, server_command
 from robo_rl.env.remote_worker import Patience, RemoteWorker
+from robo_rl.env.serve import server
 from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
 from robo_rl.errors import PluginError, RoboRlError
 
@@ -244,6 +245,27 @@ def test_ten_thousand_random_frames_from_a_server_are_messages_or_refusals():
     theirs.close()
     with pytest.raises(EOFError):
         line.receive()
+
+
+def test_signs_of_life_that_nobody_hears_leave_room_for_the_answer(monkeypatch):
+    """As where one worker's world is made minutes before that of a worker listened to first."""
+    monkeypatch.setattr(server, "BEAT_S", 0.0)
+    ours, theirs = socket.socketpair()
+    line, busy = Line(theirs, timeout_s=None), threading.Event()
+    threading.Thread(target=server._beat, args=(line, busy), daemon=True).start()
+    busy.set()
+    while line.has_room():
+        time.sleep(0.01)
+    time.sleep(0.1)
+    answer = threading.Thread(target=line.send, args=({"kind": "done"},), daemon=True)
+    answer.start()
+    answer.join(10.0)
+    assert not answer.is_alive(), "it waits for room"
+    client = Line(ours)
+    assert heard(client)["kind"] == "done"
+    assert client.receive()[0]["kind"] == "beat", "it goes on"
+    busy.clear()
+    client.close()
 
 
 def test_nothing_listens_at_a_path_that_is_not_there(tmp_path: Path):

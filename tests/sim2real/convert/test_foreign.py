@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from small_bundles import contract as contract_of
 from small_bundles import make_bundle
-from small_flights import HOME, NAMES, ROBOT, Flight
+from small_flights import HOME, ROBOT, Flight
 
 from robo_rl.cli.main import main
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
-from robo_rl.registry import component
-from robo_rl_sim2real.messages import Kind, to_message
+from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
-from robo_rl_sim2real.interfaces import dialect_of, store_of
+from small_bags import JOINTS, STORE, Said, convert, joints, write
+
 from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.log import Message
 
-STORE = store_of("jazzy")
-BEGUN_NS = 1_700_000_000_000_000_000
-JOINTS, COMMAND = "/joint_states", ROBOT.topics.command
-Said = tuple[float, str, Kind, Reading]
-
-
-def joints(at_s: float, pos: np.ndarray, names: tuple[str, ...] = NAMES) -> Said:
-    return at_s, JOINTS, Kind.JOINT_STATES, Reading({"position": pos}, names, at_s)
+COMMAND = ROBOT.topics.command
 
 
 def command(at_s: float, pos: np.ndarray) -> Said:
@@ -44,16 +36,6 @@ def command(at_s: float, pos: np.ndarray) -> Said:
 
 def text(at_s: float, topic: str, data: str) -> Said:
     return at_s, topic, Kind.TEXT, Reading({"data": np.asarray(data)}, (), at_s)
-
-
-def write(path: Path, said: Iterable[Said]) -> Path:
-    bag = Bag(path, STORE)
-    for at_s, topic, kind, reading in said:
-        message = to_message(kind, reading, dialect_of(STORE))
-        cdr = bytes(STORE.serialize_cdr(message, kind.value))
-        bag.write(Message(topic, kind.value, BEGUN_NS + round(1e9 * at_s), cdr))
-    bag.close()
-    return path
 
 
 def course(commands: int = 20) -> list[Said]:
@@ -70,11 +52,6 @@ def known(tmp_path: Path) -> dict[str, str]:
     settings = {"robot": "panda", "observe": {"pos": {"topic": JOINTS, "field": "position"}}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
     return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
-
-
-def convert(run: Path, out: Path, **fields: Any) -> ZarrStore:
-    component("converters").make({"name": "rosbag", **fields}).build().convert(run, out)
-    return ZarrStore.open(out)
 
 
 def test_commands_are_laid_on_the_grid_and_no_reading_comes_from_the_future(

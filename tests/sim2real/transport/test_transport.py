@@ -25,6 +25,15 @@ READINGS = {
         (),
         0.0,
     ),
+    Kind.TWIST: Reading(
+        {
+            "linear": np.array([0.1, -0.2, 0.3]),
+            "angular": np.array([0.0, 1e-9, -1.5]),
+            "frame": np.asarray("base_link"),
+        },
+        (),
+        0.0,
+    ),
     Kind.IMAGE: Reading(
         {"image": np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)}, (), 0.0
     ),

@@ -139,13 +139,13 @@ def test_in_a_dry_run_it_is_told_that_nothing_is_sent(tmp_path: Path):
 def test_orders_arrive_as_they_were_given(world: World):
     given = orders(world.node, SETTINGS)
     taken = Orders.model_validate_json(given.model_dump_json())
-    assert taken.outlet == world.node.outlet
+    assert taken.outlets == world.node.wiring.outlets
     assert taken.transport.cfg == given.transport.cfg
     limits = world.node.runtime.parts.safety.limits
     for name in ("low", "high", "velocity", "acceleration", "jerk", "dt_s"):
         np.testing.assert_array_equal(getattr(taken.within, name), getattr(limits, name))
     pos = np.arange(len(NAMES), dtype=np.float64)
-    found = taken.outlet.reading(pos)
+    found = taken.outlets[0].reading(Motion(pos, pos, pos))
     np.testing.assert_array_equal(found.fields["data"], pos[::-1])
     assert found.names == NAMES[::-1]
 

@@ -40,8 +40,8 @@ class Fault:
             self.sent.pop()
         self.now_s += seen_s
         clock = Clock(lambda: self.now_s, self._sleep)
-        for pos in way_to_rest(self.beat, within, clock, HOLD_S):
-            self.sent.append((self.now_s, pos))
+        for motion in way_to_rest(self.beat, within, clock, HOLD_S):
+            self.sent.append((self.now_s, motion.pos))
 
     def periods(self) -> Array:
         """What was the command in the middle of every period: (T, n)."""
@@ -73,6 +73,19 @@ def test_what_is_noticed_later_is_held_where_it_stands(dt_s, jerk):
         fault = Fault(limits(dt_s, jerk), ticks, 2.5 * dt_s)
         after = np.stack([pos for _, pos in fault.sent[fault.left :]])
         assert (after == fault.beat.motion.pos).all()
+
+
+def test_a_robot_that_has_stopped_is_told_of_no_speed():
+    """Who is told velocities would be set going again by the last one."""
+    within, limiter = limits(), Limiter(limits(), np.zeros(JOINTS))
+    for _ in range(20):
+        limiter.step(np.full(JOINTS, 1.0))
+    beat = Beat(1, 100.0, Phase.SENDING, limiter.motion)
+    for late, moves in ((0.5, True), (1.5, False)):
+        clock = Clock(lambda late=late: 100.0 + late * within.dt_s, lambda s: None)
+        first = next(iter(way_to_rest(beat, within, clock, HOLD_S)))
+        np.testing.assert_array_equal(first.pos, beat.motion.pos)
+        assert bool(first.vel.any()) is moves
 
 
 def test_commands_come_on_the_grid_of_who_left_off():

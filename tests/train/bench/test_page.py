@@ -60,8 +60,9 @@ def test_returns_have_an_axis_of_their_own():
 
 
 @pytest.fixture
-def desk(here: Path) -> Desk:
-    """The small suite with all cells of one seed kept."""
+def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """The small suite with all cells of one seed kept, which is enough here."""
+    monkeypatch.setattr("robo_rl.train.bench.page._SEEDS", 1)
     desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
     for key in keys(desk.plan.suite):
         if key.seed == 0:
@@ -81,6 +82,14 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk,
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert len(figures) == 4
     assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_of_too_few_seeds_nothing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("robo_rl.train.bench.page._SEEDS", 2)
+    written = page("p.md", [desk])
+    assert list(written) == ["p.md"]
+    assert "6 runs are kept, and 2 seeds of no task and method yet." in written["p.md"]
+    assert "50.0 %" not in written["p.md"]
 
 
 def test_every_figure_is_drawn_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,148 @@
+"""Which topics the numbers of a command go to.
+
+Shapes: n numbers of a command, in the order of the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import ConfigError
+from robo_rl.robot import Robot
+from robo_rl_sim2real.braking import Motion
+from robo_rl_sim2real.hand import HandPoses
+from robo_rl_sim2real.messages import Kind, TopicName
+from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.transport.base import NEWEST, Transport
+
+_HAND = {"pose": Kind.POSE, "twist": Kind.TWIST}
+
+
+class Commands:
+    """Where commands are sent from.
+
+    Args:
+        outlets: Where they go.
+        transport: By which way.
+    """
+
+    def __init__(self, outlets: Iterable[Outlet], transport: Transport) -> None:
+        self._ways = [
+            (outlet, transport.advertise(outlet.topic, outlet.kind, NEWEST)) for outlet in outlets
+        ]
+
+    def send(self, motion: Motion) -> None:
+        """One command, each part of it (n,).
+
+        Raises:
+            Exception: The first that a part of it met; the other parts have been sent.
+        """
+        errors = list[Exception]()
+        for outlet, publisher in self._ways:
+            try:
+                publisher.send(outlet.reading(motion))
+            except Exception as error:  # a gripper must hear of a stop that the arm does not
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+class Out(ConfigModel):
+    """Where commands go.
+
+    Args:
+        kind: Of joints: a position controller's array, or a trajectory of one point. Of the hand: a
+            pose for a Cartesian controller, or the velocity that leads there. Empty for the first
+            of what the policy commands.
+        topic: Empty for the robot's.
+        joints: Order of the controller's joints in an array; empty for the policy's.
+        gripper: Topic of the array of what is commanded beside the hand; empty for the robot's.
+        alone: Whether nobody else may publish there when the policy begins.
+    """
+
+    kind: Literal["", "array", "trajectory", "pose", "twist"] = ""
+    topic: TopicName = ""
+    joints: tuple[str, ...] = ()
+    gripper: TopicName = ""
+    alone: bool = True
+
+
+def outlets(out: Out, robot: Robot, names: tuple[str, ...], dt_s: float) -> tuple[Outlet, ...]:
+    """Where a command goes, all of it.
+
+    Args:
+        out: The settings.
+        robot: It is for.
+        names: Joints and axes that are commanded, in the order of a command.
+        dt_s: Control period.
+
+    Raises:
+        ConfigError: A hand is commanded by an interface of joints or the other way around, or
+            ``joints`` are others, some axes of a hand are missing, or what is set is not used.
+    """
+    hand = HandPoses.of(robot)
+    moved = [name for name in names if name in hand.names]
+    if moved:
+        _demand(out.kind, ("pose", "twist"), "the hand")
+        _demand_unset("joints", out.joints, "the hand")
+        if tuple(sorted(moved)) != tuple(sorted(hand.names)):
+            expected, found = ", ".join(hand.names), ", ".join(moved)
+            raise ConfigError("a part of a pose is commanded", expected=expected, found=found)
+        return _to_hand(out, robot, hand, names, dt_s)
+    _demand(out.kind, ("array", "trajectory"), "joints")
+    _demand_unset("gripper", out.gripper, "joints")
+    wanted = out.joints or names
+    if sorted(wanted) != sorted(names):
+        raise ConfigError("command.joints", expected=", ".join(names), found=", ".join(wanted))
+    if out.kind != "trajectory":
+        return (_array(out.topic or robot.topics.command, wanted, names, dt_s),)
+    topic, order = out.topic or robot.topics.trajectory, _order(wanted, names)
+    return (Outlet(topic, Kind.TRAJECTORY, tuple(wanted), order, dt_s),)
+
+
+def _demand(kind: str, fitting: tuple[str, ...], what: str) -> None:
+    if kind and kind not in fitting:
+        expected = f"{' or '.join(fitting)}, for the policy commands {what}"
+        raise ConfigError("command.kind", expected=expected, found=kind)
+
+
+def _demand_unset(field: str, value: object, what: str) -> None:
+    if value:
+        raise ConfigError(f"command.{field}: the policy commands {what}", expected="nothing")
+
+
+def places(ways: Iterable[Outlet], size: int) -> NDArray[np.bool_]:
+    """(n,) which numbers of a command go where it says; those of a velocity do not."""
+    found = np.ones(size, bool)
+    for way in ways:
+        found[list(way.order)] = way.kind is not Kind.TWIST
+    return found
+
+
+def _to_hand(
+    out: Out, robot: Robot, hand: HandPoses, names: tuple[str, ...], dt_s: float
+) -> tuple[Outlet, ...]:
+    kind = _HAND[out.kind or "pose"]
+    own = robot.topics.hand_pose if kind is Kind.POSE else robot.topics.hand_twist
+    order = _order(hand.names, names)
+    first = Outlet(out.topic or own, kind, hand.names, order, dt_s, hand)
+    rest = [name for name in names if name not in hand.names]
+    topic = out.gripper or robot.topics.gripper
+    if topic == first.topic:
+        raise ConfigError("command.gripper: the hand's topic, too", found=topic)
+    return (first, *([_array(topic, rest, names, dt_s)] if rest else []))
+
+
+def _array(
+    topic: str, wanted: list[str] | tuple[str, ...], names: tuple[str, ...], dt_s: float
+) -> Outlet:
+    return Outlet(topic, Kind.ARRAY, tuple(wanted), _order(wanted, names), dt_s)
+
+
+def _order(wanted: list[str] | tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(names.index(name) for name in wanted)
