@@ -1,7 +1,29 @@
 """``python -m robo_rl`` is ``robo-rl``."""
 
+from __future__ import annotations
+
+import os
 import sys
+from typing import NoReturn
 
-from robo_rl.cli.main import main
+from robo_rl.cli.main import ON_ROBOTS, main
 
-sys.exit(main())
+
+def run() -> NoReturn:
+    """The command line as a process of its own, to its end.
+
+    A verb on a robot has closed all that it opened by the time it comes back, and its process ends
+    there and then: the threads of a library, which the interpreter would wait for, do not keep it.
+    """
+    status = main()
+    if set(sys.argv[1:3]).isdisjoint(ON_ROBOTS):
+        sys.exit(status)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    run()

@@ -39,7 +39,7 @@ VERBS = {
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
-_ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
+ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -107,7 +107,7 @@ def _app(verb: str | None) -> typer.Typer:
 
 def code_of(verb: str) -> Any:
     """The function or the group of commands behind a verb."""
-    if verb in _ON_ROBOTS:
+    if verb in ON_ROBOTS:
         from robo_rl.registry import load
 
         return load("verbs", verb.replace(" ", "-"))

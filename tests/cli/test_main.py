@@ -56,6 +56,22 @@ def test_the_module_is_the_command():
     assert done.stderr.count("\n") == 1
 
 
+def test_a_verb_on_a_robot_ends_though_a_library_has_threads():
+    code = (
+        "import sys, threading, time, robo_rl.__main__ as entry\n"
+        "sys.argv = ['robo-rl', '--debug', 'deploy', 'check']\n"
+        "def main():\n"
+        "    threading.Thread(target=time.sleep, args=(60.0,)).start()\n"
+        "    print('the last word')\n"
+        "    return 3\n"
+        "entry.main = main\n"
+        "entry.run()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (3, "the last word\n")
+
+
 @pytest.mark.parametrize("words", [["list", "--nonsense"], ["list", "a", "b"]])
 def test_a_wrong_option_is_the_users_error(words: list[str], capsys: pytest.CaptureFixture[str]):
     assert cli.main(words) == 2

@@ -74,6 +74,18 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     assert b"episodes" in said
 
 
+def test_a_robot_can_be_interrupted_from_its_first_line_on():
+    code = "import signal, os, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    code += "os.execv(sys.argv[1], sys.argv[1:])"  # as under nohup
+    words = command("sim-robot", "--domain", DOMAIN)
+    robot = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE)
+    assert robot.stderr is not None
+    assert b"panda at lift_cube" in robot.stderr.readline()
+    robot.send_signal(signal.SIGINT)
+    robot.communicate(timeout=30)
+    assert robot.returncode == 0
+
+
 def test_without_a_robot_it_waits_and_says_why(tmp_path: Path):
     node = subprocess.run(
         deploy(tmp_path, "--activate", "--seconds", 1), capture_output=True, text=True, timeout=120

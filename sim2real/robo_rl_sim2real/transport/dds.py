@@ -165,13 +165,16 @@ class Dds:
 
     def close(self) -> None:
         """See ``Transport``."""
+        if not self._open:
+            return
         self._open = False
         self._thread.join(timeout=2.0)
         self._services.close()
         self._graph.leave()
-        self._discovery = None
         for out in self._outs:
             out.close()
+        self._participant.__del__()  # with all that is its own; the collector knows no order
+        self._discovery = None
         self._ears, self._mouths, self._outs = {}, [], []
 
     def _demand_services(self, name: str) -> None:

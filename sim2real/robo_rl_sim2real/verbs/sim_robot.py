@@ -44,9 +44,9 @@ def run(
     parts = validate(wanted, _Parts)
     world = SimWorld(parts.task.build(), parts.backend.build(), 1.0 / cfg.rate_hz)
     simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
+    end_by_signal(simulated.stop)
     typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
     steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
-    end_by_signal(simulated.stop)
     try:
         simulated.run(lambda: next(steps, None) is None)
     finally:
