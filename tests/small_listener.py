@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.robot import Robot
+from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED, SENSOR, Qos
@@ -21,9 +22,11 @@ class Listener:
     Args:
         robot: Whose topics and home it has.
         domain: ROS_DOMAIN_ID.
+        hand: Whether its hand is commanded; what it is told are the hand's six numbers then, and
+            apart from them those of the gripper.
     """
 
-    def __init__(self, robot: Robot, domain: int) -> None:
+    def __init__(self, robot: Robot, domain: int, *, hand: bool = False) -> None:
         self.names = tuple(joint.name for joint in robot.actuated)
         self.pos, self.sent = robot.home_ctrl.copy(), list[tuple[float, NDArray[np.float64]]]()
         self.states = list[str]()
@@ -31,7 +34,18 @@ class Listener:
         self._joints = self.transport.advertise(
             robot.topics.joint_states, Kind.JOINT_STATES, SENSOR
         )
-        self.transport.subscribe(robot.topics.command, Kind.ARRAY, self._obey, Qos(depth=100))
+        self.grips, self._hand = list[NDArray[np.float64]](), HandPoses.of(robot)
+        self._pose = self.transport.advertise(robot.topics.hand, Kind.POSE, SENSOR)
+        self.at = np.array([axis.home for axis in robot.hand.axes]) if robot.hand else np.zeros(0)
+        for topic, kind, obey in (
+            (
+                (robot.topics.hand_pose, Kind.POSE, self._obey_pose),
+                (robot.topics.gripper, Kind.ARRAY, self._obey_grip),
+            )
+            if hand
+            else ((robot.topics.command, Kind.ARRAY, self._obey),)
+        ):
+            self.transport.subscribe(topic, kind, obey, Qos(depth=100))
         self.transport.subscribe("/policy/state", Kind.TEXT, self._hear, LATCHED)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._measure, daemon=True)
@@ -58,9 +72,17 @@ class Listener:
         self.pos = reading.fields["data"]
         self.sent.append((reading.stamp_s, self.pos))
 
+    def _obey_pose(self, reading: Reading) -> None:
+        self.at = self._hand.numbers(reading, "pose")
+        self.sent.append((reading.stamp_s, self.at))
+
+    def _obey_grip(self, reading: Reading) -> None:
+        self.grips.append(reading.fields["data"])
+
     def _hear(self, reading: Reading) -> None:
         self.states.append(str(reading.fields["data"]))
 
     def _measure(self) -> None:
         while not self._over.wait(0.01):
             self._joints.send(Reading({"position": self.pos}, self.names, 0.0))
+            self._pose.send(self._hand.pose(self.at))

@@ -18,8 +18,10 @@ import numpy as np
 from robo_rl.errors import ConfigError
 from robo_rl_sim2real.braking import Array, Limits, Motion, brake, braking_acc, resting
 
-_GRID = np.linspace(-1.0, 1.0, 9)
-"""Changes of acceleration that are tried, as shares of the largest."""
+_GRID = np.linspace(0.0, 1.0, 9)
+"""Accelerations that are tried, as shares of what is allowed."""
+_CRUISE = 1.0 - 1e-9
+"""Of the velocity limit, which rounding must not pass."""
 
 
 class Limiter:
@@ -68,7 +70,7 @@ class Limiter:
         """
         reference = self._reference(np.asarray(target, np.float64), standing=standing)
         backup = braking_acc(self.motion.vel, self.motion.acc, self.limits)
-        candidates = np.stack([self._exact(reference.pos), backup, *self._spread(backup)])
+        candidates = np.stack([self._exact(reference.pos), backup, *self._spread()])
         return self._take(candidates, reference)
 
     def brake(self) -> Array:
@@ -80,16 +82,25 @@ class Limiter:
         return self.motion.pos
 
     def _take(self, candidates: Array, reference: Motion) -> Array:
-        """Of accelerations (C, …, n) the safe one that brings rest nearest to the reference's."""
-        low, high = self._room()
-        ways = brake(self.motion.after(candidates, self.limits.dt_s), self.limits, low, high)
-        wanted = brake(reference, self.limits, low, high).stop
-        ways.safe[1] = True  # the rest of the manoeuvre that passed a tick ago
-        gap = np.where(ways.safe, np.abs(ways.stop - wanted), np.inf)
-        best = gap.argmin(axis=0)[None]
-        acc = np.take_along_axis(candidates, best, axis=0)[0]
+        """Of accelerations (C, …, n) the safe one that brings rest nearest to the reference's.
+
+        The first is the exact one, the second the backup, the others are in order.
+        """
+        wanted = brake(reference, self.limits, *self._room()).stop
+        gaps, stops = self._gaps(candidates, wanted)
+        gaps[1] = np.abs(stops[1] - wanted)  # safe: the rest of the manoeuvre of a tick ago
+        if gaps.min(axis=0).any():  # none of them is it
+            between = _between(candidates[2:], stops[2:], wanted)[None]
+            gaps = np.concatenate([gaps, self._gaps(between, wanted)[0]])
+            candidates = np.concatenate([candidates, between])
+        acc = np.take_along_axis(candidates, gaps.argmin(axis=0)[None], axis=0)[0]
         self.motion, self._wanted = self.motion.after(acc, self.limits.dt_s), reference
         return self.motion.pos
+
+    def _gaps(self, accs: Array, wanted: Array) -> tuple[Array, Array]:
+        """How far from ``wanted`` each (C, …, n) brings rest, infinity if unsafely; and where."""
+        ways = brake(self.motion.after(accs, self.limits.dt_s), self.limits, *self._room())
+        return np.where(ways.safe, np.abs(ways.stop - wanted), np.inf), ways.stop
 
     def _reference(self, target: Array, *, standing: bool) -> Motion:
         """The target's motion; one that no joint could make counts as standing there."""
@@ -108,10 +119,17 @@ class Limiter:
         dt_s = self.limits.dt_s
         return self._allowed(((target - self.motion.pos) / dt_s - self.motion.vel) / dt_s)
 
-    def _spread(self, backup: Array) -> Array:
-        """Accelerations over all that is allowed in this tick, (C, …, n)."""
-        share = _GRID.reshape(-1, *[1] * backup.ndim)
-        return self._allowed(self.motion.acc + share * self.limits.step)
+    def _spread(self) -> Array:
+        """Accelerations over all that is allowed in this tick, and those to full speed, (C, …, n).
+
+        Full speed is tried by itself: where a tick is long beside the acceleration limit, the
+        others would overshoot it or fall short.
+        """
+        ends = np.array([-1.0, 1.0]).reshape(-1, *[1] * self.motion.acc.ndim)
+        low, high = self._allowed(np.inf * ends)
+        shares = _GRID.reshape(-1, *[1] * low.ndim)
+        full = (_CRUISE * ends * self.limits.velocity - self.motion.vel) / self.limits.dt_s
+        return np.sort(np.concatenate([low + shares * (high - low), self._allowed(full)]), axis=0)
 
     def _allowed(self, acc: Array) -> Array:
         limits, now = self.limits, self.motion.acc
@@ -122,6 +140,15 @@ class Limiter:
         """The position limits, widened to where a joint is already."""
         pos = self.motion.pos
         return np.minimum(self.limits.low, pos), np.maximum(self.limits.high, pos)
+
+
+def _between(accs: Array, stops: Array, wanted: Array) -> Array:
+    """Of accelerations (C, …, n) in order, the one that would stop there if stops were linear."""
+    above = np.clip((stops < wanted).sum(axis=0), 1, len(stops) - 1)[None]
+    ends = [np.take_along_axis(of, at, 0)[0] for of in (accs, stops) for at in (above - 1, above)]
+    acc, acc_high, stop, stop_high = ends
+    share = (wanted - stop) / np.where(stop_high > stop, stop_high - stop, np.inf)
+    return acc + np.clip(share, 0.0, 1.0) * (acc_high - acc)
 
 
 def demand_quick(limits: Limits) -> None:

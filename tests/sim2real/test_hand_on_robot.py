@@ -3,77 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import small_lab
 from small_bundles import make_hand_bundle
+from small_lab import DT_S
 from small_limits import excess
 
+from robo_rl.cli.main import main
 from robo_rl.config import strict
-from robo_rl.registry import component, load
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.export.bundle import Bundle
+from robo_rl.registry import load
+from robo_rl_sim2real.check.finding import Finding, Mark
+from robo_rl_sim2real.check.survey import survey
+from robo_rl_sim2real.flight import recording
 from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock
-from robo_rl_sim2real.transport.base import COMMAND, SENSOR
-from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Publisher
+from robo_rl_sim2real.transport.loopback import Loopback
+from robo_rl_sim2real.verbs.check import RULES
 
-DT_S = 0.01
 ROBOT = load("robots", "panda")
 HAND = HandPoses.of(ROBOT)
 HOME = np.array([axis.home for axis in ROBOT.hand.axes])
 ASIDE = np.array([-0.05, 0.1, -0.05, 0.1, -0.1, 0.3])
-SETTINGS: dict[str, Any] = {
-    "robot": {"name": "panda"},
-    "observe": {"pos": {"topic": "/ee_pose", "kind": Kind.POSE.value, "field": "position"}},
-    "lifecycle": {"ramp_s": 0.2},
-}
 
 
-class Lab:
-    """A simulated panda in lift_cube, its hand commanded, on a clock of its own."""
+class Lab(small_lab.Lab):
+    """Its hand is commanded, or its joints are."""
 
-    def __init__(self, **fields: Any) -> None:
-        self.now_s = 10.0
-        self.bus = Bus(lambda: self.now_s)
-        self.clock = Clock(lambda: self.now_s, lambda s: None)
-        task = component("tasks").make({"name": "lift_cube", "actions": "pose"}).build()
-        backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
-        world, cfg = SimWorld(task, backend, DT_S), strict(fields, SimRobot.Config)
-        self.robot = SimRobot(cfg, world, Loopback(self.bus), self.clock)
-        self.us, self.topics = Loopback(self.bus), ROBOT.topics
+    def __init__(self, actions: str = "pose") -> None:
+        super().__init__({"name": "lift_cube", "actions": actions})
         self.said = list[Reading]()
         self.us.subscribe(self.topics.hand, Kind.POSE, self.said.append, SENSOR)
-        self.pose = self.us.advertise(self.topics.hand_pose, Kind.POSE, COMMAND)
-        self.twist = self.us.advertise(self.topics.hand_twist, Kind.TWIST, COMMAND)
+
+    @cached_property
+    def pose(self) -> Publisher:
+        """Who else commands it: nobody does until it is asked for."""
+        return self.us.advertise(self.topics.hand_pose, Kind.POSE, COMMAND)
+
+    @cached_property
+    def twist(self) -> Publisher:
+        """Likewise."""
+        return self.us.advertise(self.topics.hand_twist, Kind.TWIST, COMMAND)
 
     def run(self, ticks: int) -> np.ndarray:
         """Where the hand was, (T, 6)."""
         before = len(self.said)
         for _ in range(ticks):
-            self.robot.tick(self.now_s)
-            self.now_s += DT_S
+            self.tick()
         return np.stack([HAND.numbers(reading, "/ee_pose") for reading in self.said[before:]])
 
     def deploy(self, path: Path, goal: np.ndarray, kind: str) -> Node:
         """A policy that wants the hand at goal (6,), and the gripper half open."""
-        bundle = make_hand_bundle(path, ROBOT, np.append(goal, 0.02))
-        settings = strict({**SETTINGS, "command": {"kind": kind, "alone": False}}, Settings)
-        return Node(settings, bundle, Loopback(self.bus), clock=self.clock)
+        settings = settings_of(command={"kind": kind, "alone": False})
+        return Node(settings, bundle_of(path, goal), Loopback(self.bus), clock=self.clock)
+
+    def check(self, path: Path) -> dict[str, Finding]:
+        """Subject → what ``deploy check`` finds; the worst where there are several."""
+        bundle = bundle_of(path, HOME)
+        facts = survey(settings_of(), bundle, lambda: Loopback(self.bus), 2.0, self.clock)
+        found = [finding for rule in RULES for finding in rule(facts)]
+        return {f.subject: f for f in sorted(found, key=lambda f: list(Mark).index(f.mark))}
+
+
+def bundle_of(path: Path, goal: np.ndarray) -> Bundle:
+    return make_hand_bundle(path, ROBOT, np.append(goal, 0.02))
+
+
+def settings_of(**fields: Any) -> Settings:
+    observe = {"pos": {"topic": "/ee_pose", "kind": Kind.POSE.value, "field": "position"}}
+    common = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
+    return strict({**common, **fields}, Settings)
 
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     made = Lab()
     yield made
-    made.robot.close()
+    made.close()
 
 
 def test_it_goes_where_it_is_told_and_the_last_pose_stays(lab: Lab):
@@ -120,14 +138,10 @@ def test_what_no_controller_would_take_is_dropped_and_told(lab: Lab, field, valu
 @pytest.mark.parametrize("kind", ["pose", "twist"])
 def test_a_node_drives_it(tmp_path: Path, lab: Lab, kind: str):
     """Three seconds to another pose, within all limits, in lock-step; the gripper goes halfway."""
-    node, sent = lab.deploy(tmp_path / "bundle", HOME + ASIDE, kind), list[np.ndarray]()
-    for tick in range(400):
-        lab.robot.tick(lab.now_s)
-        if tick == 10:
-            node.request("activate")
-        if tick % 5 == 0 and (command := node.tick(tick // 5).command) is not None:
-            sent.append(command.pos)
-        lab.now_s += DT_S
+    node = lab.deploy(tmp_path / "bundle", HOME + ASIDE, kind)
+    lab.drive(node, 2)
+    node.request("activate")
+    sent = [output.command.pos for output in lab.drive(node, 78) if output.command is not None]
     assert node.runtime.state is State.RUNNING
     # Velocities add up as they came, so that what is lost or doubled stays.
     near = 2e-3 if kind == "pose" else 2e-2
@@ -147,3 +161,52 @@ def test_a_pose_in_another_frame_is_no_reading(tmp_path: Path, lab: Lab):
     assert node.runtime.state is State.INACTIVE
     assert "expected panda_link0, found map" in node.health.problem
     node.close()
+
+
+def test_a_robot_whose_hand_takes_poses_passes_the_check_and_hears_no_command(
+    tmp_path: Path, lab: Lab
+):
+    found = lab.check(tmp_path / "bundle")
+    assert {finding.mark for finding in found.values()} == {Mark.OK}, found
+    assert {lab.topics.hand_pose, lab.topics.gripper, "/ee_pose"} <= found.keys()
+    lab.run(1)
+    assert lab.robot.world.positions()["ee_x"] == pytest.approx(HOME[0], abs=0.02)
+
+
+def test_one_whose_joints_are_commanded_does_not(tmp_path: Path):
+    lab = Lab("joints")
+    found = lab.check(tmp_path / "bundle")
+    assert {s for s, f in found.items() if f.mark is Mark.FAILED} == {
+        *(lab.topics.hand_pose, lab.topics.gripper)
+    }
+    lab.close()
+
+
+def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: Path, lab: Lab):
+    pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
+    from rosbags.highlevel import AnyReader
+
+    record = {"mode": "full", "folder": str(tmp_path / "bags"), "free_mb": 0}
+    settings = settings_of(command={"kind": "pose", "alone": False}, record=record)
+    bundle = bundle_of(tmp_path / "bundle", HOME + ASIDE)
+    node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
+    with recording(node, bundle, settings) as recorder:
+        lab.drive(node, 2)
+        node.request("activate")
+        outputs = lab.drive(node, 60)
+    node.close()
+    sent = np.stack([output.command.pos for output in outputs if output.command is not None])
+    assert recorder is not None
+    with AnyReader([recorder.bags[0]]) as reader:
+        ways = [way for way in reader.connections if way.topic == topics.SENT]
+        said: list[Any] = [
+            reader.deserialize(cdr, way.msgtype) for way, _, cdr in reader.messages(ways)
+        ]
+    assert said[0].name == [*HAND.names, ROBOT.actuated[-1].name]
+    np.testing.assert_array_equal(np.stack([message.position for message in said]), sent)
+    words = ["data", "convert", str(tmp_path / "bags"), "--out", str(tmp_path / "d.zarr")]
+    assert main([*words, "unknown_is_success=true"]) == 0
+    act = ZarrStore.open(tmp_path / "d.zarr").read()["act"]
+    windows = np.lib.stride_tricks.sliding_window_view(sent.astype(np.float32), act.shape, (0, 1))
+    assert len(act) > 30
+    assert (windows == act).all(axis=(2, 3)).any()  # so many in a row, bit by bit

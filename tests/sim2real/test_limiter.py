@@ -44,15 +44,24 @@ def test_what_moves_within_the_limits_is_met_exactly():
     np.testing.assert_allclose(commands, path, atol=1e-12)
 
 
-def test_a_jump_is_reached_soon_and_hardly_passed():
-    within = limits()
+@pytest.mark.parametrize(
+    ("dt_s", "jerk"), [(0.02, 100.0), (0.05, 300.0), (0.05, 3000.0), (0.1, 3000.0)]
+)
+def test_a_jump_is_reached_soon_and_hardly_passed(dt_s, jerk):
+    within = limits(dt_s, jerk)
     limiter = Limiter(within, np.zeros(JOINTS))
     path = np.stack([limiter.step(np.ones(JOINTS)) for _ in range(200)])
     fastest = 1.0 / within.velocity + within.velocity / within.acceleration
     fastest += within.acceleration / within.jerk
-    arrived = (np.abs(path - 1.0) < 0.01).argmax(axis=0) * within.dt_s
-    assert (arrived < 1.15 * fastest + 0.1).all()
+    arrived = (np.abs(path - 1.0) < 0.01).argmax(axis=0)
+    assert (arrived * dt_s < 1.15 * fastest + 0.1 + dt_s).all()
     assert path.max() < 1.01
+    speeds = np.diff(path, axis=0, prepend=0.0)
+    for joint in range(JOINTS):  # it speeds up, then it slows down, and that is all
+        on = speeds[: arrived[joint] + 1, joint]
+        turn = on.argmax()
+        assert np.diff(on[: turn + 1]).min(initial=0.0) > -1e-6
+        assert np.diff(on[turn:]).max(initial=0.0) < 1e-6
     np.testing.assert_allclose(path[-1], 1.0, atol=1e-6)
 
 

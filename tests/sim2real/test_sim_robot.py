@@ -10,53 +10,41 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_lab
 from small_bundles import make_bundle
+from small_lab import DT_S, world_of
 from small_limits import excess
 
 from robo_rl.config import strict
 from robo_rl.errors import ConfigError
-from robo_rl.registry import component
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR
-from robo_rl_sim2real.transport.loopback import Bus, Loopback
-
-DT_S = 0.01
+from robo_rl_sim2real.transport.loopback import Loopback
 
 
-class Lab:
-    """A simulated panda, what it says, and what it can be told; on a clock of its own."""
+class Lab(small_lab.Lab):
+    """What it says, and what it can be told."""
 
     def __init__(self, task: str = "reach", **fields: Any) -> None:
-        self.now_s = 10.0
-        self.bus = Bus(lambda: self.now_s)
-        self.clock = Clock(lambda: self.now_s, lambda s: None)
-        world = SimWorld(component("tasks").make(task).build(), _backend(), DT_S)
-        self.robot = SimRobot(
-            strict(fields, SimRobot.Config), world, Loopback(self.bus), self.clock
-        )
-        topics, self.us = world.robot.topics, Loopback(self.bus)
+        super().__init__(task, **fields)
         self.joints, self.poses = list[Reading](), list[Reading]()
         self.told: list[dict[str, Any]] = []
-        self.us.subscribe(topics.joint_states, Kind.JOINT_STATES, self.joints.append, SENSOR)
+        self.us.subscribe(self.topics.joint_states, Kind.JOINT_STATES, self.joints.append, SENSOR)
         self.us.subscribe("/ee_pose", Kind.POSE, self.poses.append, SENSOR)
         self.us.subscribe("/sim/episode", Kind.TEXT, self._hear, LATCHED)
-        self.array = self.us.advertise(topics.command, Kind.ARRAY, COMMAND)
-        self.points = self.us.advertise(topics.trajectory, Kind.TRAJECTORY, COMMAND)
+        self.array = self.us.advertise(self.topics.command, Kind.ARRAY, COMMAND)
+        self.points = self.us.advertise(self.topics.trajectory, Kind.TRAJECTORY, COMMAND)
         self.control = self.us.advertise("/sim/control", Kind.TEXT, COMMAND)
 
     def run(self, ticks: int) -> np.ndarray:
         """Measured positions (T, joints)."""
         before = len(self.joints)
         for _ in range(ticks):
-            self.robot.tick(self.now_s)
-            self.now_s += DT_S
+            self.tick()
         return np.stack([r.fields["position"] for r in self.joints[before:]])
 
     def say(self, data: list[float]) -> None:
@@ -66,15 +54,11 @@ class Lab:
         self.told.append(json.loads(str(reading.fields["data"])))
 
 
-def _backend() -> Any:
-    return component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
-
-
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     made = Lab()
     yield made
-    made.robot.close()
+    made.close()
 
 
 def test_it_stands_still_until_it_is_told_and_the_last_command_stays(lab: Lab):
@@ -139,15 +123,13 @@ def test_one_seed_is_one_course():
         lab = Lab(seed=seed, noise=0.01, out={"jitter_s": 0.02, "loss": 0.2})
         lab.run(40)
         courses.append([r.fields["position"].tolist() for r in lab.joints])
-        lab.robot.close()
+        lab.close()
     assert courses[0] == courses[1] != courses[2]
 
 
 def test_readings_and_commands_take_their_time():
     lab = Lab(out={"latency_s": 0.05}, into={"latency_s": 0.1})
-    for _ in range(5):
-        lab.robot.tick(lab.now_s)
-        lab.now_s += DT_S
+    lab.sleep(5 * DT_S)
     assert lab.joints == []
     lab.run(20)
     start = lab.joints[-1].fields["position"][0]
@@ -155,7 +137,7 @@ def test_readings_and_commands_take_their_time():
     path = lab.run(30)[:, 0]
     assert abs(path[:14] - start).max() < 1e-2
     assert path[-1] > start + 0.05
-    lab.robot.close()
+    lab.close()
 
 
 def test_a_node_drives_it(tmp_path: Path):
@@ -171,24 +153,20 @@ def test_a_node_drives_it(tmp_path: Path):
     lab.us.subscribe(
         robot.topics.command, Kind.ARRAY, lambda r: sent.append(r.fields["data"]), COMMAND
     )
-    for tick in range(400):
-        lab.robot.tick(lab.now_s)
-        if tick == 10:
-            node.request("activate")
-        if tick % 5 == 0:
-            node.tick(tick // 5)
-        lab.now_s += DT_S
+    lab.drive(node, 2)
+    node.request("activate")
+    lab.drive(node, 78)
     assert node.runtime.state is State.RUNNING
     moved = lab.joints[-1].fields["position"] - lab.joints[0].fields["position"]
     assert (moved[:7] < -0.05).all()
     assert excess(np.stack(sent), node.runtime.parts.safety.limits) < 1e-6
     node.close()
-    lab.robot.close()
+    lab.close()
 
 
 def test_a_rate_that_physics_does_not_have_is_refused():
     with pytest.raises(ConfigError, match=r"multiple of 0\.005"):
-        SimWorld(component("tasks").make("reach").build(), _backend(), 0.007)
+        world_of("reach", 0.007)
 
 
 def test_the_deployed_half_knows_nothing_of_simulation():

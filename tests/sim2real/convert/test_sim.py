@@ -10,13 +10,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from small_bundles import EXEC, HORIZON, manifest_of
 from small_bundles import contract as contract_of
+from small_lab import Lab
 from small_runs import EXPERIMENT
 
 from robo_rl.cli.main import main
 from robo_rl.config import ConfigTree, compose, validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.export.bundle import Bundle
-from robo_rl.registry import component
 from robo_rl.task import Task
 from robo_rl.train.pipeline import run_experiment
 from robo_rl_sim2real.flight import recording
@@ -24,15 +24,10 @@ from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
-from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR
-from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.transport.loopback import Loopback
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
-
-DT_S, PERIOD = 0.01, 5
 
 
 def bundle(path: Path, task: Task, offset: float) -> Bundle:
@@ -59,50 +54,35 @@ def bundle(path: Path, task: Task, offset: float) -> Bundle:
     return Bundle.write(path, manifest_of(agreed), {"policy.onnx": model.SerializeToString()})
 
 
-class Course:
+class Course(Lab):
     """A simulated panda, a node that drives it by the shipped settings, and what passed by."""
 
     def __init__(self, path: Path) -> None:
-        self.now_s, self.number = 20.0, 0
-        bus, clock = Bus(lambda: self.now_s), Clock(lambda: self.now_s, lambda s: None)
-        task: Task = component("tasks").make("lift_cube").build()
-        backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
-        self.robot = SimRobot(
-            SimRobot.Config(noise=0.001), SimWorld(task, backend, DT_S), Loopback(bus), clock
-        )
-        made = bundle(path / "bundle", task, -0.003)
+        super().__init__("lift_cube", noise=0.001)
+        made = bundle(path / "bundle", self.robot.world.task, -0.003)
         over = ["lifecycle.ramp_s=0.2", f"record.folder={path / 'recordings'}", "record.free_mb=0"]
         tree = compose("deploy/panda_lift_cube", [*over, "record.mode=full"])
         settings = validate(tree, Settings)
-        self.node = Node(settings, made, Loopback(bus), clock=clock)
-        self.sent, self.seen, us = list[np.ndarray](), list[np.ndarray](), Loopback(bus)
-        topics = self.robot.world.robot.topics
-        us.subscribe(topics.command, Kind.ARRAY, self._hear, COMMAND)
-        us.subscribe(topics.joint_states, Kind.JOINT_STATES, self._see, SENSOR)
+        self.node = Node(settings, made, Loopback(self.bus), clock=self.clock)
+        self.sent, self.seen, us = list[np.ndarray](), list[np.ndarray](), self.us
+        us.subscribe(self.topics.command, Kind.ARRAY, self._hear, COMMAND)
+        us.subscribe(self.topics.joint_states, Kind.JOINT_STATES, self._see, SENSOR)
         self.control = us.advertise("/sim/control", Kind.TEXT, COMMAND)
         self.newest = np.zeros(0)
         with recording(self.node, made, settings):
             for _ in range(2):
                 self.episode()
         self.node.close()
-        self.robot.close()
+        self.close()
 
     def episode(self) -> None:
         """Two seconds of it."""
         self.control.send(Reading({"data": np.asarray("reset")}, (), 0.0))
-        self.run(5)
+        self.drive(self.node, 5)
         self.node.request("activate")
-        self.run(40)
+        self.drive(self.node, 40)
         self.node.request("deactivate")
-        self.run(30)
-
-    def run(self, periods: int) -> None:
-        for step in range(periods * PERIOD):
-            self.robot.tick(self.now_s)
-            if step % PERIOD == 0:
-                self.number += 1
-                self.node.tick(self.number)
-            self.now_s += DT_S
+        self.drive(self.node, 30)
 
     def _hear(self, reading: Reading) -> None:
         self.sent.append(reading.fields["data"])

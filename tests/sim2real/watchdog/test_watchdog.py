@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_bundles import make_bundle
+from small_bundles import make_bundle, make_hand_bundle
 from small_domains import free_domain
 from small_limits import excess
 
@@ -32,21 +32,28 @@ DT_S = 1.0 / ROBOT.rates.control_hz
 SCRIPT = Path(__file__).parents[2] / "small_policy_process.py"
 SETTINGS = """\
 robot: panda
-observe: {pos: {topic: /joint_states, field: position}}
-lifecycle: {ramp_s: 0.2, hold_s: 0.2}
-safety: {obs_age_s: 2.0, obs_periods: 40}
-watchdog: {grace_s: 0.4, silent_s: 2.0}
+observe: {{pos: {observe}}}
+lifecycle: {{ramp_s: 0.2, hold_s: 0.2}}
+safety: {{obs_age_s: 2.0, obs_periods: 40}}
+watchdog: {{grace_s: 0.4, silent_s: 2.0}}
 """
+JOINTS = "{topic: /joint_states, field: position}"
+POSE = "{topic: /ee_pose, kind: geometry_msgs/msg/PoseStamped, field: position}"
+ASIDE = np.array([0.35, 0.35, 0.2, 0.5, -0.5, 1.2, 0.01])
 
 
 class Deployment:
     """A robot here, a policy there, and a watchdog beside it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, hand: bool = False) -> None:
         self.hang, domain = path / "hang", free_domain()
-        self.bundle = make_bundle(path / "bundle", ROBOT, 0.02)
-        (path / "settings.yaml").write_text(SETTINGS)
-        self.robot = Listener(ROBOT, domain)
+        self.bundle = (
+            make_hand_bundle(path / "bundle", ROBOT, ASIDE)
+            if hand
+            else make_bundle(path / "bundle", ROBOT, 0.02)
+        )
+        (path / "settings.yaml").write_text(SETTINGS.format(observe=POSE if hand else JOINTS))
+        self.robot = Listener(ROBOT, domain, hand=hand)
         words: list[Any] = [path / "bundle", path / "settings.yaml", self.hang]
         self.policy = subprocess.Popen(
             [sys.executable, SCRIPT, *words, f"transport.domain={domain}"],
@@ -79,11 +86,12 @@ def at_rest_within_limits(deployment: Deployment, fault_s: float) -> None:
     limits = commanded(contract, ROBOT).limits
     after = np.stack([pos for _, pos in deployment.robot.since(fault_s)])
     np.testing.assert_array_equal(after[-1], after[-2])
-    assert (after >= limits.low).all()
-    assert (after <= limits.high).all()
+    said = slice(after.shape[1])
+    assert (after >= limits.low[said]).all()
+    assert (after <= limits.high[said]).all()
     # The first is the policy's last once more; whether the robot had stopped or not, the rest goes
     # on from there.
-    assert (np.abs(np.diff(after, axis=0)) <= limits.velocity * DT_S * (1 + 1e-6)).all()
+    assert (np.abs(np.diff(after, axis=0)) <= limits.velocity[said] * DT_S * (1 + 1e-6)).all()
 
 
 def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deployment):
@@ -95,6 +103,22 @@ def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deploymen
     assert deployment.robot.since(fault_s)[0][0] - fault_s < 0.5
     assert deployment.robot.states[-1] == "faulted"
     at_rest_within_limits(deployment, fault_s)
+
+
+def test_a_hand_is_brought_to_rest_and_its_gripper_with_it(tmp_path: Path):
+    deployment = Deployment(tmp_path, hand=True)
+    try:
+        deployment.robot.wait(12)  # under way
+        fault_s, gripped = time.monotonic(), len(deployment.robot.grips)
+        deployment.policy.kill()
+        _, said = deployment.policy.communicate(timeout=20)
+        assert "the policy process died; the robot was brought to rest" in said
+        at_rest_within_limits(deployment, fault_s)
+        grips = np.concatenate(deployment.robot.grips[gripped:])
+        assert len(grips) >= len(deployment.robot.since(fault_s)) - 1 > 3
+        assert grips[-1] == grips[-2]
+    finally:
+        deployment.close()
 
 
 def test_one_that_was_stopped_does_not_come_back(deployment: Deployment):
