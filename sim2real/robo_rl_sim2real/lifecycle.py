@@ -13,6 +13,9 @@ from robo_rl_sim2real.readings import Values
 from robo_rl_sim2real.safety import Reason
 from robo_rl_sim2real.states import Event, State, TransitionError, after
 
+_PEAK = 1.875
+"""Of the path of least jerk (Flash and Hogan 1985): its largest speed, of its mean."""
+
 
 class Lifecycle:
     """The state, and since when.
@@ -32,6 +35,7 @@ class Lifecycle:
             resume_s: The same after a hold, or after a human let go.
             start_within: Distance of a joint from its start to begin from, rad.
             start_within_m: Likewise of one in m.
+            home_speed: Share of the velocity limits at which a joint goes to its start, at most.
             max_hold_s: A hold that lasts longer ends in inactive.
             hold_s: How long a robot that is at rest, at fault or not active any more, is still told
                 to stay there.
@@ -41,6 +45,7 @@ class Lifecycle:
         resume_s: float = Field(default=0.3, ge=0.0)
         start_within: float = Field(default=0.3, gt=0.0)
         start_within_m: float = Field(default=0.05, gt=0.0)
+        home_speed: float = Field(default=0.2, gt=0.0, le=1.0)
         max_hold_s: float = Field(default=5.0, gt=0.0)
         hold_s: float = Field(default=1.0, ge=0.0)
 
@@ -83,14 +88,26 @@ class Lifecycle:
         Raises:
             TransitionError: Not now: stopped, still moving, or not near the start.
         """
-        going = after(self.state, Event.ACTIVATE)
-        if self.stopped:
-            raise TransitionError("cannot activate: the emergency stop was pressed", hint="reset")
-        if not at_rest:
-            raise TransitionError("cannot activate: the robot is still coming to rest")
+        going = self._begun(Event.ACTIVATE, at_rest=at_rest)
         self._demand_near(measured)
         self.state = going
         self._ramp(measured, self.cfg.ramp_s, now_s)
+
+    def home(self, measured: Values, now_s: float, velocity: Values, *, at_rest: bool) -> None:
+        """Begin to go to the start, in a straight line of the joints and with a gentle beginning.
+
+        Args:
+            measured: (n,) from where.
+            now_s: What time it is.
+            velocity: (n,) limits.
+            at_rest: Whether nothing moves.
+
+        Raises:
+            TransitionError: Not now: stopped, active, or still moving.
+        """
+        self.state = self._begun(Event.HOME, at_rest=at_rest)
+        fastest = self.cfg.home_speed * velocity / _PEAK
+        self._ramp(measured, float((np.abs(self.start - measured) / fastest).max()), now_s)
 
     def deactivate(self) -> None:
         """Come to rest, and be silent in the end."""
@@ -137,6 +154,9 @@ class Lifecycle:
         """Go to the state that a tick's outcome leads to."""
         if reason is not None and reason.latches:
             self.fail()
+        elif self.state is State.HOMING:
+            if reason is not None or self._share(now_s) >= 1.0:
+                self.deactivate()
         elif reason is not None and self.state is not State.HOLDING:
             self.state, self._since_s = after(self.state, Event.HOLD), now_s
         elif reason is not None and now_s - self._since_s > self.cfg.max_hold_s:
@@ -150,6 +170,8 @@ class Lifecycle:
     def ramped(self, target: Values, now_s: float) -> Values:
         """The target, partly still where the robot began."""
         share = self._share(now_s) if self.state is not State.HOLDING else 0.0
+        if self.state is State.HOMING:
+            share = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
         return target if share >= 1.0 else self._home + share * (target - self._home)
 
     def hold_from(self, command: Values) -> None:
@@ -171,6 +193,17 @@ class Lifecycle:
         """How much of the ramp is behind."""
         return 1.0 if self._ramp_s <= 0.0 else min((now_s - self._since_s) / self._ramp_s, 1.0)
 
+    def _begun(self, event: Event, *, at_rest: bool) -> State:
+        going = after(self.state, event)
+        if self.stopped:
+            hint = "reset"
+            raise TransitionError(
+                f"cannot {event.value}: the emergency stop was pressed", hint=hint
+            )
+        if not at_rest:
+            raise TransitionError(f"cannot {event.value}: the robot is still coming to rest")
+        return going
+
     def _demand_near(self, measured: Values) -> None:
         apart = np.abs(measured - self.start)
         if (apart <= self.within).all():
@@ -180,4 +213,5 @@ class Lifecycle:
             f"cannot activate: joint '{self.names[worst]}' is not near its start",
             expected=f"{self.start[worst]:.3f} ± {self.within[worst]:g}",
             found=f"{measured[worst]:.3f}",
+            hint="ask for 'home', or bring it there",
         )

@@ -2,7 +2,7 @@
 
 ROS 2 knows four (design.ros2.org, "Managed nodes"): unconfigured, inactive, active, finalized. A
 policy that ramps, runs or holds is active; one at fault is inactive, and is kept from being
-activated until it was reset.
+activated until it was reset; so is one whose robot goes to its start, until it is there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def primary(state: State) -> Primary:
     """How a policy's state looks to ROS 2."""
     if state is State.UNCONFIGURED:
         return Primary.UNCONFIGURED
-    return Primary.ACTIVE if state.moves else Primary.INACTIVE
+    active = state.moves and state is not State.HOMING
+    return Primary.ACTIVE if active else Primary.INACTIVE
 
 
 def way(at: Primary, to: Primary) -> list[Transition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -73,7 +74,8 @@ class Node:
         life = self.runtime.life
         self.requests = Requests(
             {
-                "activate": self._activate,
+                "activate": partial(self._begin, "activate", self.runtime.activate),
+                "home": partial(self._begin, "home", self.runtime.home),
                 "deactivate": life.deactivate,
                 "reset": life.reset,
                 "stop": life.trip,
@@ -148,7 +150,7 @@ class Node:
         return output
 
     def request(self, what: str) -> None:
-        """Ask for ``activate``, ``deactivate``, ``reset`` …; granted before the next tick."""
+        """Ask for ``activate``, ``home``, ``deactivate`` …; granted before the next tick."""
         self.requests.put(what)
 
     def offer(self, what: str, grant: Callable[[], None]) -> None:
@@ -184,20 +186,20 @@ class Node:
         age_s = np.inf if said is None else self.clock.now_s() - said.stamp_s
         return 0.0 < self._estop_age_s < age_s
 
-    def _activate(self) -> None:
+    def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
         if self._estop_is_silent():
-            raise RoboRlError("cannot activate: nothing was heard of the emergency stop")
+            raise RoboRlError(f"cannot {what}: nothing was heard of the emergency stop")
         self.guard.demand()
-        self._demand_alone()
-        self.runtime.activate(self.inbox, self._number)
+        self._demand_alone(what)
+        begin(self.inbox, self._number)
 
-    def _demand_alone(self) -> None:
+    def _demand_alone(self, what: str) -> None:
         for outlet in self.wiring.outlets if self._alone else ():
             ends = self.transport.endpoints(outlet.topic)
             others = [end.node for end in ends if end.writes]
             if len(others) > self.guard.writers:
                 raise RoboRlError(
-                    f"cannot activate: somebody else publishes on '{outlet.topic}'",
+                    f"cannot {what}: somebody else publishes on '{outlet.topic}'",
                     found=", ".join(sorted(others)),
                     hint="stop the other, or command.alone=false; one that was killed is forgotten"
                     " after 10 s",

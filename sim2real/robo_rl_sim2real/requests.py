@@ -14,7 +14,7 @@ Grant = Callable[[], None]
 PATIENCE_S = 1.0
 """For how long whoever asks waits for the loop."""
 
-_MOVES = frozenset({"activate", "reset"})
+_MOVES = frozenset({"activate", "home", "reset"})
 """What lets a robot move, now or later."""
 
 

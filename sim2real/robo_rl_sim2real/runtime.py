@@ -7,6 +7,7 @@ clock, which is handed in. Ticks are numbered control periods.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -81,14 +82,26 @@ class Runtime:
             TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale.
             SpecError: A reading does not fit.
         """
-        now_s = self.now_s()
-        self._look(inbox)
-        self._demand_fresh(inbox, now_s)
-        safety = self.parts.safety
-        self.life.activate(self._pos, now_s, at_rest=safety.limiter.at_rest)
+        self._begin(inbox, number, "activate", self.life.activate)
         self.parts.observer.forget()
-        self.parts.chunks.clear()
         self.parts.teleop.let_go()
+
+    def home(self, inbox: Inbox, number: int) -> None:
+        """Go to the start from that tick on; inactive again once there, or if anything is amiss.
+
+        Raises:
+            TransitionError: Not now; see ``Lifecycle.home``; or readings are stale.
+            SpecError: A reading does not fit.
+        """
+        velocity = self.parts.safety.limits.velocity
+        self._begin(inbox, number, "home", partial(self.life.home, velocity=velocity))
+
+    def _begin(self, inbox: Inbox, number: int, what: str, begin: Callable[..., None]) -> None:
+        now_s, safety = self.now_s(), self.parts.safety
+        self._look(inbox)
+        self._demand_fresh(inbox, now_s, what)
+        begin(self._pos, now_s, at_rest=safety.limiter.at_rest)
+        self.parts.chunks.clear()
         safety.restart(self._pos)
         self._begun = self._last = number
         self._epoch += 1
@@ -124,15 +137,21 @@ class Runtime:
     def _learn(self, inbox: Inbox, tick: int) -> str:
         """Look, hear the policy's answer, ask it again; says what went wrong."""
         try:
-            self._feel(inbox)
-            self._hear(tick)
-            frame = self._look(inbox)
-            if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
-                self._ask(frame, tick)
-                self._hear(tick)
+            if self.state is State.HOMING:
+                self._look(inbox)
+            else:
+                self._think(inbox, tick)
         except RoboRlError as error:
             return str(error)
         return inbox.problem(self.topics, self.now_s() - self.parts.safety.max_age_s)
+
+    def _think(self, inbox: Inbox, tick: int) -> None:
+        self._feel(inbox)
+        self._hear(tick)
+        frame = self._look(inbox)
+        if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
+            self._ask(frame, tick)
+            self._hear(tick)
 
     def _feel(self, inbox: Inbox) -> None:
         """Whether a human has the robot in hand; the policy begins anew after that."""
@@ -185,7 +204,9 @@ class Runtime:
         )
 
     def _wanted(self, now_s: float) -> tuple[Values | None, float]:
-        """The human's target or the policy's, None where there is none; and what it rests on."""
+        """The target of whoever has the say, None where there is none; and what it rests on."""
+        if self.state is State.HOMING:
+            return self.life.start, self.seen_s
         if self._grip.held:
             return self._grip.target, self._grip.heard_s
         due = self.parts.chunks.due(self._last - self._begun)
@@ -208,14 +229,14 @@ class Runtime:
         silent = Asked(None, self._pos, self.seen_s, now_s, stalled=stalled)
         return Output(safety.step(silent, now_s), self.state)
 
-    def _demand_fresh(self, inbox: Inbox, now_s: float) -> None:
+    def _demand_fresh(self, inbox: Inbox, now_s: float, what: str) -> None:
         limit = self.parts.safety.max_age_s
         silent = [topic for topic in self.topics if inbox.get(topic) is None]
         age = now_s - self.seen_s
         if not silent and age <= limit:
             return
         raise TransitionError(
-            "cannot activate: observations are not fresh",
+            f"cannot {what}: observations are not fresh",
             expected=f"at most {limit:g} s old",
             found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
             hint=inbox.problem(self.topics) or None,

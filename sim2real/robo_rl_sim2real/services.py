@@ -10,13 +10,13 @@ from robo_rl_sim2real.requests import Requests
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.transport.base import Managed, Reply, Transport
 
-ASKED = ("activate", "deactivate", "reset")
+ASKED = ("activate", "home", "deactivate", "reset")
 
 
 def offer(
     transport: Transport, requests: Requests, stop: Callable[[], None], state: Callable[[], State]
 ) -> str:
-    """Serve ``~/activate``, ``~/deactivate``, ``~/reset`` and ``~/stop``, of type Trigger.
+    """Serve ``~/activate``, ``~/home``, ``~/deactivate``, ``~/reset`` and ``~/stop``: Trigger.
 
     Where the transport has a lifecycle of its own, that asks for the same things.
 

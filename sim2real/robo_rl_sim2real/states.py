@@ -10,11 +10,12 @@ from robo_rl.errors import RoboRlError
 class State(str, Enum):
     """unconfigured → inactive → ramping → running; holding → ramping; faulted until a reset.
 
-    Teleoperated from ramping or running, and back by ramping.
+    Teleoperated from ramping or running, and back by ramping. Homing from inactive, and back.
     """
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
+    HOMING = "homing"
     RAMPING = "ramping"
     RUNNING = "running"
     TELEOPERATED = "teleoperated"
@@ -23,16 +24,17 @@ class State(str, Enum):
 
     @property
     def moves(self) -> bool:
-        """Whether the policy, or who took over from it, has a say in what is commanded."""
-        return self in (State.RAMPING, State.RUNNING, State.TELEOPERATED, State.HOLDING)
+        """Whether anything says where to go: the policy, who took over from it, or the start."""
+        return self not in (State.UNCONFIGURED, State.INACTIVE, State.FAULTED)
 
 
 class Event(str, Enum):
-    """What happens; the last six to a policy that is active."""
+    """What happens; the last six to a robot that is moved."""
 
     CONFIGURE = "configure"
     CLEANUP = "cleanup"
     ACTIVATE = "activate"
+    HOME = "home"
     DEACTIVATE = "deactivate"
     RESET = "reset"
     RAMPED = "ramped"
@@ -43,7 +45,9 @@ class Event(str, Enum):
     FAULT = "fault"
 
 
-_ASKED = (Event.CONFIGURE, Event.CLEANUP, Event.ACTIVATE, Event.DEACTIVATE, Event.RESET)
+_ASKED = (
+    *(Event.CONFIGURE, Event.CLEANUP, Event.ACTIVATE, Event.HOME, Event.DEACTIVATE, Event.RESET),
+)
 """What somebody can ask for; the others happen."""
 
 
@@ -55,6 +59,7 @@ _NEXT: dict[tuple[State, Event], State] = {
     (State.UNCONFIGURED, Event.CONFIGURE): State.INACTIVE,
     (State.INACTIVE, Event.CLEANUP): State.UNCONFIGURED,
     (State.INACTIVE, Event.ACTIVATE): State.RAMPING,
+    (State.INACTIVE, Event.HOME): State.HOMING,
     (State.RAMPING, Event.RAMPED): State.RUNNING,
     (State.RAMPING, Event.HOLD): State.HOLDING,
     (State.RUNNING, Event.HOLD): State.HOLDING,

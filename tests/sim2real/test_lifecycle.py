@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_limits import JOINTS, excess
-from small_robot import HORIZON, TOPIC, Bench
+from small_robot import HORIZON, TOPIC, Bench, wave
 
 from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.readings import Inbox
@@ -147,3 +147,58 @@ def test_what_moves_along_must_be_nearer_its_start_than_what_turns():
             continue
         with pytest.raises(TransitionError, match="not near its start"):
             life.activate(np.array(place), 1.0, at_rest=True)
+
+
+def far_off(act: Any = wave) -> Bench:
+    """A robot that is nowhere near its start, and is on its way there."""
+    bench = Bench(act, lag=0.8)
+    bench.pos = np.linspace(-0.9, 1.2, JOINTS)
+    bench.sent = [bench.pos]
+    bench.tell()
+    bench.life.configure()
+    with pytest.raises(TransitionError, match="ask for 'home'"):
+        bench.runtime.activate(bench.inbox, bench.number)
+    bench.runtime.home(bench.inbox, bench.number)
+    return bench
+
+
+def test_it_goes_to_its_start_slowly_and_asks_no_policy():
+    bench = far_off()
+    while bench.tick().state is State.HOMING:
+        assert bench.policy.idle
+        assert bench.number < 3000
+    sent = np.stack(bench.sent)
+    np.testing.assert_allclose(sent[-1], 0.0, atol=1e-6)
+    assert excess(sent, bench.limits) < 1e-6
+    speed = np.abs(np.diff(sent, axis=0)) / bench.limits.dt_s
+    share = speed.max(axis=0) / bench.limits.velocity
+    assert share.max() == pytest.approx(bench.life.cfg.home_speed, rel=0.01)
+    assert (np.diff(np.abs(sent), axis=0) <= 1e-9).all()
+    assert bench.run(80)[-1].command is None
+    bench.runtime.activate(bench.inbox, bench.number)
+    assert bench.run(10)[-1].state is State.RUNNING
+
+
+def test_whatever_is_amiss_ends_the_way_home():
+    bench = far_off()
+    bench.run(40)
+    silent = bench.run(80, silent=True)
+    assert silent[-1].state is State.INACTIVE
+    assert Reason.STALE in reasons(silent)
+    np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
+    assert np.abs(bench.sent[-1]).max() > 0.1
+    bench.tell()
+    bench.runtime.home(bench.inbox, bench.number)
+    bench.run(20)
+    bench.life.press(True)
+    assert bench.run(60)[-1].state is State.FAULTED
+    assert excess(np.stack(bench.sent), bench.limits) < 1e-6
+    with pytest.raises(TransitionError, match="cannot home while faulted"):
+        bench.runtime.home(bench.inbox, bench.number)
+
+
+def test_a_policy_that_runs_is_not_sent_home():
+    bench = Bench().begin()
+    bench.run(5)
+    with pytest.raises(TransitionError, match="cannot home while running"):
+        bench.runtime.home(bench.inbox, bench.number)

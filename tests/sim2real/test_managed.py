@@ -19,8 +19,9 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("state", list(State))
-def test_what_moves_is_active_and_nothing_else(state: State):
-    assert (primary(state) is Primary.ACTIVE) == state.moves
+def test_what_a_policy_or_a_human_moves_is_active_and_nothing_else(state: State):
+    moves = state.moves and state is not State.HOMING  # which asks no policy
+    assert (primary(state) is Primary.ACTIVE) == moves
     assert (primary(state) is Primary.UNCONFIGURED) == (state is State.UNCONFIGURED)
 
 

@@ -26,6 +26,7 @@ from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.verbs.deploy import Starter
 
 ROBOT = load("robots", "panda")
 HOME = ROBOT.home_ctrl
@@ -111,6 +112,16 @@ def test_it_does_what_it_is_asked_and_says_where_it_stands(world: World):
     assert len(world.commands) < 85
     limits = world.node.runtime.parts.safety.limits
     assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
+
+
+def test_it_goes_to_its_start_and_begins_there_where_both_are_wanted(world: World):
+    world.pos = HOME + np.array([0.6, -0.4, 0, 0, 0, 0, 0, 0])
+    starter = Starter(world.node, ["home", "activate"])
+    for _ in range(400):
+        world.run(1)
+        starter.look()
+    assert world.states == ["inactive", "homing", "inactive", "ramping", "running"]
+    assert starter.wanted == []
 
 
 def test_a_request_that_cannot_be_granted_is_told(world: World):

@@ -41,6 +41,7 @@ def run(
     ] = "",
     transport: Over = "",
     dry_run: Annotated[bool, typer.Option(help="Work commands out, send none.")] = False,
+    home: Annotated[bool, typer.Option(help="Go to the start first, slowly.")] = False,
     activate: Annotated[bool, typer.Option(help="Begin without being asked to.")] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
     json_file: Annotated[
@@ -63,7 +64,8 @@ def run(
         resting(node),
     ):
         typer.echo(node.served, err=True)
-        view, starter = View(node), Starter(node, wanted=activate)
+        wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
+        view, starter = View(node), Starter(node, wanted)
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
     if json_file is not None:
         write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
@@ -71,8 +73,9 @@ def run(
     typer.echo(text(node))
     for bag in recorder.bags if recorder else ():
         typer.echo(f"recorded: {bag}")
-    if activate and not starter.begun:
-        raise DeviceError("the policy never began", found=node.health.problem or "no reason")
+    if starter.wanted:
+        never = {"home": "the robot never went to its start", "activate": "the policy never began"}
+        raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
@@ -110,30 +113,36 @@ def resting(node: Node) -> Generator[None]:
 
 
 class Starter:
-    """Asks a node to begin until it does, for as long as readings may take to come.
+    """Asks a node for one thing after another, each until it begins, within some seconds.
 
     Not after a stop, nor once anybody else has asked for anything: it is theirs then.
 
     Args:
         node: Which.
-        wanted: Whether it is to be asked at all.
+        wanted: What, in order; what has begun is not in it any more.
     """
 
-    def __init__(self, node: Node, *, wanted: bool) -> None:
-        self._node, self._wanted, self._asked = node, wanted, 0
-        self.begun = False
+    def __init__(self, node: Node, wanted: list[str]) -> None:
+        self._node, self.wanted, self._since_s = node, wanted, 0.0
+        self._asking, self._made = False, 0
+        self._every = max(round(0.5 / node.ticks.dt_s), 1)
 
     def look(self) -> bool:
         """After a tick; always False, for nothing here ends a run."""
         node = self._node
-        self.begun = self.begun or node.runtime.state is not State.INACTIVE
-        theirs = node.runtime.life.stops > 0 or node.requests.made > self._asked
-        over = self.begun or theirs or node.age_s >= _PATIENCE_S
-        self._wanted = self._wanted and not over
-        if self._wanted and node.record.count % max(round(0.5 / node.ticks.dt_s), 1) == 0:
-            self._asked += 1
-            node.request("activate")
+        if node.runtime.state is not State.INACTIVE:
+            self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
+            self._asking = False
+        elif self.wanted and self._may and node.record.count % self._every == 0:
+            self._asking, self._made = True, self._made + 1
+            node.request(self.wanted[0])
         return False
+
+    @property
+    def _may(self) -> bool:
+        node = self._node
+        theirs = node.runtime.life.stops > 0 or node.requests.made > self._made
+        return not theirs and node.age_s - self._since_s < _PATIENCE_S
 
 
 class View:

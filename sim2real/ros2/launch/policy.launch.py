@@ -16,6 +16,7 @@ def generate_launch_description() -> LaunchDescription:
         "settings": ("", "Settings of the deployment; the robot's and task's if left out"),
         "name": ("policy", "Name of the node"),
         "namespace": ("", "And its namespace"),
+        "home": ("false", "Whether it goes to its start first"),
         "activate": ("false", "Whether it begins without being asked to"),
         "dry_run": ("false", "Whether commands are worked out and not sent"),
         "params": (
@@ -36,6 +37,7 @@ def generate_launch_description() -> LaunchDescription:
             {
                 "bundle": ParameterValue(chosen["bundle"], value_type=str),
                 "settings": ParameterValue(chosen["settings"], value_type=str),
+                "home": ParameterValue(chosen["home"], value_type=bool),
                 "activate": ParameterValue(chosen["activate"], value_type=bool),
                 "dry_run": ParameterValue(chosen["dry_run"], value_type=bool),
             },

@@ -13,18 +13,20 @@ DEFAULTS: dict[str, Any] = {
     "bundle": "",
     "settings": "",
     "overrides": [""],
+    "home": False,
     "activate": False,
     "dry_run": False,
 }
 """Parameter → its default; see config/policy.yaml."""
+_FLAGS = ("home", "activate", "dry_run")
 
 
 def main() -> None:
     """Run until Ctrl-C or the shutdown transition; the process exits as ``robo-rl`` does."""
-    from robo_rl.cli.main import main as robo_rl
+    from robo_rl.__main__ import run
 
     sys.argv = ["robo-rl", *words(parameters(sys.argv), sys.argv[1:])]
-    robo_rl()
+    run()
 
 
 def parameters(args: Sequence[str]) -> dict[str, Any]:
@@ -53,10 +55,9 @@ def words(chosen: dict[str, Any], ros_args: Sequence[str]) -> list[str]:
         ros_args: As the process got them.
     """
     listed = ",".join(_quoted(word) for word in ros_args)
-    flags = {"--activate": chosen["activate"], "--dry-run": chosen["dry_run"]}
+    flags = [f"--{name.replace('_', '-')}" for name in _FLAGS if chosen[name]]
     return [
-        "deploy",
-        *(flag for flag, wanted in flags.items() if wanted),
+        *("deploy", *flags),
         *(["--settings", chosen["settings"]] if chosen["settings"] else []),
         "--transport",
         "ros2",

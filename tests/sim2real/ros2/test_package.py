@@ -22,6 +22,7 @@ from small_domains import free_domain
 from robo_rl.config import compose, validate
 from robo_rl.registry import load
 from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.services import ASKED
 from robo_rl_sim2real.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -125,7 +126,7 @@ def test_the_enclave_may_do_what_the_deployment_does_and_nothing_else():
     said |= {settings.diagnostics, settings.heartbeat}
     ros = {"/parameter_events", "/rosout", "~/transition_event"}
     assert allowed("topic", "publish") == said | ros
-    assert allowed("service", "reply") >= {"~/stop", "~/reset", "~/activate", "~/deactivate"}
+    assert allowed("service", "reply") >= {f"~/{name}" for name in ("stop", *ASKED)}
 
 
 def test_the_watchdog_may_command_and_say_the_state_and_hear_nothing():
@@ -138,6 +139,7 @@ def test_the_watchdog_may_command_and_say_the_state_and_hear_nothing():
     services = allowed("service", "reply", "policy_watchdog")
     assert services == allowed("service", "reply") - {
         "~/activate",
+        "~/home",
         "~/deactivate",
         "~/reset",
         "~/stop",
