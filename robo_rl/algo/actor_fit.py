@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,11 +12,12 @@ from torch import Tensor
 from robo_rl.algo.block import explore_alike
 from robo_rl.algo.descent import Descent, DescentConfig
 from robo_rl.algo.ema import Ema, Ewma
-from robo_rl.algo.minibatches import Batch, Minibatches
+from robo_rl.algo.minibatches import Minibatches
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
 from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate, RateConfig
 from robo_rl.algo.ratio_norm import RatioNorm
+from robo_rl.algo.region import Region
 from robo_rl.algo.surrogate import Surrogate
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import PluginError
@@ -28,8 +29,9 @@ RATIO_TOLERANCE = 1e-3
 class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
     """How fast the actor learns; the rest is in ``ObjectiveConfig``.
 
-    ``target_kl`` is the chain's KL per update in nats: above twice of it the update stops, and
-    the learning rate falls or rises by 1.5 to stay near it, within ``lr_min`` and ``lr_max``.
+    ``target_kl`` is the chain's KL per update in nats: a step that leads above twice of it is taken
+    back and ends the update (``Region``), and the learning rate falls or rises by 1.5 to stay near
+    it, within ``lr_min`` and ``lr_max``; 0 leaves both alone.
     ``proximal_ema`` is the decay, per optimiser step, of the average of weights that takes the
     acting policy's place in the trust region; ``ema_decay`` that of the average that is evaluated
     and kept in place of the last weights. 0 is off for both.
@@ -37,7 +39,7 @@ class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
 
     weight_decay: float = Field(default=0.0, ge=0.0)
     epochs: int = Field(default=4, ge=1)
-    target_kl: float = Field(default=0.1, gt=0.0)
+    target_kl: float = Field(default=0.1, ge=0.0)
     proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
 
@@ -80,7 +82,7 @@ class ActorFit:
         return self.descent.lr
 
     def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
-        """Epochs over all units, until a minibatch's chain KL is above twice its target.
+        """Epochs over all units, as long as the chain's KL stays within twice its target.
 
         Args:
             rollout: The block.
@@ -95,18 +97,19 @@ class ActorFit:
         batches = Minibatches(
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
-        steps = 0
-        for batch in self._passes(batches):
+        region = Region(self.rate, self.cfg.target_kl, self._parts())
+        for batch, goes_on in batches.passes(self.cfg.epochs):
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.pick, self._prox())
             stats.append(found.over_all(batch.share))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            if per_unit * stats[-1].kl > 2.0 * self.cfg.target_kl:
+            if region.admits(per_unit * stats[-1].kl) and goes_on:
+                region.step(partial(self._step, found.loss, batch.share))
+            if region.over:
                 break
-            self._step(found.loss, batch.share)
-            steps += 1
-        return self._metrics(stats, per_unit, batches.per_pass, steps)
+        region.close()
+        return self._metrics(stats, batches.per_pass, region)
 
     def evaluated(self) -> DenoisingPolicy:
         """The policy that is to be judged: the averaged one, where an average is kept."""
@@ -152,22 +155,18 @@ class ActorFit:
     def _objective(self, rollout: Rollout, adv: Tensor) -> Objective:
         return Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
 
-    def _passes(self, batches: Minibatches) -> Iterator[Batch]:
-        """The minibatches of all epochs."""
-        for _ in range(self.cfg.epochs):
-            yield from batches
+    def _parts(self) -> list[Tensor]:
+        """All weights that a step changes."""
+        averages = [ema.module for ema in self._averages().values()]
+        return [*self.descent.params, *(p for each in averages for p in each.parameters())]
 
-    def _metrics(
-        self, stats: list[Surrogate], per_unit: int, per_epoch: int, steps: int
-    ) -> dict[str, float]:
-        """Means, of the KL over the last epoch's worth of minibatches, to which the rate adapts."""
+    def _metrics(self, stats: list[Surrogate], per_epoch: int, region: Region) -> dict[str, float]:
+        """The KL that the update ended with, and means over its minibatches."""
         last = stats[-per_epoch:]
-        kl = per_unit * sum(s.kl for s in last) / len(last)
-        self.rate.follow(kl, self.cfg.target_kl)
         return {
-            "kl": kl,
+            "kl": region.moved,
             "clipped": sum(s.clipped for s in stats) / len(stats),
-            "actor_steps": float(steps),
+            "actor_steps": float(region.steps),
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},
         }

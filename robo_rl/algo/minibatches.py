@@ -69,6 +69,16 @@ class Minibatches:
             if total:
                 yield Batch(pick if own else any_row, own / total)
 
+    def passes(self, number: int) -> Iterator[tuple[Batch, bool]]:
+        """Those of some passes, and one more to look at what the last step did.
+
+        Yields:
+            A minibatch, and whether it is of the passes.
+        """
+        for _ in range(number):
+            yield from ((batch, True) for batch in self)
+        yield next(iter(self)), False
+
     def _orders(self) -> list[Tensor]:
         if not self._split:
             return [torch.randperm(self._size, generator=self._generator)]

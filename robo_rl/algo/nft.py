@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -22,10 +22,11 @@ from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import weightless
 from robo_rl.algo.forward import Decisions, optimality
 from robo_rl.algo.lag import Lag, follow
-from robo_rl.algo.minibatches import Batch, Minibatches
+from robo_rl.algo.minibatches import Minibatches
 from robo_rl.algo.nft_objective import Losses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.precision import autocast
 from robo_rl.algo.rate import AdaptiveRate, RateConfig
+from robo_rl.algo.region import Region
 from robo_rl.data.moments import mean
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
@@ -53,8 +54,8 @@ class Nft:
         """Hyper-parameters; see ``NftObjectiveConfig`` and ``CreditConfig``.
 
         ``target_shift`` is the root mean square by which an update may move predicted actions, in
-        normalised units: above twice of it the update stops, and the rate is steered towards it;
-        0 leaves both alone.
+        normalised units: a step that leads above twice of it is taken back and ends the update,
+        and the rate is steered towards it; 0 leaves both alone.
         """
 
         weight_decay: float = Field(default=0.0, ge=0.0)
@@ -130,30 +131,25 @@ class Nft:
         self.base = self.policy.base() if self.cfg.base else None
 
     def _fit(self, data: Decisions, shards: Tensor | None) -> dict[str, float]:
-        """Epochs over the decisions, until a minibatch has moved more than twice its target."""
+        """Epochs over the decisions, as long as predictions stay within twice the target."""
         stats: list[Losses] = []
-        limit = 2.0 * self.cfg.target_shift or math.inf
         batches = Minibatches(len(data.act), self.cfg.minibatch, self.generator, shards)
-        for batch in self._passes(batches):
+        region = Region(self.rate, self.cfg.target_shift, self.descent.params)
+        for batch, goes_on in batches.passes(self.cfg.epochs):
             with autocast(self.cfg.precision, self.learner):
                 found = self.objective.loss(data.at(batch.pick), self.base)
             stats.append(found.over_all(batch.share))
-            if math.sqrt(stats[-1].moved) > limit:
+            if region.admits(math.sqrt(stats[-1].moved)) and goes_on:
+                region.step(partial(self.descent.step, found.total, batch.share))
+            if region.over:
                 break
-            self.descent.step(found.total, batch.share)
+        region.close()
         last = stats[-batches.per_pass :]
-        shift = math.sqrt(sum(float(s.moved) for s in last) / len(last))
-        if self.cfg.target_shift:
-            self.rate.follow(shift, self.cfg.target_shift)
         return {
             "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
-            "shift": shift,
+            "shift": region.moved,
             "base_gap": sum(float(s.base_gap) for s in last) / len(last),
         }
-
-    def _passes(self, batches: Minibatches) -> Iterator[Batch]:
-        for _ in range(self.cfg.epochs):
-            yield from batches
 
 
 def _matching(policy: DenoisingPolicy) -> MatchingPolicy:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field, model_validator
 
 from robo_rl.algo.descent import Descent
@@ -49,6 +51,17 @@ class AdaptiveRate:
         """
         factor = 1.0 / STEP if found > 2.0 * target else STEP if found < 0.5 * target else 1.0
         self.set(self.descent.lr * factor)
+
+    def fall(self, excess: float) -> bool:
+        """After a step that led ``excess`` times as far as it should; whether that was possible.
+
+        What a step does grows with the square of its rate. It falls by a tenth at most, and by
+        what ``follow`` would take at least.
+        """
+        before = self.descent.lr
+        factor = max(excess, 1.0) ** -0.5 if math.isfinite(excess) else 0.0
+        self.set(before * min(max(factor, 0.1), 1.0 / STEP))
+        return self.descent.lr < before
 
     def halve(self, lr: float) -> None:
         """After a rate that led astray: from now on at most half of it."""

@@ -119,9 +119,17 @@ class Loop:
     def _ends(self) -> bool:
         return self.enough or self.algo.updates >= self.cfg.updates
 
+    @property
+    def _spent(self) -> float:
+        """Share of the budget, whichever of its two ends first."""
+        shares = [self.algo.updates / self.cfg.updates]
+        if self.cfg.env_steps:
+            shares.append(self.collector.env_steps / self.cfg.env_steps)
+        return min(max(shares), 1.0)
+
     def _update(self) -> dict[str, float]:
         start = time.perf_counter()
-        self.policy.set_progress(self.algo.updates / self.cfg.updates)
+        self.policy.set_progress(self._spent)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
         metrics = self.algo.update(rollout)

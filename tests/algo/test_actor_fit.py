@@ -158,7 +158,7 @@ def chain_kl(after: Any, before: Any, mode: str) -> float:
 
 
 @pytest.mark.parametrize("mode", ["joint", "per_step"])
-def test_an_update_stops_where_the_chains_kl_is_above_twice_its_target(mode):
+def test_a_step_that_leads_the_chains_kl_above_twice_its_target_is_taken_back(mode):
     """With one minibatch an epoch and a target that the KL passes twice of by its third step.
 
     What the KL is after so many steps is taken from updates that nothing stops.
@@ -170,7 +170,12 @@ def test_an_update_stops_where_the_chains_kl_is_above_twice_its_target(mode):
         assert fit(made)[0]["actor_steps"] == epochs
         kls.append(chain_kl(made.policy, make_policy("flow_noise", 4), mode))
     limit = 0.5 * (kls[1] + kls[2])
-    assert fit(actor(**fields, target_kl=0.5 * limit, epochs=20))[0]["actor_steps"] == 3
+    held = actor(**fields, target_kl=0.5 * limit, epochs=20)
+    metrics = fit(held)[0]
+    assert metrics["actor_steps"] == 2
+    assert metrics["kl"] == pytest.approx(kls[1], rel=1e-6)
+    assert chain_kl(held.policy, make_policy("flow_noise", 4), mode) == pytest.approx(kls[1])
+    assert held.lr == pytest.approx(3e-5 * (kls[2] / (0.5 * limit)) ** -0.5)
     # a quarter of the KL, that of one unit of four, would stop later; four times the KL sooner
     assert kls[1] < limit < kls[2] < 4.0 * limit < 16.0 * kls[1]
 

@@ -29,6 +29,19 @@ def test_it_stays_within_its_bounds():
         assert moving.descent.lr == pytest.approx(bound)
 
 
+@pytest.mark.parametrize(("excess", "factor"), [(2.1, 1 / 1.5), (9.0, 1 / 3), (1e6, 0.1)])
+def test_it_falls_by_what_a_step_was_too_large(excess, factor):
+    moving = rate(5e-4)
+    assert moving.fall(excess)
+    assert moving.descent.lr == pytest.approx(5e-4 * factor)
+
+
+def test_it_cannot_fall_below_its_bound():
+    moving = rate(1e-5)
+    assert not moving.fall(4.0)
+    assert moving.descent.lr == 1e-5
+
+
 def test_once_halved_it_never_climbs_back():
     moving = rate(4e-4)
     moving.halve(4e-4)
