@@ -16,7 +16,8 @@ def run() -> NoReturn:
     there and then: the threads of a library, which the interpreter would wait for, do not keep it.
     """
     status = main()
-    if set(sys.argv[1:3]).isdisjoint(ON_ROBOTS):
+    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if verb not in ON_ROBOTS:
         sys.exit(status)
     try:
         sys.stdout.flush()
