@@ -1,9 +1,10 @@
 """How many seeds a comparison of methods takes: a group-sequential permutation test.
 
-Seeds come in groups. After each, every pair of methods is different, or needs more seeds; those
-that were never told apart in all the groups that were planned count as equal. Whatever is looked
-at on the way, the probability of calling any pair of equal methods different stays below the
-level. In the manner of AdaStop (Mathieu et al. 2023, arXiv 2306.10882). Floor 1: numpy alone.
+Seeds come in groups. After each, every pair of methods is different, or needs more seeds; of those
+that were never told apart in all the groups that were planned it cannot tell, which is no proof
+that they are equal. Whatever is looked at on the way, the probability of calling any pair of equal
+methods different stays below the level. In the manner of AdaStop (Mathieu et al. 2023, arXiv
+2306.10882). Floor 1: numpy alone.
 
 Shapes: M methods, S seeds, T tasks, K groups planned, N seeds a group, R relabellings.
 """
@@ -27,7 +28,7 @@ class Verdict(StrEnum):
     """What a number of seeds says of a pair."""
 
     DIFFERENT = "different"
-    EQUAL = "equal"
+    CANNOT_TELL = "cannot tell"
     MORE_SEEDS = "more seeds needed"
 
 
@@ -94,7 +95,7 @@ def compare_sequentially(
         while undecided and (pair := paths.crossing(undecided, allowed)) is not None:
             undecided.remove(pair)
             decided[pair] = _decision(table, pair, Verdict.DIFFERENT, now * group)
-    rest = Verdict.EQUAL if complete == groups else Verdict.MORE_SEEDS
+    rest = Verdict.CANNOT_TELL if complete == groups else Verdict.MORE_SEEDS
     for pair in undecided:
         decided[pair] = _decision(table, pair, rest, complete * group)
     return {pair: decided[pair] for pair in pairs or combinations(range(len(table)), 2)}

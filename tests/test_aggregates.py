@@ -17,9 +17,9 @@ from robo_rl.aggregates import (
     iqm,
     probability_of_improvement,
     rate_interval,
+    spread_interval,
     stratified_bootstrap,
     student_interval,
-    widened,
 )
 from robo_rl.stats import Interval, wilson
 
@@ -70,15 +70,42 @@ def test_runs_that_all_agree_are_still_of_so_many_episodes():
     assert rate_interval([0.5, 0.6], 0).low == max(0.0, student_interval([0.5, 0.6]).low)
 
 
+UNLIKE = {"alike": [0.1, 0.1, 0.1], "unlike": [0.06, 0.1, 0.02], "one of them": [0.1, 0.0, 0.0]}
+
+
 @pytest.mark.parametrize("runs", FEW)
-def test_over_tasks_the_widened_bootstrap_covers_nearly_as_often_as_stated(runs: int):
-    drawn = rates_of(runs, 0.8, 0.1, 200, tasks=6)[:200]
-    plain = [stratified_bootstrap(each, np.mean, reps=200) for each in drawn]
-    wide = [widened(p, each.mean(), runs) for p, each in zip(plain, drawn, strict=True)]
-    assert covered(wide, 0.8) >= 0.9
-    assert covered(wide, 0.8) >= covered(plain, 0.8)
-    ratio = (wide[0].high - wide[0].low) / (plain[0].high - plain[0].low)
-    assert ratio == pytest.approx(math.sqrt(runs / (runs - 1)))
+@pytest.mark.parametrize("tasks", UNLIKE)
+def test_over_tasks_the_mean_is_covered_however_unlike_they_spread(runs: int, tasks: str):
+    spreads, rng = UNLIKE[tasks], np.random.default_rng(runs)
+    drawn = 0.5 + np.array(spreads) * rng.normal(size=(EXPERIMENTS, runs, len(spreads)))
+    # Of variances that are neither alike nor one alone the degrees of freedom are approximate.
+    assert covered([student_interval(each) for each in drawn], 0.5) >= LOWEST - 0.02
+    plain = [stratified_bootstrap(each, np.mean, reps=200) for each in drawn[:200]]
+    assert covered(plain, 0.5) < LOWEST
+
+
+def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():
+    x, y = [0.7, 0.9, 0.75, 0.6], [10.0, 12.0, 9.0, 11.0]
+    welch = scipy_stats.ttest_ind(y, x, equal_var=False).confidence_interval(0.9)
+    found = student_interval(np.array([x, y]).T, 0.9)
+    # The mean of two has half the error that their difference has.
+    assert found.high - found.low == pytest.approx((welch.high - welch.low) / 2, abs=1e-12)
+
+
+def test_tasks_that_never_vary_have_an_interval_of_no_width_but_for_their_episodes():
+    table = [[0.5, 1.0]] * 3
+    assert student_interval(table) == (0.75, 0.75)
+    assert rate_interval(table, 600) == wilson(450, 600)
+
+
+@pytest.mark.parametrize(("runs", "tasks"), [(3, 6), (4, 1), (10, 1), (3, 3)])
+def test_an_interquartile_mean_is_covered(runs: int, tasks: int):
+    rng = np.random.default_rng(runs * tasks)
+    drawn = rng.normal(size=(300, runs, tasks))
+    found = [spread_interval(each, iqm, reps=200) for each in drawn]
+    assert covered(found, 0.0) >= 0.95 - 3.1 * math.sqrt(0.95 * 0.05 / 300)
+    plain = [stratified_bootstrap(each, iqm, reps=200) for each in drawn]
+    assert covered(plain, 0.0) < covered(found, 0.0)
 
 
 @pytest.mark.parametrize(("runs", "tasks"), [(3, 1), (4, 1), (10, 1), (3, 2)])

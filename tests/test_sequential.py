@@ -32,7 +32,7 @@ def test_one_group_is_the_permutation_test_by_hand():
     # Each seed's two scores are swapped or not; of the 8 ways 2 differ by 3 + 3 + 2: p = 1/4.
     scores, how = [[4, 5, 8], [1, 2, 6]], {"group": 3, "groups": 1, "relabellings": 20_000}
     assert verdict(scores, level=0.265, **how) is Verdict.DIFFERENT
-    assert verdict(scores, level=0.235, **how) is Verdict.EQUAL
+    assert verdict(scores, level=0.235, **how) is Verdict.CANNOT_TELL
 
 
 def test_labels_are_exchanged_within_tasks():
@@ -40,7 +40,7 @@ def test_labels_are_exchanged_within_tasks():
     scores = [[[1.0, 9.0]], [[0.0, 0.0]]]
     how = {"group": 1, "groups": 1, "relabellings": 20_000}
     assert verdict(scores, level=0.515, **how) is Verdict.DIFFERENT
-    assert verdict(scores, level=0.485, **how) is Verdict.EQUAL
+    assert verdict(scores, level=0.485, **how) is Verdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("methods", [2, 5])
@@ -118,8 +118,8 @@ def test_more_seeds_are_asked_for_until_all_groups_are_there():
         compare_sequentially(scores[:, :seeds], group=4, groups=3)[0, 1]
         for seeds in (0, 3, 4, 11, 12, 14)
     ]
-    more, equal = Verdict.MORE_SEEDS, Verdict.EQUAL
-    assert [decision.verdict for decision in seen] == [more, more, more, more, equal, equal]
+    more, neither = Verdict.MORE_SEEDS, Verdict.CANNOT_TELL
+    assert [decision.verdict for decision in seen] == [more, more, more, more, neither, neither]
     assert [decision.seeds for decision in seen] == [0, 0, 4, 8, 12, 12]
     assert math.isnan(seen[0].difference)
 
@@ -145,8 +145,8 @@ def test_only_the_pairs_asked_for_are_compared():
     ]
 
 
-def test_scores_that_never_vary_are_equal():
-    assert verdict(np.ones((2, 6)), group=3, groups=2) is Verdict.EQUAL
+def test_scores_that_never_vary_are_never_told_apart():
+    assert verdict(np.ones((2, 6)), group=3, groups=2) is Verdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from robo_rl.cli.json_file import Json, write_json
 from robo_rl.cli.show import table
-from robo_rl.cli.stages import Json, Overrides, write_json
+from robo_rl.cli.stages import Overrides
 from robo_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
+_PART = {"SUITE", "KEY=VALUE", "--task", "--method", "--seeds"}
+TAKES = {
+    "": {*_PART, "--json", "--jobs", "--redo"},
+    "--dry-run": {*_PART, "--json", "--jobs", "--redo"},
+    "--summary": {*_PART, "--json"},
+    "--list": set[str](),
+    "--page": set[str](),
+}
+"""What each way to use the verb listens to, besides its folders; the one without a word runs."""
 
 _SUITE = typer.Argument(metavar="SUITE", help="Name or file; 'all' of them; nothing lists them.")
 
@@ -48,7 +58,12 @@ def run(
     from robo_rl.train.bench.desk import Desk, Folders
 
     modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
-    _demand_one([name for name, chosen in modes.items() if chosen], suite, json_file)
+    given = {
+        "SUITE": suite, "--json": json_file, "--task": task, "--method": method, "--seeds": seeds,
+        "--jobs": jobs, "--redo": redo, "KEY=VALUE": overrides,
+    }  # fmt: skip
+    chosen = [name for name, of_it in modes.items() if of_it]
+    _demand_one(chosen, [name for name, of_it in given.items() if of_it])
     folders = Folders(out, results)
     if page is not None:
         _write_page(page, folders)
@@ -73,14 +88,15 @@ def run(
     raise typer.Exit(0 if complete else 1)
 
 
-def _demand_one(modes: list[str], suite: str, json_file: Path | None) -> None:
+def _demand_one(modes: list[str], given: list[str]) -> None:
     """Nothing that was asked for is left undone without a word."""
     if len(modes) > 1:
         raise ConfigError("do not go together", where=" and ".join(modes))
-    for mode in {"--page", "--list"} & set(modes):
-        for given, what in ((suite, f"SUITE '{suite}'"), (json_file, "--json")):
-            if given:
-                raise ConfigError("is of all suites, and text", where=mode, found=what)
+    mode = modes[0] if modes else "" if "SUITE" in given else "--list"
+    for name in given:
+        if name not in TAKES[mode]:
+            hint = "name a suite" if mode == "--list" else "leave it out"
+            raise ConfigError("does not go with it", where=f"bench {mode}", found=name, hint=hint)
 
 
 def _demand_own_results(desks: list[Desk], results: Path) -> None:
@@ -153,7 +169,7 @@ def _suites(results: Path) -> str:
 
 
 def _print(desk: Desk, summary: dict[str, Any]) -> None:
-    from robo_rl.train.bench.tables import remarks
+    from robo_rl.train.bench.remarks import remarks
 
     for each in desk.tables(summary):
         typer.echo(f"{each.title}\n\n{table(each.rows, each.header)}\n")

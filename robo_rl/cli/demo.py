@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
+from robo_rl.cli.json_file import Json, write_json
 from robo_rl.cli.show import table
-from robo_rl.cli.stages import RUNS, Json, Out, Overrides, result_of, write_json
+from robo_rl.cli.stages import RUNS, Out, Overrides, result_of
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
 _TIMED = {"k_step": "teacher", "one_step": "onnx"}  # ours → what the export stage calls it

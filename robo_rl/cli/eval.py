@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.stages import Json, rate, write_json
+from robo_rl.cli.json_file import Json, write_json
+from robo_rl.cli.stages import rate
 
 
 def run(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from robo_rl.cli.stages import RUNS, Json, Name, Out, Overrides, execute
+from robo_rl.cli.json_file import Json
+from robo_rl.cli.stages import RUNS, Name, Out, Overrides, execute
 
 
 def run(

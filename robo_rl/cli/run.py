@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.stages import RUNS, Json, Name, Out, Overrides, execute
+from robo_rl.cli.json_file import Json
+from robo_rl.cli.stages import RUNS, Name, Out, Overrides, execute
 
 
 def run(

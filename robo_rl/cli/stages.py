@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from robo_rl.cli.json_file import write_json
 from robo_rl.cli.show import table
-from robo_rl.errors import ConfigError
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as stages.bc.steps=500.")
 ]
 Out = Annotated[Path, typer.Option(help="Folder of the runs; this one is OUT/<its name>.")]
-Json = Annotated[Path | None, typer.Option("--json", help="File to write the numbers to.")]
 
 RUNS = Path("runs")
 
@@ -62,23 +60,6 @@ def result_of(
         last = [] if until is None else ["--until", until]
         run_together(number, ["run", experiment, *overrides, "--out", str(out), *last])
     return run_experiment(experiment, overrides, out, until=until) or None
-
-
-def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
-    """Write the numbers where the user asked for them, if they did.
-
-    Raises:
-        ConfigError: They cannot be written there.
-    """
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(values, indent=2) + "\n")
-    except OSError as error:
-        problem = f"could not be written: {error.strerror or error}"
-        hint = "name another --json; what was run is kept"
-        raise ConfigError(problem, where=path, hint=hint) from error
 
 
 def rate(measured: Mapping[str, Any] | None) -> str:

@@ -215,8 +215,11 @@ def test_a_damaged_result_is_one_line(here: Path, capsys):
     [
         (["tiny", "--dry-run", "--summary"], "--summary and --dry-run: do not go together"),
         (["--page", "p.md", "--list"], "--page and --list: do not go together"),
-        (["tiny", "--page", "p.md"], "--page: is of all suites, and text; found SUITE 'tiny'"),
-        (["--list", "--json", "all.json"], "--list: is of all suites, and text; found --json"),
+        (["tiny", "--page", "p.md"], "bench --page: does not go with it; found SUITE; leave it"),
+        (["--list", "--json", "all.json"], "bench --list: does not go with it; found --json"),
+        (["--task", "near"], "bench --list: does not go with it; found --task; name a suite"),
+        (["tiny", "--summary", "--redo"], "bench --summary: does not go with it; found --redo"),
+        (["tiny", "--summary", "--jobs", "2"], "--summary: does not go with it; found --jobs"),
     ],
 )
 def test_what_cannot_be_done_together_is_refused(words: list[str], says: str, capsys):

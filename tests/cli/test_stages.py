@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from robo_rl.cli.json_file import write_json
 from robo_rl.cli.main import main
 
 
@@ -89,13 +90,19 @@ def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: P
     assert json.loads((tmp_path / "a" / "b.json").read_text()) == RESULT
 
 
-@pytest.mark.usefixtures("calls")
-def test_numbers_that_cannot_be_written_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_numbers_that_cannot_be_written_are_one_line_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calls: list[tuple[object, ...]]
 ):
     (tmp_path / "file").write_text("")
-    assert main(["run", "demo", "--json", str(tmp_path / "file" / "a.json")]) == 2
-    assert "what was run is kept" in capsys.readouterr().err
+    for place in (tmp_path / "file" / "a.json", tmp_path):
+        assert main(["run", "demo", "--json", str(place)]) == 2
+        assert f"{place}: could not be written" in capsys.readouterr().err
+    assert not calls
+
+
+def test_numbers_go_to_a_stream_too(capfd: pytest.CaptureFixture[str]):
+    write_json(Path("/dev/stdout"), {"a": 1})
+    assert json.loads(capfd.readouterr().out) == {"a": 1}
 
 
 @pytest.mark.usefixtures("calls")

@@ -4,25 +4,69 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, NamedTuple, cast
+
+from pydantic import BeforeValidator, Field, StrictInt, field_validator, model_validator
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
-from robo_rl.train.bench.curve import Point, looks, thinned
-from robo_rl.train.bench.paces import Pace, paces
+from robo_rl.train.bench.curve import Point
+from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Curve, Key
-from robo_rl.train.logger import read_metrics
-from robo_rl.train.pipeline import RUN, stage_folder
-from robo_rl.train.stage import Report
-from robo_rl.train.starts import starts
 
 DELETE = "delete it, and the cell is run again"
+FORMAT = 1
 
-Row = tuple[int, float, int, int, float | None]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0.0)]
+
+
+class Row(NamedTuple):
+    """A point of a curve as it is kept, see ``curve.Point``; no number is null."""
+
+    env_steps: Count
+    seconds: Seconds
+    episodes: Count
+    successes: Count
+    returns: float | None
+
+
+def _known(number: Any) -> Any:
+    """Numbers that are none are kept as null, so that the file stays JSON."""
+    return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+Number = Annotated[float | None, Field(strict=True), BeforeValidator(_known)]
+
+
+class Measured(ConfigModel):
+    """A number with its interval, low ≤ value ≤ high; a share's (unit 1) lies in [0, 1]."""
+
+    value: Number
+    low: Number = None
+    high: Number = None
+    n: Count | None = None
+    lost: Count = 0
+    unit: str = ""
+    protocol: str = ""
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Measured:
+        least, most = (0.0, 1.0) if self.unit == "1" else (-math.inf, math.inf)
+        ends = [end for end in (least, self.low, self.value, self.high, most) if end is not None]
+        slack = 1e-9 * max(map(abs, ends[1:-1]), default=0.0)  # a mean's last digits
+        if any(high < low - slack for low, high in pairwise(ends)):
+            raise ValueError(f"{self.value} in [{self.low}, {self.high}] of unit '{self.unit}'")
+        return self
+
+
+Said = Annotated[
+    Measured | dict[str, Number] | StrictInt | Number | str, Field(union_mode="left_to_right")
+]
 
 
 class KeptStage(ConfigModel):
@@ -33,12 +77,12 @@ class KeptStage(ConfigModel):
     interrupted, unknown where it is empty.
     """
 
-    seconds: float
+    seconds: Seconds
     status: str
     gate: str
     shared: bool
     starts: tuple[dict[str, str], ...] = ()
-    numbers: dict[str, Any]
+    numbers: dict[str, Said]
 
 
 class Kept(ConfigModel):
@@ -51,6 +95,7 @@ class Kept(ConfigModel):
     ended it; ``sittings`` all that there were, unknown where it is empty.
     """
 
+    format: int = FORMAT
     suite: str
     task: str
     method: str
@@ -67,6 +112,21 @@ class Kept(ConfigModel):
     curve: tuple[Row, ...]
     clean: tuple[Row, ...] = ()
     config: dict[str, Any]
+
+    @field_validator("curve", "clean")
+    @classmethod
+    def _succeeds_in_episodes(cls, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        if any(row.successes > row.episodes for row in rows):
+            raise ValueError("more successes than episodes")
+        return rows
+
+    @field_validator("config")
+    @classmethod
+    def _has_stages(cls, config: dict[str, Any]) -> dict[str, Any]:
+        stages = config.get("stages", {})
+        if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):
+            raise ValueError("its stages are no mapping of mappings")
+        return config
 
     @property
     def key(self) -> Key:
@@ -92,14 +152,17 @@ class Kept(ConfigModel):
         return tuple(dict.fromkeys(found))
 
     @property
-    def interrupted(self) -> tuple[str, ...]:
-        """Labels of stages that more than one process worked on."""
-        return tuple(label for label, stage in self.stages.items() if len(stage.starts) > 1)
+    def interrupted(self) -> bool | None:
+        """Whether more than one process worked on a stage; None where nobody noted it."""
+        starts = [len(stage.starts) for stage in self.stages.values()]
+        if any(starts):
+            return max(starts) > 1
+        return True if len(self.sittings) > 1 else None
 
     def points(self, which: Curve = "training") -> list[Point]:
         """A curve."""
         rows = self.clean if which == "clean" else self.curve
-        return [Point(*row[:4], math.nan if row[4] is None else row[4]) for row in rows]
+        return [_point(*row) for row in rows]
 
     def is_of(self, cell: Cell) -> bool:
         """Whether it was made under the settings of a cell, and its curves are of the same stage.
@@ -116,6 +179,10 @@ class Kept(ConfigModel):
         return same_order and _agree(self.config, now, cell.written)
 
 
+def _point(steps: int, seconds: float, episodes: int, good: int, returns: float | None) -> Point:
+    return Point(steps, seconds, episodes, good, math.nan if returns is None else returns)
+
+
 def _agree(kept: Any, now: Any, written: Any) -> bool:
     if not (isinstance(kept, dict) and isinstance(now, dict)):
         return kept == now
@@ -125,77 +192,6 @@ def _agree(kept: Any, now: Any, written: Any) -> bool:
         _agree(then[key], value, said.get(key)) if key in then else key not in said
         for key, value in current.items()
     )
-
-
-def record(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
-    """What a finished run has to show.
-
-    Args:
-        suite: Its name.
-        cell: What was run.
-        run: The run's directory.
-        shared: Labels of the stages that were taken up.
-        last: The sitting that ended it.
-
-    Raises:
-        DataError: Something in the run's directory is missing or damaged.
-    """
-    places = {
-        label: run / stage_folder(index, label)
-        for index, label in enumerate(cell.experiment.stages)
-    }
-    provenance = _provenance(run / RUN)
-    metrics = places.get(cell.stage, run) / "metrics.jsonl"
-    lines = read_metrics(metrics) if metrics.is_file() else []
-    return Kept(
-        suite=suite,
-        **cell.key._asdict(),
-        digest=cell.digest,
-        stage=cell.stage,
-        ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        jobs=last.jobs,
-        threads=last.threads,
-        sittings=paces(run),
-        versions=provenance["versions"],
-        machine=provenance["machine"],
-        stages={label: _stage(place, label in shared) for label, place in places.items()},
-        curve=_rows(thinned(lines)),
-        clean=_rows(looks(lines)),
-        config=cell.settings,
-    )
-
-
-def _provenance(path: Path) -> dict[str, dict[str, Any]]:
-    """What a run writes down of itself whenever it is begun, or gone on with."""
-    hint = "run the suite again, which writes it anew"
-    body = read_json(path, hint)
-    found = {name: body.get(name) for name in ("versions", "machine")}
-    for name, value in found.items():
-        if not isinstance(value, dict):
-            expected = f"a mapping '{name}'"
-            raise DataError("is damaged", where=path, expected=expected, found=value, hint=hint)
-    return cast("dict[str, dict[str, Any]]", found)
-
-
-def _stage(place: Path, shared: bool) -> KeptStage:
-    report = Report.read(place)
-    if report is None:
-        raise DataError("has no report", where=place, hint="run the suite again")
-    return KeptStage(
-        seconds=round(report.seconds, 3),
-        status=report.status,
-        gate="" if report.gate is None else f"{report.gate.name}: {report.gate.detail}",
-        shared=shared,
-        starts=starts(place),
-        numbers=report.numbers,
-    )
-
-
-def _rows(points: Sequence[Point]) -> tuple[Row, ...]:
-    rounded = [
-        (p, round(p.seconds, 3), None if math.isnan(p.returns) else p.returns) for p in points
-    ]
-    return tuple((p.env_steps, s, p.episodes, p.successes, r) for p, s, r in rounded)
 
 
 def read_json(path: Path, hint: str = DELETE) -> Mapping[str, Any]:
@@ -208,6 +204,6 @@ def read_json(path: Path, hint: str = DELETE) -> Mapping[str, Any]:
         found: Any = json.loads(path.read_text())
         if not isinstance(found, dict):
             raise ValueError("it holds no mapping")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
     return cast("Mapping[str, Any]", found)

@@ -11,7 +11,8 @@ from robo_rl.errors import CheckpointError
 from robo_rl.train.bench.curve import Point
 from robo_rl.train.bench.desk import Desk
 from robo_rl.train.bench.plot import figure
-from robo_rl.train.bench.tables import Table, remarks
+from robo_rl.train.bench.remarks import remarks
+from robo_rl.train.bench.tables import Table
 from robo_rl.train.bench.times import AXES
 
 FIGURES = "figures"
@@ -32,26 +33,29 @@ goes on where it was stopped; `robo-rl bench all` does so for all suites.
 **Success** is that of the final policy under its evaluation sampler, on start states that no
 training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.
 All seeds are judged on the same start states, so what is said of them is of runs, not of starts.
-**Intervals** are of 95 %, over seeds. On one task they are Student's, or where it lies farther out
-Wilson's of all episodes together; over several tasks, and of an IQM, a stratified bootstrap, as far
-from the estimate again as its n runs a task make it too narrow, √(n/(n − 1)); `–` where it leaves
-nothing to draw. **IQM** is the interquartile mean, *better than* the probability that a run beats
-one of the other method's (Agarwal et al. 2021); where all runs do, or none, its interval is exact:
-what few runs allow. **Steps and time to a rate** are taken from the training curve, under
-exploration noise, or where it says so from evaluations on the way, without it: the share of
-successes among the latest episodes, pooled over as many updates as the suite's `window` of episodes
-takes. Time is that of collecting and updating; evaluating and saving are left out, and so are the
-shared stages unless the suite's `clock` names them. It is comparable between runs that were made
-alike: cells that run at once share the cores, and each has as many workers for its envs as if it
-were alone, so it is not what a run takes by itself. `>` marks a lower bound, since too many runs
-ended before they got there, `≤` an upper one, since they were there in their first full window.
-**Fallen** are runs that end truly more than 5 points (the suite's `fall`) below an earlier stretch
-of theirs, of those that were long enough to tell: the bounds are such that one that did not fall
-counts with at most 1 %. **Stopped early** are runs that ended before their budget because what they
-had learnt was enough; they had less time to fall than others. The **sequential test** says which
+**Intervals** are of 95 %, over seeds, and Student's, over several tasks with Welch's and
+Satterthwaite's degrees of freedom; that of a success rate is no narrower than Wilson's of all
+episodes together, that of an IQM is about the spread of a stratified bootstrap, and is left out
+where the IQM leaves nothing out, so that it is the mean. **IQM** is the interquartile mean, *better
+than* the probability that a run beats one of the other method's (Agarwal et al. 2021); where all
+runs do, or none, its interval is exact: what few runs allow. **Steps and time to a rate** are taken
+from the training curve, under exploration noise, or where it says so from evaluations on the way,
+without it: the share of successes among the latest episodes, pooled over as many updates as the
+suite's `window` of episodes takes. Time is that of collecting and updating; evaluating and saving
+are left out, and so are the shared stages unless the suite's `clock` names them. It is comparable
+between runs that were made alike: cells that run at once share the cores, and each has as many
+workers for its envs as if it were alone, so it is not what a run takes by itself. `>` marks a lower
+bound, since too many runs ended before they got there, `≤` an upper one, since they were there in
+their first full window. **Fallen** are runs that end truly more than 5 points (the suite's `fall`)
+below an earlier stretch of theirs, of those that were long enough to tell: the bounds are such that
+one that did not fall counts with at most 1 %; **rollbacks**: how often the guard went back in all
+of them. **Stopped early** are runs that ended before their budget because what they had learnt was
+enough; they had less time to fall than others. A **ratio** is of two runs of one task and seed; the
+interval is of the geometric mean, Student's of the logarithms. The **sequential test** says which
 seeds are needed yet (`robo_rl/sequential.py`); `--seeds` runs them. It looks at all tasks and
 methods of the suite, in groups of seeds that were planned, and at none behind a group that is not
-complete. Numbers of **all tasks** are of the seeds that every task has.
+complete. Where all are there it is *different* or *cannot tell*, which is not to say equal. Numbers
+of **all tasks** are of the seeds that every task has.
 """
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, DataError
-from robo_rl.train.bench.kept import DELETE, Kept, read_json
+from robo_rl.train.bench.kept import DELETE, FORMAT, Kept, read_json
 from robo_rl.train.bench.suite import Key
 
 LOCK, PROBE = ".lock", ".probe"
@@ -91,7 +92,7 @@ class Results:
 
     def _read(self, path: Path) -> Kept:
         try:
-            kept = Kept.model_validate(read_json(path))
+            kept = Kept.model_validate(_of_this_format(path, read_json(path)))
         except ValidationError as error:
             first = error.errors()[0]
             found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -105,6 +106,14 @@ class Results:
                 hint=f"move it to {self.path(kept.key)}, or delete it",
             )
         return kept
+
+
+def _of_this_format(path: Path, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = body.get("format", FORMAT)
+    if isinstance(found, int) and found > FORMAT:
+        expected, hint = f"format {FORMAT} or older", "update this robo-rl; what is kept is good"
+        raise DataError("is a newer one's", where=path, expected=expected, found=found, hint=hint)
+    return body
 
 
 def _on_one_line(found: re.Match[str]) -> str:

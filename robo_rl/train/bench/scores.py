@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.kept import Kept, Measured
 from robo_rl.train.bench.suite import Reported
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def measured(kept: Kept, stage: str | None, name: str) -> float | None:
     """A number of one of a cell's stages; None if it has none of that name."""
     found = kept.stages[stage].numbers.get(name) if stage in kept.stages else None
-    value = found.get("value") if isinstance(found, dict) else found
+    value = found.value if isinstance(found, Measured) else found
     return float(value) if isinstance(value, (int, float)) else None
 
 
@@ -38,15 +38,15 @@ def before(kept: Kept, report: Reported) -> float | None:
 def episodes(kept: Iterable[Kept], report: Reported) -> int:
     """In how many episodes these cells were judged together; 0 where one does not say."""
     numbers = [each.stages[report.stage].numbers.get(report.measure) for each in kept]
-    known = [found.get("n") if isinstance(found, dict) else None for found in numbers]
-    return sum(n for n in known if n) if all(known) else 0
+    known = [found.n or 0 if isinstance(found, Measured) else 0 for found in numbers]
+    return sum(known) if all(known) else 0
 
 
 def stopped_early(kept: Kept, report: Reported) -> bool:
     """Whether training ended before its budget, because what it had learnt was enough."""
     settings = kept.config.get("stages", {}).get(report.stage, {})
-    for spent, budget in (("updates", "updates"), ("env_steps", "env_steps")):
-        made, most = measured(kept, report.stage, spent), settings.get(budget)
+    for budget in ("updates", "env_steps"):
+        made, most = measured(kept, report.stage, budget), settings.get(budget)
         if made is None or (most is not None and made >= most):
             return False
     return True

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from robo_rl.errors import CheckpointError, RoboRlError
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
+from robo_rl.train.bench.finished import record
 from robo_rl.train.bench.jobs import BusyError, Job, stop
-from robo_rl.train.bench.kept import Kept, record
+from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.results import Results

@@ -28,7 +28,8 @@ Curve = Literal["training", "clean"]
 """Of training episodes, or of evaluations on the way."""
 
 RESERVED = frozenset(
-    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "machines", "versions", "made"}
+    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "unscored", "machines"}
+    | {"versions", "made"}
 )
 """What a summary calls its other parts, beside the methods."""
 

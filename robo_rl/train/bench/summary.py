@@ -1,8 +1,7 @@
 """A suite's numbers, out of the cells that are kept: JSON that tables are made of.
 
-Every interval is of 95 %, over seeds (see ``aggregates``): of one task Student's and Wilson's, of
-several the stratified bootstrap, widened. One seed has none, nor have runs that a bootstrap cannot
-tell apart.
+Every interval is of 95 %, over seeds, and Student's (see ``aggregates``); that of a success rate is
+no narrower than Wilson's of all episodes. One seed has none.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from robo_rl.aggregates import (
     iqm,
     probability_of_improvement,
     rate_interval,
-    stratified_bootstrap,
+    spread_interval,
     student_interval,
-    widened,
 )
-from robo_rl.stats import Interval
 from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.paces import Pace
@@ -31,6 +28,7 @@ from robo_rl.train.bench.scores import (
     episodes,
     mean,
     measured,
+    score,
     stopped_early,
 )
 from robo_rl.train.bench.suite import Key, Reported, Suite
@@ -38,6 +36,7 @@ from robo_rl.train.bench.times import ratio, times
 from robo_rl.train.bench.verdicts import verdicts
 
 UNKNOWN = "of unknown version"
+CUTS = 4  # scores, of which the interquartile mean leaves some out; of fewer it is the mean
 
 Numbers = dict[str, Any]
 Ends = tuple[float, float] | tuple[None, None]
@@ -68,9 +67,10 @@ def summarise(
 
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
-        median, and ``ratios`` with the pairs behind it; ``sequential`` verdicts; ``missing`` and
-        ``stale`` (kept under other settings, left out) cells; ``machines``, ``versions``, and
-        ``made``: which cells were made under which of these, and which were interrupted.
+        median, and ``ratios`` with the pairs behind it; ``sequential`` verdicts; ``missing``,
+        ``stale`` (kept under other settings, left out) and ``unscored`` cells; ``machines``,
+        ``versions``, and ``made``: which cells were made under which of these, which were
+        interrupted, and of which that is unnoted.
     """
     good = current(cells, kept)
     stale = [key for key in cells if key in kept and key not in good]
@@ -79,6 +79,7 @@ def summarise(
         "machines": _made(good, lambda each: [_machine(each, pace) for pace in each.paces]),
         "commits": _made(good, lambda each: [f"robo-rl {v or UNKNOWN}" for v in each.commits]),
         "interrupted": [str(key) for key, each in good.items() if each.interrupted],
+        "unnoted": [str(key) for key, each in good.items() if each.interrupted is None],
     }
     return {
         **_methods(suite, good),
@@ -89,6 +90,7 @@ def summarise(
         "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
+        "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
         "machines": list(made["machines"]),
         "versions": sorted({text for each in good.values() if (text := _versions(each))}),
         "made": made,
@@ -154,32 +156,29 @@ def _over_tasks(report: Reported, scores: Scores, kept: Sequence[Kept]) -> Numbe
     if len(table):
         low, high = _mean_interval(report, table, chosen)
         found = {name: float(table.mean()), "low": low, "high": high}
-        low, high = _interval(report, iqm, table)
+        low, high = _iqm_interval(report, table)
         found |= {"iqm": iqm(table), "iqm_low": low, "iqm_high": high}
     counts = {"seeds": len(table), "cells": table.size, "tasks": scores.tasks, "kept": len(kept)}
     return found | counts | _beside(report, chosen)
 
 
 def _mean_interval(report: Reported, table: Any, kept: Sequence[Kept]) -> Ends:
-    """Of the mean over seeds, and over tasks where there are several."""
-    if len(table) < 2 or table.shape[1] > 1:
-        return _interval(report, lambda x: float(x.mean()), table)
-    if report.measure == "success":
-        return rate_interval(table[:, 0], episodes(kept, report))
-    return student_interval(table[:, 0])
-
-
-def _interval(report: Reported, statistic: Callable[[Any], float], table: Any) -> Ends:
-    """The widened bootstrap, none of a single seed or of runs that leave nothing to draw."""
+    """Of the mean over seeds and tasks."""
     if len(table) < 2:
         return None, None
-    drawn = stratified_bootstrap(table, statistic)
-    if drawn.low == drawn.high:
-        return None, None
-    found = widened(drawn, statistic(table), len(table))
     if report.measure == "success":
-        found = Interval(max(0.0, found.low), min(1.0, found.high))
-    return found
+        return rate_interval(table, episodes(kept, report))
+    return student_interval(table)
+
+
+def _iqm_interval(report: Reported, table: Any) -> Ends:
+    """None of a single seed, of so few scores that nothing is cut, or of such as never vary."""
+    if len(table) < 2 or table.size < CUTS:
+        return None, None
+    low, high = spread_interval(table, iqm)
+    if low == high:
+        return None, None
+    return (max(0.0, low), min(1.0, high)) if report.measure == "success" else (low, high)
 
 
 def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
@@ -212,8 +211,10 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
 def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
     """How many of the curves that could fall have fallen, and how far; see ``falls``.
 
-    ``stopped_early`` is how many of all runs had not the time that they were given.
+    ``stopped_early`` is how many of all runs had not the time that they were given; ``rollbacks``
+    how often the guard went back in all of them, None where a run does not say.
     """
+    went_back = mean(measured(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)
     curves = [each.points(report.curve) for each in kept] if report.measure == "success" else []
     pairs = [(points, depth(points, report.window)) for points in curves]
@@ -221,7 +222,9 @@ def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
     fallen = sum(has_fallen(points, report.window, report.fall) for points, _ in known)
     depths = [deep for _, deep in known]
     deepest = {"deepest_fall": max(depths, default=None), "mean_fall": mean(depths)}
-    return {"fallen": fallen, "curves": len(known), "stopped_early": early, **deepest}
+    counts = {"fallen": fallen, "curves": len(known), "stopped_early": early}
+    total = None if went_back is None else round(went_back * len(kept))
+    return counts | deepest | {"rollbacks": total}
 
 
 def _made(kept: Mapping[Key, Kept], how: Callable[[Kept], Iterable[str]]) -> dict[str, list[str]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from robo_rl.train.bench.suite import Reported
+from robo_rl.train.bench.wording import NOTHING, number, percent, times, value, when
 from robo_rl.train.logger import duration
 
 Numbers = Mapping[str, Any]
-NOTHING = "–"
+ONE = {"reached": 1, "of": 1}
 
 
 class Table(NamedTuple):
@@ -103,6 +104,7 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
         "one step",
         better,
         "fallen",
+        "rollbacks",
         "stopped early",
     )
     rows = [
@@ -115,6 +117,7 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
             value(each["one_step"], report),
             _improvement(each),
             _fallen(each),
+            NOTHING if each["rollbacks"] is None else str(each["rollbacks"]),
             f"{each['stopped_early']} of {each['cells']}",
         )
         for method in methods
@@ -147,14 +150,34 @@ def _ratios(summary: Numbers, report: Reported) -> Table:
             name.replace("_", " "),
             f"{which.slow} ÷ {which.fast}",
             f"{which.of.replace('_', ' ')} to {percent(which.success)}",
-            when({**each, "reached": 1, "of": 1}, lambda x: f"{x:.2f}×"),
+            when({**each, **ONE}, times),
             str(len(each["pairs"])),
+            _range(each["pairs"]),
+            times(each["mean"]),
+            NOTHING if each["low"] is None else f"[{each['low']:.2f}, {each['high']:.2f}]",
             " ÷ ".join(value(each["before"][side], report) for side in ("slow", "fast")),
         )
         for name, each in summary["ratios"].items()
         for which in [report.ratios[name]]
     ]
-    return Table("Ratios", ("ratio", "of", "in", "median", "pairs", "before"), rows)
+    header = (
+        "ratio",
+        "of",
+        "in",
+        "median",
+        "pairs",
+        "range",
+        "geometric mean",
+        "95 % interval",
+        "before",
+    )
+    return Table("Ratios", header, rows)
+
+
+def _range(pairs: Sequence[Numbers]) -> str:
+    """The least and the largest of some ratios."""
+    ends = [choose(pairs, key=lambda pair: pair["ratio"]) for choose in (min, max) if pairs]
+    return " … ".join(when({**end, **ONE, "median": end["ratio"]}, times) for end in ends)
 
 
 def _verdicts(summary: Numbers, report: Reported) -> Table:
@@ -169,7 +192,9 @@ def _verdicts(summary: Numbers, report: Reported) -> Table:
         for each in summary["sequential"]
     ]
     level = percent(report.sequential.level)
-    title = f"Sequential test, level {level} for all pairs of the suite together"
+    title = (
+        f"Sequential test of {report.measure}, level {level} for all pairs of the suite together"
+    )
     return Table(title, ("pair", "difference", "seeds", "verdict"), rows)
 
 
@@ -183,69 +208,6 @@ def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
     for task, methods in summary["tasks"].items():
         for method, each in methods.items():
             yield task, method, each
-
-
-def remarks(summary: Numbers) -> Iterator[str]:
-    """What must be known besides: cells that are missing or left out, runs not made alike."""
-    if summary["missing"]:
-        yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
-    if summary["stale"]:
-        names = "; ".join(summary["stale"])
-        yield f"left out, since kept under other settings (--redo runs them again): {names}"
-    machines, commits = (summary["made"][name] for name in ("machines", "commits"))
-    if len(machines) > 1:
-        groups = _groups(machines, "on")
-        yield f"seconds are not comparable, since runs were not made alike: {groups}"
-    elif machines:
-        yield f"run on {next(iter(machines))}"
-    if len(commits) > 1:
-        yield f"cells were made by different commits: {_groups(commits, 'by')}"
-    elif commits:
-        yield f"made by {next(iter(commits))}"
-    if interrupted := summary["made"]["interrupted"]:
-        names = "; ".join(interrupted)
-        yield f"gone on with after an interruption, {len(interrupted)}: {names}"
-    if summary["versions"]:
-        yield f"with {'; '.join(summary['versions'])}"
-
-
-def _groups(cells: Mapping[str, list[str]], word: str) -> str:
-    """How many cells there are of each kind, and which, but for the most usual one."""
-    most = max(cells, key=lambda name: len(cells[name]))
-    parts = [
-        f"{len(found)} {word} {name}" + ("" if name == most else f" ({', '.join(found)})")
-        for name, found in cells.items()
-    ]
-    return "; ".join(parts)
-
-
-def value(score: float | None, report: Reported) -> str:
-    """A success rate or a return."""
-    return percent(score) if report.measure == "success" else number(score)
-
-
-def percent(share: float | None) -> str:
-    """A share in percent."""
-    return NOTHING if share is None else f"{100 * share:.1f} %"
-
-
-def number(amount: float | None) -> str:
-    """Three digits, with k and M for thousands and millions."""
-    if amount is None:
-        return NOTHING
-    for size, unit in ((1e6, " M"), (1e3, " k")):
-        if abs(amount) >= size:
-            return f"{amount / size:.3g}{unit}"
-    return f"{amount:.3g}"
-
-
-def when(time: Numbers, show: Any) -> str:
-    """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
-    if time["median"] is None:
-        return NOTHING
-    bound = "> " if time["at_least"] else "≤ " if time["at_most"] else ""
-    text = f"{bound}{show(time['median'])}"
-    return text if time["reached"] == time["of"] else f"{text} ({time['reached']}/{time['of']})"
 
 
 def _ends(each: Numbers, low: str, high: str) -> str:

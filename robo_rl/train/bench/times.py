@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from robo_rl.aggregates import student_interval
 from robo_rl.train.bench.curve import reached
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.scores import before, mean
@@ -105,8 +106,10 @@ def ratio(report: Reported, which: Ratio, kept: Mapping[Key, Kept]) -> dict[str,
     nothing the most; where nothing is known, it is at least 0.
 
     Returns:
-        ``median``, ``at_least`` and ``at_most``, the ``pairs`` with their own, and ``before``: what
-        the slow and the fast one's policies were worth at the start, means over the pairs.
+        ``median``, ``at_least`` and ``at_most``, the ``pairs`` with their own, ``mean``, ``low``
+        and ``high``: their geometric mean with Student's interval of 95 % on the logarithms, None
+        of one pair or where any is but a bound, and ``before``: what the slow and the fast one's
+        policies were worth at the start, means over the pairs.
     """
     pairs: list[dict[str, Any]] = []
     values: list[Time] = []
@@ -123,7 +126,17 @@ def ratio(report: Reported, which: Ratio, kept: Mapping[Key, Kept]) -> dict[str,
     found = middle(values)
     begun = {"slow": mean(s for s, _ in starts), "fast": mean(f for _, f in starts)}
     bounds = ("median", "at_least", "at_most")
-    return {name: found[name] for name in bounds} | {"pairs": pairs, "before": begun}
+    told = {name: found[name] for name in bounds} | _geometric(values)
+    return told | {"pairs": pairs, "before": begun}
+
+
+def _geometric(ratios: Sequence[Time]) -> dict[str, float | None]:
+    """Geometric mean and its interval, where every ratio is known."""
+    if len(ratios) < 2 or any(each.low != each.high or not each.value for each in ratios):
+        return {"mean": None, "low": None, "high": None}
+    logs = [math.log(each.value) for each in ratios]
+    low, high = student_interval(logs)
+    return {"mean": math.exp(mean(logs) or 0.0), "low": math.exp(low), "high": math.exp(high)}
 
 
 def _quotient(slow: Time, fast: Time) -> Time:

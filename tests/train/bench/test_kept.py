@@ -8,7 +8,7 @@ import pytest
 from small_suites import kept
 
 from robo_rl.errors import DataError
-from robo_rl.train.bench.kept import record
+from robo_rl.train.bench.finished import record
 from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell, load_plan
 from robo_rl.train.bench.suite import Key
@@ -67,12 +67,16 @@ def test_a_curve_of_another_stage_does_too(cell: Cell):
 
 def test_the_commits_are_those_of_the_processes_that_made_it():
     plain = kept("near", "default", 0)
-    assert (plain.commits, plain.interrupted) == (("0.1.0",), ())
+    assert (plain.commits, plain.interrupted) == (("0.1.0",), None)
     starts = [{"robo-rl": "0.1.0+ga"}, {"robo-rl": "0.1.0+gb"}]
     online = plain.stages["online"].model_copy(update={"starts": tuple(starts)})
     bc = plain.stages["bc"].model_copy(update={"starts": tuple(starts[:1])})
     both = plain.model_copy(update={"stages": {"bc": bc, "online": online}})
-    assert (both.commits, both.interrupted) == (("0.1.0+ga", "0.1.0+gb"), ("online",))
+    assert (both.commits, both.interrupted) == (("0.1.0+ga", "0.1.0+gb"), True)
+    sittings = tuple(Pace(jobs=1, threads=1, version=v) for v in ("a", "b"))
+    once = plain.model_copy(update={"stages": {"bc": bc}, "sittings": sittings})
+    assert once.interrupted is False  # what it took up was made in another sitting
+    assert plain.model_copy(update={"sittings": sittings}).interrupted
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"machine": {}}', '{"versions": {}, "machine": 3}'])

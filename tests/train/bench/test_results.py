@@ -35,8 +35,18 @@ def test_a_point_of_the_curve_is_a_line_of_the_file(tmp_path: Path):
 def test_what_is_no_number_stays_valid_json(tmp_path: Path):
     numbers = {"loss": math.nan, "success": {"value": math.inf}}
     path = Results(tmp_path, "made_up").write(kept("a", "b", 0, numbers=numbers))
-    found = json.loads(path.read_text(), parse_constant=pytest.fail)
-    assert found["stages"]["online"]["numbers"] == {"loss": None, "success": {"value": None}}
+    body = json.loads(path.read_text(), parse_constant=pytest.fail)
+    found = body["stages"]["online"]["numbers"]
+    assert (found["loss"], found["success"]["value"]) == (None, None)
+
+
+def test_numbers_of_any_stage_are_kept_as_they_are(tmp_path: Path):
+    results = Results(tmp_path, "made_up")
+    numbers = {"latency_us": {"p50": 9.5}, "env_steps": 12, "dataset": "ab", "loss": 0.5}
+    results.write(kept("a", "b", 0, numbers=numbers))
+    (found,) = results.read().values()
+    assert found.stages["online"].numbers == numbers
+    assert isinstance(found.stages["online"].numbers["env_steps"], int)
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"suite": 3}', '{"task": "near"'])
@@ -46,6 +56,54 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str):
     path.write_text(damage)
     with pytest.raises(DataError, match=r"near/sde/0\.json.*delete it"):
         results.read()
+
+
+DAMAGED = {
+    "a count that is none": ("stages.online.numbers.success.n", "x"),
+    "a share above one": ("stages.online.numbers.success.value", 1.7),
+    "a value outside of its interval": ("stages.online.numbers.success.low", 0.95),
+    "a word for a value": ("stages.online.numbers.success.value", "abc"),
+    "stages that are none": ("config.stages", None),
+    "a stage that is none": ("config.stages", {"bc": 3}),
+    "episodes that nobody could run": ("curve", [[10, 1.0, -3, 0, None]]),
+    "more successes than episodes": ("curve", [[10, 1.0, 3, 4, None]]),
+    "seconds that run backwards": ("stages.online.seconds", -1.0),
+    "an older robo-rl's reading of a newer file": ("new_field", 1),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_so_is_one_whose_numbers_cannot_be(tmp_path: Path, what: str):
+    results = Results(tmp_path, "made_up")
+    unit = {"success": {"value": 0.9, "n": 100, "unit": "1", "low": 0.8, "high": 0.93}}
+    path = results.write(kept("near", "sde", 0, numbers=unit))
+    assert results.read()
+    (where, value), body = DAMAGED[what], json.loads(path.read_text())
+    *parents, last = where.split(".")
+    place = body
+    for name in parents:
+        place = place[name]
+    place[last] = value
+    path.write_text(json.dumps(body))
+    with pytest.raises(DataError, match=r"near/sde/0\.json: is no kept cell; found .*delete it"):
+        results.read()
+
+
+def test_nesting_without_end_is_damage_too(tmp_path: Path):
+    results = Results(tmp_path, "made_up")
+    path = results.write(kept("near", "sde", 0))
+    path.write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"0\.json: cannot be read"):
+        results.read()
+
+
+def test_nobody_is_told_to_delete_what_a_newer_one_kept(tmp_path: Path):
+    results = Results(tmp_path, "made_up")
+    path = results.write(kept("near", "sde", 0))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "new_field": 1}))
+    with pytest.raises(DataError, match=r"is a newer one's; .* found 2; update") as caught:
+        results.read()
+    assert "delete it" not in str(caught.value)
 
 
 def test_a_file_in_anothers_place_is_refused(tmp_path: Path):

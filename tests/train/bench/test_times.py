@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from small_suites import kept
 
+from robo_rl.aggregates import student_interval
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.suite import Key, Ratio, Reported
 from robo_rl.train.bench.times import Time, middle, ratio, time_to, times
@@ -122,6 +124,9 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
     assert (found["median"], found["at_least"], found["at_most"]) == (3.0, False, False)
     assert [pair["ratio"] for pair in found["pairs"]] == [3.0, 8.0, 2.0]
     assert found["before"] == {"slow": 0.5, "fast": 0.5}  # as small_suites has it
+    assert found["mean"] == pytest.approx((3 * 8 * 2) ** (1 / 3))
+    logs = student_interval([math.log(each) for each in (3, 8, 2)])
+    assert (found["low"], found["high"]) == pytest.approx([math.exp(each) for each in logs])
     steps = ratio(REPORT, Ratio(fast="fast", slow="slow", of="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
@@ -160,6 +165,7 @@ def test_the_median_of_ratios_is_a_bound_where_it_hangs_on_one():
     )  # fmt: skip
     found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
     assert (found["median"], found["at_least"]) == (3.0, True)  # the first may be any
+    assert (found["mean"], found["low"], found["high"]) == (None, None, None)
     del cells[Key("near", "slow", 0)]
     assert ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)["median"] == 3.5
     assert ratio(REPORT, Ratio(fast="fast", slow="slow"), {})["median"] is None

@@ -1,0 +1,65 @@
+"""``--json FILE``: the numbers of a verb, in a file that is tried before hours are spent."""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from robo_rl.durable import make_directory, write_file
+from robo_rl.errors import ConfigError
+
+
+def _tried(path: Path | None) -> Path | None:
+    """Raises ConfigError where no such file could be written; only its folder is left behind."""
+    if path is not None and not _is_a_stream(path):
+        with _told(path, "name another --json"):
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
+            make_directory(path.parent)
+            probe = path.with_name(f".probe-{secrets.token_hex(4)}")
+            probe.touch()
+            probe.unlink()
+    return path
+
+
+Json = Annotated[
+    Path | None,
+    typer.Option("--json", help="File to write the numbers to.", callback=_tried),
+]
+
+
+def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
+    """Write the numbers where the user asked for them, if they did: whole, or not at all.
+
+    Raises:
+        ConfigError: They cannot be written there.
+    """
+    if path is None:
+        return
+    text = json.dumps(values, indent=2) + "\n"
+    with _told(path, "name another --json; where the verb keeps what it ran, it is kept"):
+        if _is_a_stream(path):
+            path.write_text(text)
+        else:
+            write_file(path, text.encode())
+
+
+def _is_a_stream(path: Path) -> bool:
+    """A terminal or a pipe, say, which is written as it is."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextmanager
+def _told(path: Path, hint: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = f"could not be written: {error.strerror or error}"
+        raise ConfigError(problem, where=path, hint=hint) from error

@@ -1,0 +1,45 @@
+"""What must be known besides a summary's numbers: what is missing, and what was not made alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What must be known besides: cells that are missing or left out, runs not made alike."""
+    if summary["missing"]:
+        yield f"missing, {len(summary['missing'])}: {'; '.join(summary['missing'])}"
+    if summary["stale"]:
+        names = "; ".join(summary["stale"])
+        yield f"left out, since kept under other settings (--redo runs them again): {names}"
+    if summary["unscored"]:
+        names = "; ".join(summary["unscored"])
+        yield f"kept without what is reported, so not counted as a seed: {names}"
+    machines, commits = (summary["made"][name] for name in ("machines", "commits"))
+    if len(machines) > 1:
+        groups = _groups(machines, "on")
+        yield f"seconds are not comparable, since runs were not made alike: {groups}"
+    elif machines:
+        yield f"run on {next(iter(machines))}"
+    if len(commits) > 1:
+        yield f"cells were made by different commits: {_groups(commits, 'by')}"
+    elif commits:
+        yield f"made by {next(iter(commits))}"
+    if interrupted := summary["made"]["interrupted"]:
+        names = "; ".join(interrupted)
+        yield f"gone on with after an interruption, {len(interrupted)}: {names}"
+    if unnoted := summary["made"]["unnoted"]:
+        yield f"of {len(unnoted)} nobody noted whether they were interrupted"
+    if summary["versions"]:
+        yield f"with {'; '.join(summary['versions'])}"
+
+
+def _groups(cells: Mapping[str, list[str]], word: str) -> str:
+    """How many cells there are of each kind, and which, but for the most usual one."""
+    most = max(cells, key=lambda name: len(cells[name]))
+    parts = [
+        f"{len(found)} {word} {name}" + ("" if name == most else f" ({', '.join(found)})")
+        for name, found in cells.items()
+    ]
+    return "; ".join(parts)

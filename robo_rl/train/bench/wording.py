@@ -1,0 +1,45 @@
+"""Numbers of a summary as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from robo_rl.train.bench.suite import Reported
+
+Numbers = Mapping[str, Any]
+NOTHING = "–"
+
+
+def value(score: float | None, report: Reported) -> str:
+    """A success rate or a return."""
+    return percent(score) if report.measure == "success" else number(score)
+
+
+def percent(share: float | None) -> str:
+    """A share in percent."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio."""
+    return NOTHING if ratio is None else f"{ratio:.2f}×"
+
+
+def number(amount: float | None) -> str:
+    """Three digits, with k and M for thousands and millions."""
+    if amount is None:
+        return NOTHING
+    for size, unit in ((1e6, " M"), (1e3, " k")):
+        if abs(amount) >= size:
+            return f"{amount / size:.3g}{unit}"
+    return f"{amount:.3g}"
+
+
+def when(time: Numbers, show: Any) -> str:
+    """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
+    if time["median"] is None:
+        return NOTHING
+    bound = "> " if time["at_least"] else "≤ " if time["at_most"] else ""
+    text = f"{bound}{show(time['median'])}"
+    return text if time["reached"] == time["of"] else f"{text} ({time['reached']}/{time['of']})"
