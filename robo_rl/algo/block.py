@@ -6,6 +6,7 @@ Shapes: N decisions, R units of J denoising steps, H horizon, A act_dim, K denoi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -113,14 +114,15 @@ class KernelTable:
     def __init__(self, policy: DenoisingPolicy, data: ActorData, units: Units) -> None:
         kernels = [unit_kernel(policy, data, part) for part in slices(units)]
         terms = units.k.shape[1]
-        self.rho = kernels[0].rho
+        self._like = kernels[0]
         self.mean = torch.cat([k.mean for k in kernels]).unflatten(0, (-1, terms))
         stds = [k.std.expand(len(k.mean), *k.std.shape[1:]) for k in kernels]
         self.std = torch.cat(stds).unflatten(0, (-1, terms))
 
     def at(self, pick: Tensor) -> Kernel:
         """The kernels (R·J, H, A) of some units."""
-        return Kernel(self.mean[pick].flatten(0, 1), self.std[pick].flatten(0, 1), self.rho)
+        mean, std = (table[pick].flatten(0, 1) for table in (self.mean, self.std))
+        return replace(self._like, mean=mean, std=std)
 
 
 def slices(units: Units) -> Iterator[Units]:

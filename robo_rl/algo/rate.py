@@ -1,4 +1,9 @@
-"""A learning rate that keeps the size of an update near its target, under a ceiling that falls."""
+"""A learning rate that keeps the size of an update near its target, under a ceiling.
+
+The ceiling falls where a run was led astray, and comes back slowly: the measure, not the ceiling,
+is what sizes an update, and a ceiling that stayed would leave the rest of a run with steps too
+small to learn from.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,8 @@ from robo_rl.algo.descent import Descent
 from robo_rl.config import ConfigModel
 
 STEP = 1.5
+RECOVERY = 1.05
+"""By how much a lowered ceiling rises with each update; half of it is back after 14."""
 
 
 class RateConfig(ConfigModel):
@@ -34,11 +41,11 @@ class AdaptiveRate:
     Args:
         descent: Whose rate it is.
         low: Lowest rate, as long as it is below the ceiling.
-        high: Highest rate, until ``halve`` lowers it.
+        high: Highest rate, and the ceiling until ``halve`` lowers it.
     """
 
     def __init__(self, descent: Descent, low: float, high: float) -> None:
-        self.descent, self.low, self.ceiling = descent, low, high
+        self.descent, self.low, self.high, self.ceiling = descent, low, high, high
 
     def set(self, lr: float) -> None:
         """Set the rate, within its bounds."""
@@ -63,7 +70,12 @@ class AdaptiveRate:
         self.set(before * min(max(factor, 0.1), 1.0 / STEP))
         return self.descent.lr < before
 
+    def recover(self) -> None:
+        """After an update: a ceiling that was lowered rises by ``RECOVERY``."""
+        self.ceiling = min(self.ceiling * RECOVERY, self.high)
+        self.set(self.descent.lr)
+
     def halve(self, lr: float) -> None:
-        """After a rate that led astray: from now on at most half of it."""
+        """After a rate that led astray: at most half of it, and slowly more again."""
         self.ceiling = 0.5 * lr
         self.set(self.ceiling)

@@ -54,6 +54,7 @@ class Region:
 
     def close(self) -> None:
         """The end of the update."""
+        self.rate.recover()
         if self.target and not self._fell:
             self.rate.follow(self.moved, self.target)
 

@@ -317,4 +317,5 @@ class DenoisingPolicy(nn.Module):
         noise = None
         if sampler.learns_noise and head is not None:
             noise = head(torch.cat([embedding, t[:, None]], dim=-1)).view_as(x).to(x)
-        return Prediction(self.interpret(net(x, t, embedding).to(x), x, t), noise)
+        out = self.interpret(net(x, t, embedding).to(x), x, t)
+        return Prediction(out, noise, self.cfg.exec_horizon)

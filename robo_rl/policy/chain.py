@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import torch
@@ -21,10 +21,17 @@ __all__ = ["Chain", "Kernel", "Past", "Prediction", "Sampler", "at_step", "draw_
 
 
 class Prediction(NamedTuple):
-    """What a network says at one step: ``out`` (B, H, A), and maybe a raw noise level, likewise."""
+    """What a network says at one step.
+
+    Args:
+        out: (B, H, A).
+        noise: A raw noise level, likewise, if it says one.
+        executed: How many actions of the chunk will be executed; all if not given.
+    """
 
     out: Tensor
     noise: Tensor | None = None
+    executed: int | None = None
 
 
 class Sampler(Protocol):
@@ -167,11 +174,8 @@ def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None)
 
 def _choose(rows: Tensor, chosen: Kernel, other: Kernel) -> Kernel:
     pick = rows[:, None, None]
-    return Kernel(
-        torch.where(pick, chosen.mean, other.mean),
-        torch.where(pick, chosen.std, other.std),
-        chosen.rho,
-    )
+    mean = torch.where(pick, chosen.mean, other.mean)
+    return replace(chosen, mean=mean, std=torch.where(pick, chosen.std, other.std))
 
 
 def at_step(table: Tensor, k: Tensor, like: Tensor) -> Tensor:

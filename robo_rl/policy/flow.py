@@ -157,7 +157,7 @@ class FlowNoise(FlowOde):
         """Mean x + v·dt, std as learnt."""
         del k
         std = learnt_std(prediction.noise, self.cfg)
-        return Kernel(x + self.dt * prediction.out, std, self.cfg.rho)
+        return Kernel(x + self.dt * prediction.out, std, self.cfg.rho, prediction.executed)
 
 
 class FlowPolicy(MatchingPolicy):

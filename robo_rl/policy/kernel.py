@@ -6,7 +6,7 @@ Shapes: B rows, H horizon, A act_dim. A draw is mean + std·noise with noise of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,19 +24,21 @@ class Kernel:
     density of the chunk's first n actions.
 
     With ρ = 1 the noise is one offset of the whole chunk, and what is scored is the offset alone,
-    the mean of x[k+1] − mean along the horizon: few dimensions, so that credit is found with few
-    episodes. Under another mean it is a projection, not the (degenerate) density: the gradient
-    moves the chunk as a whole and says nothing of its shape.
+    the mean of x[k+1] − mean along the horizon as far as it is executed: few dimensions, so that
+    credit is found with few episodes. Under another mean it is a projection, not the (degenerate)
+    density: the gradient moves the executed part as a whole and says nothing of its shape.
 
     Args:
         mean: (B, H, A).
         std: Broadcastable to mean.
         rho: Correlation of neighbouring actions' noise, in [0, 1].
+        executed: E ≤ H, how many actions of the chunk are executed; all if not given.
     """
 
     mean: Tensor
     std: Tensor
     rho: float = 0.0
+    executed: int | None = None
 
     def sample(self, generator: torch.Generator | None) -> Tensor:
         """Draw x[k+1], (B, H, A); gradients reach mean and std (a reparameterised draw)."""
@@ -49,7 +51,7 @@ class Kernel:
         With ρ = 1 it is that of the offset, the same along the horizon.
         """
         z = (x_next - self.mean) / torch.where(self.std > 0, self.scale(), 1.0)
-        z = z if self.rho < 1.0 else z.mean(dim=1, keepdim=True).expand_as(z)
+        z = z if self.rho < 1.0 else self._offset(z).expand_as(z)
         return torch.where(self.std > 0, z, 0.0)
 
     def following(self, before: Tensor, beta: Tensor) -> Kernel:
@@ -63,7 +65,7 @@ class Kernel:
             beta: β in [0, 1), broadcastable to mean.
         """
         mean = self.mean + self.scale() * beta * before
-        return Kernel(mean, self.std * (1.0 - beta**2).sqrt(), self.rho)
+        return replace(self, mean=mean, std=self.std * (1.0 - beta**2).sqrt())
 
     def log_prob(self, x_next: Tensor) -> Tensor:
         """Log-density of each action of x_next given those before, per element: (B, H, A).
@@ -100,14 +102,14 @@ class Kernel:
     def bend(self, other: Kernel) -> Tensor:
         """What ``kl`` does not see with ρ = 1: half the squares by which the shapes differ.
 
-        ½·((μ − μ')/σ' less its mean along the horizon)², (B, H, A): with it the sum of ``kl`` is 0
-        only where the means are the same. 0 for ρ < 1, whose ``kl`` sees all.
+        ½·((μ − μ')/σ' less its mean over what is executed)², (B, H, A): with it the sum of ``kl``
+        over that part is 0 only where the means are the same. 0 for ρ < 1, whose ``kl`` sees all.
         """
         if self.rho < 1.0:
             return torch.zeros_like(self.mean)
         gap = (self.mean - other.mean) / torch.where(other.std > 0, other.scale(), 1.0)
         both = ((self.std > 0) & (other.std > 0)).expand_as(gap)
-        return torch.where(both, 0.5 * (gap - gap.mean(dim=1, keepdim=True)).square(), 0.0)
+        return torch.where(both, 0.5 * (gap - self._offset(gap)).square(), 0.0)
 
     def scale(self) -> Tensor:
         """The noise's std: with ρ = 1 that of the offset, the geometric mean along the horizon."""
@@ -130,13 +132,17 @@ class Kernel:
         return torch.stack(steps, dim=1)
 
     def _white(self, z: Tensor) -> Tensor:
-        """Undo ``_correlated``; with ρ = 1 the mean along the horizon."""
+        """Undo ``_correlated``; with ρ = 1 the offset, for every action."""
         if self.rho == 0.0:
             return z
         if self.rho == 1.0:
-            return z.mean(dim=1, keepdim=True).expand_as(z)
+            return self._offset(z).expand_as(z)
         fresh = math.sqrt(1.0 - self.rho**2)
         return torch.cat([z[:, :1], (z[:, 1:] - self.rho * z[:, :-1]) / fresh], dim=1)
+
+    def _offset(self, z: Tensor) -> Tensor:
+        """The mean over the actions that are executed: (B, 1, A)."""
+        return z[:, : self.executed].mean(dim=1, keepdim=True)
 
     def _log_fresh(self, like: Tensor) -> Tensor:
         """Log of the share of each action's std that is its own: 0, then ½·ln(1−ρ²); (1, H, 1)."""

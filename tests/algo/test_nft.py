@@ -267,7 +267,7 @@ def test_a_base_holds_the_policy(generator):
     assert gaps[1] < 0.3 * gaps[0]
 
 
-def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):
+def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slowly(generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
     nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
@@ -279,7 +279,7 @@ def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):
     assert nft.descent.lr == pytest.approx(0.5 * lr)
     for update in range(3):
         nft.update(one_decision(policy, generator, update))
-    assert nft.descent.lr <= 0.5 * lr * (1 + 1e-9)
+    assert nft.descent.lr <= 0.5 * lr * 1.05**3 * (1 + 1e-9)
 
 
 def test_a_policy_with_an_exact_likelihood_is_refused(generator):

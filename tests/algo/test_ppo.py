@@ -256,7 +256,7 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
     assert not net.vel.grad[:, 2].any()
 
 
-def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):
+def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slowly(generator):
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
@@ -266,4 +266,4 @@ def test_going_back_restores_the_actor_and_halves_the_rate_for_good(generator):
     ppo.go_back(state)
     assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
-    assert ppo.lr == pytest.approx(0.75e-4)
+    assert ppo.lr == pytest.approx(0.75e-4 * 1.05)

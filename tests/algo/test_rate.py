@@ -1,4 +1,4 @@
-"""The adaptive rate follows its measure, and never climbs above a ceiling that was lowered."""
+"""The adaptive rate follows its measure, under a ceiling that is lowered and slowly comes back."""
 
 from __future__ import annotations
 
@@ -42,20 +42,35 @@ def test_it_cannot_fall_below_its_bound():
     assert moving.descent.lr == 1e-5
 
 
-def test_once_halved_it_never_climbs_back():
+def test_once_halved_it_climbs_back_slowly_and_no_higher_than_it_was():
     moving = rate(4e-4)
     moving.halve(4e-4)
-    for _ in range(5):
-        moving.follow(0.0, target=0.1)
+    moving.follow(0.0, target=0.1)
     assert moving.descent.lr == pytest.approx(2e-4)
+    rates = []
+    for _ in range(60):
+        moving.recover()
+        moving.follow(0.0, target=0.1)
+        rates.append(moving.descent.lr)
+    assert rates[:15] == pytest.approx([2e-4 * 1.05**n for n in range(1, 16)])
+    assert rates[-1] == pytest.approx(1e-3)
     moving.halve(2e-4)
     assert moving.descent.lr == moving.ceiling == pytest.approx(1e-4)
 
 
-def test_a_rate_that_was_held_at_one_value_is_halved_too():
+def test_a_rate_that_was_held_at_one_value_is_halved_and_comes_back_to_it():
     descent = Descent([torch.nn.Parameter(torch.zeros(1))], 1e-4, grad_clip=1.0)
     held = AdaptiveRate(descent, low=1e-4, high=1e-4)
     for halvings in (1, 2, 3):
         held.halve(descent.lr)
         held.follow(0.0, target=0.1)
         assert descent.lr == pytest.approx(1e-4 / 2**halvings)
+    for _ in range(50):
+        held.recover()
+    assert descent.lr == 1e-4
+
+
+def test_a_rate_that_never_led_astray_is_left_alone():
+    moving = rate(3e-4)
+    moving.recover()
+    assert (moving.descent.lr, moving.ceiling) == (3e-4, 1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -70,3 +72,26 @@ def test_gradients_reach_mean_and_std_through_a_draw(rho, generator):
     to_mean, to_std = torch.autograd.grad(x.sum(), (mean, log_std))
     torch.testing.assert_close(to_mean, torch.ones_like(mean))
     torch.testing.assert_close(to_std, (x - mean).sum())
+
+
+@pytest.mark.parametrize("executed", [1, 2, None])
+def test_an_offset_is_scored_by_the_actions_that_are_executed(executed, generator):
+    mean = torch.randn(4, 3, 2, generator=generator).double().requires_grad_()
+    kernel = Kernel(mean, torch.full((1, 1, 1), 0.3).double(), 1.0, executed)
+    x = kernel.sample(generator).detach()
+    whole = Kernel(mean, kernel.std, 1.0)
+    # What was drawn moved all of them alike, so that no part of the chunk knows another offset.
+    torch.testing.assert_close(kernel.log_prob(x), whole.log_prob(x))
+    torch.testing.assert_close(kernel.noise(x), whole.noise(x))
+    (grad,) = torch.autograd.grad(kernel.log_prob(x).sum(), mean)
+    reach = executed or 3
+    assert bool((grad[:, :reach] != 0.0).all())
+    assert not grad[:, reach:].any()
+    torch.testing.assert_close(grad[:, 0], (x - mean)[:, 0] / 0.09 / reach)
+
+
+def test_how_far_offsets_are_apart_is_told_of_what_is_executed():
+    first = Kernel(torch.zeros(1, 3, 1), torch.ones(1, 1, 1), 1.0, 2)
+    apart = replace(first, mean=torch.tensor([1.0, 3.0, 50.0]).view(1, 3, 1))
+    assert float(first.kl(apart).sum()) == pytest.approx(0.5 * 2.0**2)
+    assert first.bend(apart)[0, :2, 0].tolist() == [0.5, 0.5]
