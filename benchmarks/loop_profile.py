@@ -28,10 +28,10 @@ from robo_rl.naming import did_you_mean
 from robo_rl.seeding import make_generator
 from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.suite import Key
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.explore import exploring
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.rollouts import Collector
-from robo_rl.train.stage import Experiment
 
 METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")
 PARTS = ("physics", "inference", "learning")

@@ -65,7 +65,8 @@ class NestedError(ValueError):
 
     def __init__(self, error: ValidationError, model: type[BaseModel]) -> None:
         self.error, self.model = error, model
-        super().__init__("; ".join(f"{_dotted(e['loc'])}: {e['msg']}" for e in error.errors()))
+        told = [(_dotted(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+        super().__init__("; ".join(f"{at}: {what}" if at else what for at, what in told))
 
 
 def validate(tree: ConfigTree | Mapping[str, Any], model: type[_Model]) -> _Model:

@@ -128,7 +128,7 @@ def _import_everything() -> None:
     for name in ("torch._dynamo", "scipy.stats", "mink", "robo_rl.train.pipeline"):
         import_module(name)
     from robo_rl.config import validate
-    from robo_rl.train.stage import Experiment
+    from robo_rl.train.experiment import Experiment
 
     validate(EXPERIMENT, Experiment)
 

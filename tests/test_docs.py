@@ -75,7 +75,7 @@ def test_the_docs_stage_has_a_config(python):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_experiments_compose(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from robo_rl.train.stage import Experiment
+    from robo_rl.train.experiment import Experiment
 
     monkeypatch.chdir(ROOT)
     for index, block in enumerate(blocks(page, "yaml")):

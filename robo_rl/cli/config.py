@@ -31,7 +31,7 @@ def run(
 
 
 def _model():
-    from robo_rl.train.stage import Experiment
+    from robo_rl.train.experiment import Experiment
 
     return Experiment
 

@@ -5,6 +5,7 @@ Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
 
 from __future__ import annotations
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
@@ -27,9 +28,9 @@ class ChunkMlp(nn.Module):
     class Config(ConfigModel):
         """Width of the hidden layers, their number behind the first, size of the time features."""
 
-        width: int = 256
-        depth: int = 2
-        time_dim: int = 32
+        width: int = Field(default=256, ge=1)
+        depth: int = Field(default=2, ge=0)
+        time_dim: int = Field(default=32, ge=2, multiple_of=2)
 
     def __init__(self, cfg: Config, horizon: int, act_dim: int, obs_features: int) -> None:
         super().__init__()

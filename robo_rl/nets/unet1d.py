@@ -8,7 +8,10 @@ level.
 
 from __future__ import annotations
 
+from typing import Annotated, Self
+
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -29,12 +32,21 @@ class Unet1d(nn.Module):
     """
 
     class Config(ConfigModel):
-        """Channels per level, kernel size in steps, groups of the norms, time features."""
+        """Channels per level, kernel size in steps (odd), groups of the norms, time features."""
 
-        channels: tuple[int, ...] = (64, 128)
-        kernel_size: int = 5
-        groups: int = 8
-        time_dim: int = 32
+        channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(64, 128), min_length=1)
+        kernel_size: int = Field(default=5, ge=1)
+        groups: int = Field(default=8, ge=1)
+        time_dim: int = Field(default=32, ge=2, multiple_of=2)
+
+        @model_validator(mode="after")
+        def _sizes_agree(self) -> Self:
+            if self.kernel_size % 2 == 0:
+                raise ValueError(f"kernel_size {self.kernel_size}: expected an odd number")
+            for width in self.channels:
+                if width % self.groups:
+                    raise ValueError(f"channels {width}: no multiple of groups {self.groups}")
+            return self
 
     def __init__(self, cfg: Config, horizon: int, act_dim: int, obs_features: int) -> None:
         super().__init__()

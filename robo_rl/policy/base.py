@@ -69,6 +69,11 @@ class DenoisingPolicy(nn.Module):
         correlation: Correlation = Correlation()
         reads: ClassVar[str]
 
+        @property
+        def decodes(self) -> bool:
+            """Whether evaluation is a map of the observation and one draw of noise."""
+            return True
+
         @model_validator(mode="after")
         def _sampler_reads_what_the_network_says(self) -> Self:
             if self.sampler.cls.reads != self.reads:
@@ -267,7 +272,7 @@ class DenoisingPolicy(nn.Module):
     @property
     def acts_by_decode(self) -> bool:
         """Whether ``act`` is ``decode`` of noise: a map that can be distilled and exported."""
-        return True
+        return self.cfg.decodes
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         """Evaluate: the action chunk (B, H, A) in physical units."""

@@ -157,6 +157,11 @@ class DiffusionPolicy(MatchingPolicy):
         reads: ClassVar[str] = "noise"
         sampler: Annotated[Component, component("samplers")] = default("ddim")
 
+        @property
+        def decodes(self) -> bool:
+            """Only if evaluation draws no noise on its way."""
+            return self.eval_eta == 0.0
+
     cfg: Config
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
@@ -164,11 +169,6 @@ class DiffusionPolicy(MatchingPolicy):
         cfg = self._ddim.cfg
         quiet = Ddim.Config(eta=0.0, clip=cfg.clip, train_steps=cfg.train_steps)
         return Ddim(quiet, num_steps)
-
-    @property
-    def acts_by_decode(self) -> bool:
-        """Only if evaluation draws no noise on its way."""
-        return self.cfg.eval_eta == 0.0
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         """Evaluate: the action chunk (B, H, A) in physical units."""

@@ -14,6 +14,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import student_of
+from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint import CheckpointSeries
 from robo_rl.train.evaluate import compare, describe
@@ -21,6 +22,8 @@ from robo_rl.train.logger import MetricsLogger, Progress, smoothed
 from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
+
+WHY = "distillation"
 
 
 class Distill:
@@ -50,9 +53,16 @@ class Distill:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``stage.Checked``."""
+        del cfg
+        demand_decode(policy.cfg, WHY)
+
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
-        teacher = demand_decode(load_policy(context.artifact("policy")), "distillation")
+        teacher = load_policy(context.artifact("policy"))
+        demand_decode(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
         run.train()
         student = run.trainer.ema.module

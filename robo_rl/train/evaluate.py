@@ -42,7 +42,7 @@ class EvalProtocol(ConfigModel):
     """
 
     episodes: int = Field(default=200, ge=1)
-    seed: int = 0
+    seed: int = Field(default=0, ge=0)
     num_envs: int = Field(default=100, ge=1)
     measure: Measure = "success"
 

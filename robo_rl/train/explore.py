@@ -24,6 +24,23 @@ class Explore(ConfigModel):
     finetune_steps: int | None = Field(default=None, ge=0)
 
 
+def changed(policy: Component, cfg: Explore) -> Component | None:
+    """The family's settings under another sampler; None where nothing is to change.
+
+    Raises:
+        ConfigError: The sampler reads what this family's network does not say, or there are not so
+            many steps.
+    """
+    changes = cfg.model_dump(mode="json", exclude_none=True)
+    if not changes:
+        return None
+    fields: dict[str, Any] = policy.cfg.model_dump(mode="json") | changes
+    try:
+        return component("policies").make({"name": policy.name, **fields})
+    except ValueError as error:
+        raise ConfigError(f"the policy cannot explore so: {error}") from error
+
+
 def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPolicy:
     """The policy under another sampler; itself where nothing is to change.
 
@@ -37,14 +54,9 @@ def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPoli
             to be trained than those that were: a policy whose first steps run on a copy from before
             would act otherwise.
     """
-    changes = cfg.model_dump(mode="json", exclude_none=True)
-    if not changes:
+    family = changed(Component("policies", policy.family, type(policy), policy.cfg), cfg)
+    if family is None:
         return policy
-    fields: dict[str, Any] = policy.cfg.model_dump(mode="json") | changes
-    try:
-        family = component("policies").make({"name": policy.family, **fields})
-    except ValueError as error:
-        raise ConfigError(f"the policy cannot explore so: {error}") from error
     if policy.base_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
         raise ConfigError(
             "other steps of the chain were trained before",
@@ -53,9 +65,9 @@ def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPoli
             found=family.cfg.finetune_steps,
         )
     with initialising("explore", seed):
-        changed = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
-    cast(nn.Module, changed.net).load_state_dict(policy.net.state_dict())
+        other = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
+    cast(nn.Module, other.net).load_state_dict(policy.net.state_dict())
     if policy.base_net is not None:
-        changed.anchor()
-        cast(nn.Module, changed.base_net).load_state_dict(policy.base_net.state_dict())
-    return changed.eval()
+        other.anchor()
+        cast(nn.Module, other.base_net).load_state_dict(policy.base_net.state_dict())
+    return other.eval()

@@ -15,6 +15,7 @@ from robo_rl.export.onnx import contract_of
 from robo_rl.export.parity import MIN_ROWS, as_act, policy_latency
 from robo_rl.export.session import Session
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component
 from robo_rl.seeding import make_generator
 from robo_rl.train.evaluate import EvalResult, Measure
 from robo_rl.train.policies import demand_decode, load_policy
@@ -40,6 +41,12 @@ class Export:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``stage.Checked``."""
+        del cfg
+        demand_decode(policy.cfg, "export")
+
     def run(self, context: Context) -> Report:
         """Write the bundle.
 
@@ -47,7 +54,8 @@ class Export:
             GateError: A proof failed; no bundle was written.
         """
         experiment = context.experiment
-        policy = demand_decode(load_policy(context.artifact("policy")), "export")
+        policy = load_policy(context.artifact("policy"))
+        demand_decode(policy.cfg, "export")
         store = context.dataset()
         obs = _observations(store, policy)
         result = context.evaluate(policy, "torch")

@@ -22,7 +22,7 @@ import torch
 from robo_rl.config import compose, validate
 from robo_rl.errors import DeviceError, LostProcessError, ParallelError
 from robo_rl.ranks import LAUNCHER, STORE, launched
-from robo_rl.train.stage import Experiment, Launch
+from robo_rl.train.experiment import Experiment, Launch
 
 _POLL_S, _GRACE_S = 0.2, 10.0
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}

@@ -45,6 +45,8 @@ class CloneBehaviour:
         checkpoint_every: int = Field(default=1000, ge=1)
         optim: Supervised.Config = Supervised.Config()
 
+    begins_policy = True
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

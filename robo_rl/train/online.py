@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from robo_rl.env.base import check_groups
 from robo_rl.ranks import here
+from robo_rl.registry import Component
 from robo_rl.train.evaluate import compare, describe
-from robo_rl.train.explore import exploring
+from robo_rl.train.explore import changed, exploring
 from robo_rl.train.loop import Loop
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.policies import load_policy, save_policy
@@ -29,6 +31,14 @@ class FineTune:
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``stage.Checked``."""
+        changed(policy, cfg.explore)
+        size = getattr(cfg.algo.cfg, "group_size", 1)
+        if cfg.num_envs != "auto":
+            check_groups(size, cfg.num_envs)
 
     def assist(self, context: Context) -> Loop:
         """Train what is left to train, together with the processes that do the same."""

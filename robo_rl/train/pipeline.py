@@ -12,9 +12,10 @@ from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.ranks import joined
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
-from robo_rl.train.stage import Context, Experiment, Report, stage_digest
+from robo_rl.train.stage import Context, Report, stage_digest
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
@@ -124,7 +125,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
         for index, label in enumerate(experiment.stages)
     }
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
-        if mark.read_text() != digests.get(mark.parent.name):
+        if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
             raise _other(mark.parent)
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")

@@ -30,14 +30,14 @@ def load_policy(directory: Path) -> DenoisingPolicy:
     return rebuild(meta, tensors).eval()
 
 
-def demand_decode(policy: DenoisingPolicy, why: str) -> DenoisingPolicy:
-    """The policy, if evaluating it is a map of the observation and one draw of noise.
+def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:
+    """Evaluating such a policy must be a map of the observation and one draw of noise.
 
     Raises:
         ConfigError: It draws noise on its way.
     """
-    if policy.acts_by_decode:
-        return policy
+    if cfg.decodes:
+        return
     raise ConfigError(
         f"{why} needs a policy whose evaluation draws noise at its start alone",
         where="policy.eval_eta",

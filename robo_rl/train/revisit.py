@@ -12,8 +12,9 @@ from robo_rl.export.manifest import MANIFEST_FILE
 from robo_rl.export.parity import as_act
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import EvalResult
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Acting, Context, Experiment, Report
+from robo_rl.train.stage import Acting, Context, Report
 
 
 def evaluate_path(

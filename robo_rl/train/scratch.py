@@ -43,6 +43,8 @@ class Scratch:
         num_envs: int = Field(default=16, ge=1)
         steps: int = Field(default=200, ge=2)
 
+    begins_policy = True
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

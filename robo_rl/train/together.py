@@ -15,7 +15,8 @@ import torch
 
 from robo_rl.errors import ParallelError
 from robo_rl.ranks import apart, here, told
-from robo_rl.train.stage import Context, Experiment, Report, Stage, Together
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.stage import Context, Report, Stage, Together
 
 _RUN, _SKIP = 1, 0
 

@@ -79,6 +79,6 @@ def test_evaluation_with_noise_is_ddpm_without_a_floor():
 
 
 def test_what_draws_noise_on_its_way_is_not_distilled_or_exported():
-    demand_decode(make_policy("ddpm", 10), "export")
+    demand_decode(make_policy("ddpm", 10).cfg, "export")
     with pytest.raises(ConfigError, match=r"policy\.eval_eta: export needs"):
-        demand_decode(make_policy("ddpm", 10, eval_eta=0.5), "export")
+        demand_decode(make_policy("ddpm", 10, eval_eta=0.5).cfg, "export")

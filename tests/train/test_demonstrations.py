@@ -13,8 +13,9 @@ from robo_rl.algo.sac import Sac
 from robo_rl.config import validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.demonstrations import hand_over
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Context, Experiment, Report
+from robo_rl.train.stage import Context, Report
 
 
 def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, generator):

@@ -11,9 +11,9 @@ from small_runs import EXPERIMENT
 from robo_rl.config import validate
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.explore import Explore, exploring
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Experiment
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from robo_rl.config import validate
 from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.errors import ConfigError
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.groups import GroupCollector
-from robo_rl.train.stage import Experiment
 
 ENVS, SIZE = 6, 3
 

@@ -19,10 +19,11 @@ from robo_rl.export.bundle import Bundle
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive
 from robo_rl.train import video
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.revisit import evaluate_path
-from robo_rl.train.stage import Experiment, Report
+from robo_rl.train.stage import Report
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,8 +10,9 @@ from small_runs import EXPERIMENT
 from robo_rl.config import validate
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.probe import Probe
-from robo_rl.train.stage import Context, Experiment
+from robo_rl.train.stage import Context
 
 
 @pytest.fixture

@@ -18,10 +18,11 @@ from robo_rl.config import ConfigTree, validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import ConfigError
 from robo_rl.spec import ActSpec
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.scratch import Scratch
-from robo_rl.train.stage import Context, Experiment
+from robo_rl.train.stage import Context
 
 NET = {"name": "mlp", "width": 16, "depth": 1}
 GAUSSIAN = {

@@ -8,7 +8,8 @@ from typing import Any, cast
 from small_runs import EXPERIMENT
 
 from robo_rl.config import validate
-from robo_rl.train.stage import Context, Experiment
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.stage import Context
 from robo_rl.train.video import record_video
 
 

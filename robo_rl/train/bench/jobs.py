@@ -14,7 +14,7 @@ from pathlib import Path
 
 from robo_rl.config import to_yaml
 from robo_rl.durable import lock_file, make_directory, write_file
-from robo_rl.train.stage import Experiment
+from robo_rl.train.experiment import Experiment
 
 _PATIENCE_S = 10.0
 _TAIL_BYTES = 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,8 @@ def write_page(path: Path, desks: Sequence[Desk]) -> None:
         CheckpointError: Something cannot be written.
     """
     try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
         for name, text in page(path.name, desks).items():
             file = path.parent / name
             make_directory(file.parent)

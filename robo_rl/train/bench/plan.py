@@ -14,7 +14,8 @@ from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 from robo_rl.train.bench.labels import misnamed
 from robo_rl.train.bench.suite import Key, Suite, keys
-from robo_rl.train.stage import Experiment, stage_digest
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.stage import stage_digest
 from robo_rl.yaml_tree import Node
 
 FOLDER = "suite"

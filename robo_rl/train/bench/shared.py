@@ -17,8 +17,9 @@ from robo_rl.durable import staged_directory
 from robo_rl.train.bench.paces import note, paces
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key
+from robo_rl.train.experiment import Experiment
 from robo_rl.train.pipeline import stage_folder
-from robo_rl.train.stage import REPORT, Experiment, stage_digest
+from robo_rl.train.stage import REPORT, stage_digest
 
 
 @dataclass(frozen=True)

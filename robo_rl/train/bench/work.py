@@ -12,7 +12,7 @@ from robo_rl.train.bench.paces import Pace, note
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.shared import Share, shares, take_up
 from robo_rl.train.bench.suite import Key
-from robo_rl.train.stage import Experiment
+from robo_rl.train.experiment import Experiment
 
 SHARED = "shared"
 

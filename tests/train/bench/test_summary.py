@@ -16,7 +16,7 @@ from robo_rl.train.bench.remarks import remarks
 from robo_rl.train.bench.suite import Key, Suite, keys
 from robo_rl.train.bench.summary import summarise
 from robo_rl.train.bench.tables import tables
-from robo_rl.train.stage import Experiment
+from robo_rl.train.experiment import Experiment
 
 SUITE = Suite.model_validate(
     {

@@ -1,0 +1,109 @@
+"""What a staged experiment is: one config, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from robo_rl.config import ConfigModel
+from robo_rl.env.base import VecEnv
+from robo_rl.errors import ConfigError
+from robo_rl.naming import did_you_mean
+from robo_rl.registry import Component, component, default
+from robo_rl.train.evaluate import EvalProtocol
+
+
+def _named(stages: Any) -> Any:
+    """A stage is called by its label unless it says otherwise: ``bc: {steps: 100}``."""
+    if not isinstance(stages, dict):
+        return stages
+    labelled = cast("dict[str, Any]", stages)
+    return {
+        label: {"name": label, **cast("dict[str, Any]", fields or {})}
+        if fields is None or isinstance(fields, dict)
+        else fields
+        for label, fields in labelled.items()
+    }
+
+
+Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)]
+"""Label → stage, in the order in which they run."""
+
+
+class Launch(ConfigModel):
+    """How many processes train together: so many, or one on each of so many GPUs; 0 is one."""
+
+    processes: int = Field(default=0, ge=0)
+    gpus: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Launch:
+        if self.processes and self.gpus:
+            raise ValueError("processes and gpus: one of the two says it")
+        return self
+
+
+class Experiment(ConfigModel):
+    """A staged experiment: what ``robo-rl run`` takes.
+
+    ``stages`` run in the order in which they are written; a stage that comes twice has a label and
+    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the
+    reason is kept down to the bundle.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    seed: int = Field(default=0, ge=0)
+    task: Annotated[Component, component("tasks")] | None = None
+    env: Annotated[Component, component("envs")] = default("sim")
+    policy: Annotated[Component, component("policies")]
+    gamma: float = Field(default=0.99, gt=0.0, le=1.0)
+    eval: EvalProtocol = EvalProtocol()
+    stages: Stages = Field(min_length=1)
+    waive: dict[str, str] = Field(default_factory=dict)
+    launch: Launch = Launch()
+
+    @model_validator(mode="after")
+    def _stages_can_do_their_work(self) -> Experiment:
+        policy = self.policy
+        for label, stage in self.stages.items():
+            if getattr(stage.cls, "begins_policy", False):
+                policy = getattr(stage.cfg, "policy", None) or self.policy
+            if check := getattr(stage.cls, "check", None):
+                try:
+                    check(stage.cfg, policy)
+                except ConfigError as error:
+                    raise ValueError(f"stages.{label}: {error}") from error
+        return self
+
+    @model_validator(mode="after")
+    def _waivers_name_stages(self) -> Experiment:
+        for label in self.waive.keys() - self.stages.keys():
+            known = did_you_mean(label, self.stages)
+            raise ValueError(f"waive: the experiment has no stage '{label}'; {known}")
+        for label in self.waive:
+            if not getattr(self.stages[label].cls, "waivable", True):
+                raise ValueError(f"waive: stage '{label}' leaves nothing behind when it fails")
+        return self
+
+    def make_env(self, num_envs: int) -> VecEnv:
+        """The env of single steps; a task is handed to an env that runs tasks."""
+        task = () if self.task is None else (self.task.build(),)
+        return self.env.build(*task, num_envs)
+
+    def capacity(self) -> int | None:
+        """How many envs fit the simulator's device; None where nothing limits them."""
+        limit = getattr(self.env.cls, "capacity", None)
+        if limit is None or self.task is None:
+            return None
+        return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
+
+    def machine(self) -> dict[str, str]:
+        """Names of ``robot`` and ``task``, as contracts have them."""
+        if self.task is None:
+            return {"robot": "", "task": self.env.name}
+        return {"robot": self.task.build().robot.name, "task": self.task.name}
+
+    def world(self) -> dict[str, Any]:
+        """What fixes the world, for protocol hashes and bundles."""
+        return self.model_dump(mode="json", include={"task", "env"})

@@ -1,0 +1,87 @@
+"""What an experiment says of its stages, and what cannot work, known before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_runs import EXPERIMENT, STAGES
+
+from robo_rl.config import compose, validate
+from robo_rl.errors import ConfigError
+from robo_rl.train.experiment import Experiment
+
+POLICY = EXPERIMENT["policy"]
+LOUD = {**POLICY, "name": "diffusion", "eval_eta": 1.0}
+
+
+def experiment(**changes: Any) -> Experiment:
+    return validate({**EXPERIMENT, **changes}, Experiment)
+
+
+def online(**fields: Any) -> dict[str, Any]:
+    return {"stages": {**STAGES, "online": {**STAGES["online"], **fields}}}
+
+
+def test_a_stage_is_called_by_its_label_unless_it_has_a_name():
+    stages = {"collect": None, "first": {"name": "bc", "steps": 7}, "second": "bc"}
+    found = experiment(stages=stages, waive={}).stages
+    assert {label: each.name for label, each in found.items()} == {
+        "collect": "collect",
+        "first": "bc",
+        "second": "bc",
+    }
+    assert found["first"].cfg.steps == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"stages": {}}, "stages"),
+        ({"stages": {"colect": {}}, "waive": {}}, "did you mean 'collect'"),
+        ({"waive": {"onlin": "why"}}, "no stage 'onlin'; did you mean 'online'"),
+        ({"stages": {"bc": {"step": 3}}, "waive": {}}, r"stages\.bc\.step: unknown key"),
+        ({"task": {"name": "reach", "robot": "pand"}}, "did you mean 'panda'"),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], says: str):
+    with pytest.raises(ConfigError, match=says):
+        experiment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (online(explore={"finetune_steps": 9}), "stages.online: .*finetune_steps 9, num_steps 2"),
+        (online(explore={"sampler": "ddpm"}), "stages.online: .*'ddpm' reads noise"),
+        (online(algo={"group_size": 3}), "stages.online: .* multiple of the group size 3, found 8"),
+        ({"policy": LOUD}, r"stages\.distill: policy\.eval_eta: distillation needs"),
+        ({"policy": {**POLICY, "net": {"width": 0}}}, "width: expected greater"),
+        (
+            {"policy": {**POLICY, "net": {"time_dim": 3}}},
+            "time_dim: .* multiple of 2",
+        ),
+        ({"policy": {**POLICY, "net": {"name": "unet1d", "groups": 7}}}, "groups 7"),
+        ({"seed": -1}, "seed: expected greater than or equal to 0"),
+        ({"eval": {"seed": -1}}, "seed: expected greater than or equal to 0"),
+    ],
+)
+def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any], says: str):
+    with pytest.raises(ConfigError, match=says):
+        experiment(**changes)
+
+
+def test_a_stage_is_asked_of_the_policy_that_reaches_it():
+    rest = {label: STAGES[label] for label in ("collect", "bc", "online")}
+    first = {"scratch": {"policy": LOUD}, "more": {**STAGES["online"], "name": "online"}}
+    loud = {**first, "distill": STAGES["distill"]}
+    with pytest.raises(ConfigError, match="distillation needs"):
+        experiment(stages=loud, waive={})
+    cloned = {**first, **rest, "distill": STAGES["distill"]}
+    assert list(experiment(stages=cloned, waive={}).stages)[-1] == "distill"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "/tmp/x"])
+def test_a_run_cannot_be_named_out_of_its_folder(name):
+    with pytest.raises(ConfigError, match="name"):
+        validate(compose("demo", [f"name='{name}'"]), Experiment)
