@@ -64,7 +64,7 @@ def run(
     }  # fmt: skip
     chosen = [name for name, of_it in modes.items() if of_it]
     _demand_one(chosen, [name for name, of_it in given.items() if of_it])
-    folders = Folders(out, results)
+    folders = Folders(out, results, RESULTS)
     if page is not None:
         _write_page(page, folders)
         return

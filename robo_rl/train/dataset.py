@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl.spec import ActSpec, ObsSpec
+from robo_rl.train.same_world import demand_same_world
 from robo_rl.train.stage import Context, Gate, Report
 
 
@@ -38,7 +37,7 @@ class Dataset:
         """
         store = ZarrStore.open(Path(self.cfg.path).absolute())
         with closing(context.experiment.make_env(1)) as env:
-            _demand_same(store, env.obs_spec, env.act_spec)
+            demand_same_world(store.path, store.obs_spec, store.act_spec, env)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(
             "dataset",
@@ -50,13 +49,3 @@ class Dataset:
                 detail=f"{good} of {total} episodes succeed; at least one must",
             ),
         )
-
-
-def _demand_same(store: ZarrStore, obs_spec: ObsSpec, act_spec: ActSpec) -> None:
-    pairs = {
-        f"obs '{name}'": (spec, store.obs_spec.items.get(name))
-        for name, spec in obs_spec.items.items()
-    }
-    for what, (wanted, found) in {**pairs, "act": (act_spec, store.act_spec)}.items():
-        if found != wanted:
-            raise DataError(f"{what} is another", where=store.path, expected=wanted, found=found)

@@ -39,10 +39,12 @@ class Folders:
     Args:
         out: Runs, ``OUT/SUITE/TASK/METHOD/SEED-DIGEST``.
         results: What is kept, ``RESULTS/SUITE/TASK/METHOD/SEED.json``.
+        published: Likewise, of others' runs, which tell how long cells take.
     """
 
     out: Path
     results: Path
+    published: Path | None = None
 
 
 class Desk:
@@ -65,7 +67,10 @@ class Desk:
         self.part: Suite = self.plan.suite
         self.kept: dict[Key, Kept] = self.results.read()
         self.cells: dict[Key, Cell] = self.plan.cells(self._seeds())
-        self.estimate = Estimate(self.kept.values())
+        known = (
+            {} if folders.published is None else Results(folders.published, self.plan.name).read()
+        )
+        self.estimate = Estimate({**known, **self.kept}.values())
         self._all_seeds = True
 
     def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:

@@ -15,12 +15,15 @@ START_S = 5.0
 class Estimate:
     """Medians of kept cells: of the same task and method, else of the method, else of all.
 
+    What cells of a task and seed share is counted once for these, as what a cell of them took up.
+
     Args:
         kept: Whatever is kept, also under other settings.
     """
 
     def __init__(self, kept: Iterable[Kept]) -> None:
         self._seconds: dict[tuple[str, ...], list[float]] = {}
+        self._shared: dict[str, list[float]] = {}
         for each in kept:
             self.add(each)
 
@@ -28,6 +31,7 @@ class Estimate:
         """Learn from a cell."""
         for group in _groups(kept.key):
             self._seconds.setdefault(group, []).append(START_S + kept.seconds)
+        self._shared.setdefault(kept.task, []).append(kept.shared_seconds)
 
     def seconds(self, key: Key) -> float | None:
         """Of one cell; None where nothing is known."""
@@ -36,9 +40,12 @@ class Estimate:
 
     def total(self, keys: Iterable[Key], jobs: int) -> float | None:
         """Of several, so many at once; None where one is not known."""
-        each = [self.seconds(key) for key in keys]
+        chosen = list(keys)
+        each = [self.seconds(key) for key in chosen]
         known = [seconds for seconds in each if seconds is not None]
-        return sum(known) / jobs if len(known) == len(each) else None
+        lots = {(key.task, key.seed) for key in chosen if key.task in self._shared}
+        shared = sum(median(self._shared[task]) for task, _ in lots)
+        return (sum(known) + shared) / jobs if len(known) == len(each) else None
 
 
 def _groups(key: Key) -> list[tuple[str, ...]]:

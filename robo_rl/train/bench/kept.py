@@ -139,6 +139,11 @@ class Kept(ConfigModel):
         return sum(stage.seconds for stage in self.stages.values() if not stage.shared)
 
     @property
+    def shared_seconds(self) -> float:
+        """Of the stages that it took up, made once for several cells."""
+        return sum(stage.seconds for stage in self.stages.values() if stage.shared)
+
+    @property
     def paces(self) -> tuple[Pace, ...]:
         """Of all sittings that are known."""
         last = Pace(jobs=self.jobs, threads=self.threads, version=self.versions.get("robo-rl", ""))

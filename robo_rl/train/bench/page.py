@@ -29,7 +29,11 @@ run, by
     robo-rl bench --page docs/results.md
 
 and every such file by the command above its table. `robo-rl bench SUITE` runs what is missing and
-goes on where it was stopped; `robo-rl bench all` does so for all suites.
+goes on where it was stopped; `robo-rl bench all` does so for all suites. Where all is kept nothing
+is missing: to make a figure anew, give it another folder, `--results runs/results`; how long that
+takes `--dry-run` says, and the tables by `min a run`. **default** is the suite's experiment as its
+file has it, without any method; `robo-rl bench SUITE --task T --method M --seeds S --dry-run`
+prints a cell whole.
 
 **Success** is that of the final policy under its evaluation sampler, on start states that no
 training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.

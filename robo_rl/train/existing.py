@@ -1,0 +1,77 @@
+"""Stage ``policy``: takes up a policy that is there already, such as one of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from robo_rl.config import ConfigModel
+from robo_rl.errors import DataError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.same_world import demand_same_world
+from robo_rl.train.stage import Context, Report
+
+
+class Existing:
+    """Copies a policy into the run, if it is the experiment's kind and of its world.
+
+    So fine-tuning begins from a clone that is there, or goes on from what was fine-tuned before;
+    export also needs a dataset, from a stage of its own.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Where it is: a stage's directory such as ``runs/mine/01-bc``, or the policy's own."""
+
+        path: str
+
+    begins_policy = True
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Check, copy and evaluate it.
+
+        Raises:
+            CheckpointError: It is missing or damaged.
+            DataError: It was made with other settings, or of other observations or actions.
+        """
+        place = _policy_in(Path(self.cfg.path).absolute())
+        policy = load_policy(place)
+        _demand_same_kind(place, policy, context)
+        with closing(context.experiment.make_env(1)) as env:
+            demand_same_world(place, policy.obs_spec, policy.act_spec, env)
+        kept = save_policy(context.directory / "policy", policy)
+        result = context.evaluate(policy, "policy taken up")
+        return Report("policy", numbers=result.named(), artifacts={"policy": kept.name})
+
+
+def _policy_in(path: Path) -> Path:
+    """The policy of a stage's directory, by what its report says; else the path itself."""
+    report = Report.read(path)
+    return path if report is None else path / report.artifacts.get("policy", "policy")
+
+
+def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:
+    """What the experiment says of its policy is true of this one, for all stages behind."""
+    wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
+    found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
+    for key, ours, theirs in _differences(wanted, found, "policy"):
+        hint = "give the experiment's policy its settings; how to explore is said by online.explore"
+        raise DataError(f"{key} is another", where=where, expected=ours, found=theirs, hint=hint)
+
+
+def _differences(one: Any, other: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
+    """Dotted key and both values, wherever they differ."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        if one != other:
+            yield key, one, other
+        return
+    for name in {**one, **other}:
+        yield from _differences(one.get(name), other.get(name), f"{key}.{name}")

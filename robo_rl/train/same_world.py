@@ -1,0 +1,30 @@
+"""What was made elsewhere must be of the world that it is taken into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robo_rl.env.base import VecEnv
+from robo_rl.errors import DataError
+from robo_rl.spec import ActSpec, ObsSpec
+
+
+def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
+    """Observations and actions must be those of the env.
+
+    Args:
+        where: What they are of, for the error.
+        obs_spec: Its observations; further ones than the env has do no harm.
+        act_spec: Its actions.
+        env: In which it is to be used.
+
+    Raises:
+        DataError: One is another, or missing.
+    """
+    pairs = {
+        f"obs '{name}'": (spec, obs_spec.items.get(name))
+        for name, spec in env.obs_spec.items.items()
+    }
+    for what, (wanted, found) in {**pairs, "act": (env.act_spec, act_spec)}.items():
+        if found != wanted:
+            raise DataError(f"{what} is another", where=where, expected=wanted, found=found)

@@ -1,0 +1,69 @@
+"""Stage ``policy``: what another run made is taken up as it is, or refused with the difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_runs import EXPERIMENT
+
+from robo_rl.config import validate
+from robo_rl.errors import CheckpointError, DataError
+from robo_rl.train.existing import Existing
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.policies import load_policy
+from robo_rl.train.scratch import Scratch
+from robo_rl.train.stage import Context, Report
+
+
+def experiment(**changes: Any) -> Experiment:
+    return validate({**EXPERIMENT, "stages": {"scratch": {}}, "waive": {}, **changes}, Experiment)
+
+
+def take(path: Path, into: Path, **changes: Any) -> Report:
+    return Existing(Existing.Config(path=str(path))).run(Context(experiment(**changes), into, []))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run") / "00-scratch"
+    context = Context(experiment(), place, [])
+    Scratch(Scratch.Config(num_envs=2, steps=4)).run(context).write(place)
+    return place
+
+
+@pytest.mark.parametrize("of_it", ["", "policy"])
+def test_it_is_copied_and_evaluated(made: Path, tmp_path: Path, of_it: str):
+    report = take(made / of_it, tmp_path)
+    kept, origin = load_policy(tmp_path / report.artifacts["policy"]), load_policy(made / "policy")
+    assert kept.cfg == origin.cfg
+    assert all(
+        torch.equal(a, b) for a, b in zip(kept.parameters(), origin.parameters(), strict=True)
+    )
+    assert report.numbers["success"]["n"] == EXPERIMENT["eval"]["episodes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"policy": {**EXPERIMENT["policy"], "horizon": 8}}, r"policy\.horizon is another.*8.*4"),
+        (
+            {"policy": {**EXPERIMENT["policy"], "sampler": "flow_sde"}},
+            r"policy\.sampler\..*another",
+        ),
+        ({"task": {**EXPERIMENT["task"], "robot": "so101"}}, "is another"),
+    ],
+)
+def test_another_kind_or_another_world_is_refused(
+    made: Path, tmp_path: Path, changes: dict[str, Any], says: str
+):
+    with pytest.raises(DataError, match=says):
+        take(made, tmp_path / "new", **changes)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_policy_is_named(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="nothing"):
+        take(tmp_path / "nothing", tmp_path)
