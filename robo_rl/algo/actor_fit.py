@@ -49,6 +49,12 @@ class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
             raise ValueError("proximal_ema: ratio_norm 'guard' is relative to the acting policy")
         return self
 
+    @model_validator(mode="after")
+    def _weighed_by_what_is_held(self) -> ActorConfig:
+        if self.proximal_ema and self.ratio_of == "mean":
+            raise ValueError("proximal_ema: weighs units by the ratio of sums, not of means")
+        return self
+
 
 class ActorFit:
     """A policy, its optimiser, and the averages of its weights.

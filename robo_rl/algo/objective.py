@@ -5,6 +5,8 @@ Shapes: N decisions, U units of J denoising steps, R of a minibatch, K denoising
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -26,17 +28,19 @@ from robo_rl.policy.base import DenoisingPolicy
 class ObjectiveConfig(PrecisionConfig):
     """What is compared, what holds it, and what is added.
 
-    ``ratio`` says what a sample unit is. ``clip`` is ε of its ratio in joint units (sums of
-    log-probabilities, never means: ``trust.joint_clip`` converts published values), ``clip_high``
-    ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained step, from which it
-    rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε bounds how far a
-    step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in the
-    loss: a unit that ran away further has no gradient, whatever the trust region.
+    ``ratio`` says what a sample unit is. Its likelihood is a sum over the unit's elements, and
+    ``clip`` is ε of the ratio in these joint units; ``ratio_of: mean`` is for published settings
+    that average instead: ratio, ε and entropy are then of the mean over elements, KLs stay joint.
+    ``clip_high`` is ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained
+    step, from which it rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε
+    bounds how far a step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in
+    the loss: a unit that ran away further has no gradient, whatever the trust region.
     ``denoise_discount`` is γ_den of per_step. ``entropy`` weighs a unit's joint entropy in nats,
     where noise is learnt; 0 is off.
     """
 
     ratio: RatioMode = RatioMode.JOINT
+    ratio_of: Literal["sum", "mean"] = "sum"
     cfm: CfmLikelihood.Config = CfmLikelihood.Config()
     trust: Trust = Trust.CLIP
     clip: float = Field(default=0.2, gt=0.0)
@@ -53,6 +57,8 @@ class ObjectiveConfig(PrecisionConfig):
         if self.clip_base and self.ratio in (RatioMode.JOINT, RatioMode.CFM):
             raise ValueError(f"clip_base: a unit of ratio '{self.ratio}' has no single step")
         guarded = self.ratio_norm is RatioNorm.GUARD
+        if guarded and self.ratio_of == "mean":
+            raise ValueError("ratio_of: ratio_norm 'guard' is of sums")
         kernels = {"ratio_norm": guarded, "entropy": self.entropy, "anchor": self.anchor.any}
         for name, used in kernels.items():
             if used and self.ratio is RatioMode.CFM:
@@ -109,6 +115,7 @@ class Objective:
         """
         units, behind = self.likelihood.units.at(pick), None
         scored = self.likelihood.score(self.policy, pick)
+        scored = scored._replace(trusted=scored.trusted / self._terms(pick))
         if proximal is not None:
             with torch.no_grad():
                 behind = self.likelihood.score(proximal, pick).log_ratio
@@ -132,13 +139,23 @@ class Objective:
         loss, extras = found.loss, dict[str, float]()
         if scored.kernel is not None and self.cfg.entropy:
             units = self.likelihood.units.at(pick)
-            entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1).mean()
+            entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1)
+            entropy = (entropy / self._terms(pick)).mean()
             loss, extras["entropy"] = loss - self.cfg.entropy * entropy, float(entropy.detach())
         if scored.kernel is not None and self._anchor is not None:
             penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
             loss = loss + self._anchor.total(penalties)
             extras |= {f"anchor/{name}": float(p.detach().mean()) for name, p in penalties.items()}
         return found._replace(loss=loss, extras=extras)
+
+    def _terms(self, pick: Tensor) -> Tensor | float:
+        """By what a unit's sums are divided, (R,): their executed elements, or 1."""
+        if self.cfg.ratio_of == "sum":
+            return 1.0
+        units = self.likelihood.units.at(pick)
+        steps = 1 if self.cfg.ratio is RatioMode.CFM else units.k.shape[1]  # means over draws
+        elements = self.data.executed[units.row].sum(dim=(1, 2)) * self.data.x.shape[-1]
+        return steps * elements.clamp(min=1)
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
         """γ_den^(K−1−k) for per_step units, else 1 (DPPO, arXiv 2409.00588, section 4.3)."""

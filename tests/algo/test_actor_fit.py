@@ -192,5 +192,6 @@ def test_an_anchor_to_the_base_holds_a_policy_back():
 
 
 def test_two_policies_to_stay_near_are_one_too_many():
-    with pytest.raises(ValidationError, match="proximal_ema"):
-        ActorConfig.model_validate({"ratio_norm": "guard", "proximal_ema": 0.9})
+    for other in ({"ratio_norm": "guard"}, {"ratio_of": "mean"}):
+        with pytest.raises(ValidationError, match="proximal_ema"):
+            ActorConfig.model_validate({**other, "proximal_ema": 0.9})

@@ -37,7 +37,10 @@ MODES = [
     {"ratio": "joint", "ratio_norm": "guard", "trust": "spo"},
     {"ratio": "one_step", "trust": "dual_clip"},
     {"ratio": "one_step", "ratio_norm": "guard"},
+    {"ratio": "per_step", "ratio_of": "mean"},
+    {"ratio": "joint", "ratio_of": "mean"},
     {"ratio": "cfm"},
+    {"ratio": "cfm", "ratio_of": "mean"},
     {"ratio": "cfm", "cfm": {"draws": 2, "per_draw": True}},
 ]
 
@@ -153,6 +156,44 @@ def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
     assert gain == pytest.approx(0.5 * want)
 
 
+@pytest.mark.parametrize("ratio", ["per_step", "joint"])
+def test_of_means_the_ratio_is_the_root_of_the_joint_one_and_the_report_stays_joint(ratio):
+    """By hand: r^(1/D), D the executed elements, 2 a step of 1 or 2 actions."""
+    policy = make_policy("flow_noise", 4)
+    sums, means = (objective(policy, ratio=ratio, ratio_of=of, clip=9.0, denoise_discount=1.0)
+                   for of in ("sum", "mean"))  # fmt: skip
+    with torch.no_grad():
+        policy.net.out.bias += 0.05
+    pick = torch.arange(sums.size)
+    of_sums, of_means = sums.loss(pick), means.loss(pick)
+    units, log_ratio = sums.likelihood.units, sums.likelihood.score(policy, pick).log_ratio.detach()
+    dims = 2.0 * (units.row % 2 + 1) * units.k.shape[1]
+    want = -(log_ratio / dims).exp() * sums.data.adv[units.row]
+    assert float(of_means.loss.detach()) == pytest.approx(float(want.mean()))
+    assert (of_means.kl, of_means.ratio_error) == (of_sums.kl, of_sums.ratio_error)
+
+
+@pytest.mark.parametrize("of", ["sum", "mean"])
+def test_published_entropy_goes_with_published_ratios(of):
+    """At r = 1 the policy gradient and the bonus are both divided by D, or neither is."""
+    policy = make_policy("flow_noise", 4)
+    pick = torch.tensor([1, 3])  # of two executed actions, 16 elements a chain
+
+    def gradient(entropy: float) -> torch.Tensor:
+        policy.zero_grad()
+        objective(policy, ratio_of=of, entropy=entropy).loss(pick).loss.backward()
+        params = [p for p in policy.parameters() if p.grad is not None]
+        return torch.cat([p.grad.flatten() for p in params if p.grad is not None])
+
+    dims = 1.0 if of == "sum" else 16.0
+    plain, bonus = gradient(0.0), gradient(0.5) - gradient(0.0)
+    policy.zero_grad()
+    sums = objective(policy, entropy=0.5)
+    sums.loss(pick).loss.backward()
+    whole = torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None])
+    torch.testing.assert_close((plain + bonus) * dims, whole)
+
+
 def test_the_entropy_bonus_widens_the_noise():
     policy = make_policy("flow_noise", 4)
     optim = torch.optim.Adam(policy.parameters(), lr=1e-2)
@@ -200,6 +241,7 @@ def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
         ({"ratio": "joint", "clip_base": 0.01}, "no single step"),
         ({"ratio": "cfm", "ratio_norm": "guard"}, "ratio_norm"),
         ({"ratio": "cfm", "entropy": 0.1}, "entropy"),
+        ({"ratio": "joint", "ratio_norm": "guard", "ratio_of": "mean"}, "ratio_of"),
         ({"ratio": "cfm", "anchor": {"bc_own": 0.1}}, "anchor"),
     ],
 )
