@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from robo_rl.train.bench.curve import Point, pooled, pooled_returns
+from robo_rl.train.bench.curve import Point
 from robo_rl.train.bench.suite import Reported
-from robo_rl.train.report.charts import Axis, linear_axis
+from robo_rl.train.report.charts import linear_axis
 from robo_rl.train.report.lines import Frame, lines_figure
 
 _GRID = 120
@@ -34,9 +34,9 @@ def figure(title: str, curves: Curves, axis: str, report: Reported) -> str:
     end = float(max(ends, default=1.0))
     x_axis = linear_axis(0.0, end, tight=True)
     lines = {name: mean_curve(seeds, axis, report, end) for name, seeds in curves.items()}
-    y_axis = _y_axis([y for line in lines.values() for _, y in line], report)
-    name, percent = axis.replace("_", " "), report.measure == "success"
-    return lines_figure(Frame(title, name, x_axis, y_axis, percent), lines)
+    y_axis = report.kind.axis([y for line in lines.values() for _, y in line])
+    name = axis.replace("_", " ")
+    return lines_figure(Frame(title, name, x_axis, y_axis, report.kind.is_rate), lines)
 
 
 def mean_curve(
@@ -54,12 +54,5 @@ def mean_curve(
 def _held(points: Sequence[Point], axis: str, report: Reported, grid: np.ndarray) -> np.ndarray:
     """The value last reached at each place of the grid; NaN before there is one."""
     places = np.array([getattr(point, axis) for point in points], dtype=np.float64)
-    pool = pooled if report.measure == "success" else pooled_returns
-    values = np.array([math.nan, *pool(points, report.window)])
+    values = np.array([math.nan, *report.kind.pool(points, report.window)])
     return values[np.searchsorted(places, grid, side="right")]
-
-
-def _y_axis(values: Sequence[float], report: Reported) -> Axis:
-    if report.measure == "success":
-        return Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
-    return linear_axis(min(values, default=0.0), max(values, default=1.0))

@@ -22,12 +22,9 @@ def measured(kept: Kept, stage: str | None, name: str) -> float | None:
 
 
 def score(kept: Kept, report: Reported) -> float | None:
-    """Success of the policy that counts; of returns their growth over the policy before, in %."""
+    """That of the policy that counts."""
     after = measured(kept, report.stage, report.measure)
-    if report.measure == "success" or after is None:
-        return after
-    reference = before(kept, report)
-    return 100.0 * (after - reference) / abs(reference) if reference else None
+    return None if after is None else report.kind.score_of(after, before(kept, report))
 
 
 def before(kept: Kept, report: Reported) -> float | None:

@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
+from robo_rl.train.bench.measure import MEASURES, Measure, Name
 
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
@@ -75,7 +76,7 @@ class Reported(ConfigModel):
     fallen (see ``falls``).
     """
 
-    measure: Literal["success", "return"] = "success"
+    measure: Name = "success"
     stage: str = "online"
     curve: Curve = "training"
     student: str | None = "distill"
@@ -86,6 +87,11 @@ class Reported(ConfigModel):
     fall: float = Field(default=0.05, gt=0.0)
     ratios: dict[str, Ratio] = Field(default_factory=dict)
     sequential: Sequential = Sequential()
+
+    @property
+    def kind(self) -> Measure:
+        """What ``measure`` names."""
+        return MEASURES[self.measure]
 
 
 class Suite(ConfigModel):
@@ -127,8 +133,9 @@ class Suite(ConfigModel):
                 yield from _check(f"report.ratios.{name}", "method", method, self.methods)
             if name in self.methods:
                 yield f"report.ratios.{name}: is the name of a method"
-        if self.report.ratios and self.report.measure == "return":
-            yield "report.ratios: of times to a success rate, but report.measure is 'return'"
+        if self.report.ratios and not self.report.kind.is_rate:
+            of = f"but report.measure is '{self.report.measure}'"
+            yield f"report.ratios: of times to a success rate, {of}"
         for name in [*self.methods, *self.report.ratios]:
             if name in RESERVED:
                 yield f"'{name}' is the name of another part of the summary"

@@ -14,9 +14,7 @@ from robo_rl.aggregates import (
     improvement_bounds,
     iqm,
     probability_of_improvement,
-    rate_interval,
     spread_interval,
-    student_interval,
 )
 from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
@@ -150,7 +148,7 @@ def _over_tasks(report: Reported, scores: Scores, kept: Sequence[Kept]) -> Numbe
     All are of the same cells, those of the seeds that every task has; without any they are None.
     ``tasks`` says how many tasks have a score, ``cells`` of how many cells the numbers are.
     """
-    table, name = scores.table(), "success" if report.measure == "success" else "growth"
+    table, name = scores.table(), report.kind.score
     found: Numbers = {name: None, "low": None, "high": None}
     chosen = _of_seeds(kept, scores.seeds)
     if len(table):
@@ -166,19 +164,15 @@ def _mean_interval(report: Reported, table: Any, kept: Sequence[Kept]) -> Ends:
     """Of the mean over seeds and tasks."""
     if len(table) < 2:
         return None, None
-    if report.measure == "success":
-        return rate_interval(table, episodes(kept, report))
-    return student_interval(table)
+    return report.kind.interval(table, episodes(kept, report))
 
 
 def _iqm_interval(report: Reported, table: Any) -> Ends:
     """None of a single seed, of so few scores that nothing is cut, or of such as never vary."""
     if len(table) < 2 or table.size < CUTS:
         return None, None
-    low, high = spread_interval(table, iqm)
-    if low == high:
-        return None, None
-    return (max(0.0, low), min(1.0, high)) if report.measure == "success" else (low, high)
+    found = spread_interval(table, iqm)
+    return (None, None) if found.low == found.high else report.kind.held(found)
 
 
 def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
@@ -216,7 +210,7 @@ def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
     """
     went_back = mean(measured(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)
-    curves = [each.points(report.curve) for each in kept] if report.measure == "success" else []
+    curves = [each.points(report.curve) for each in kept] if report.kind.is_rate else []
     pairs = [(points, depth(points, report.window)) for points in curves]
     known = [(points, deep) for points, deep in pairs if not math.isnan(deep)]
     fallen = sum(has_fallen(points, report.window, report.fall) for points, _ in known)

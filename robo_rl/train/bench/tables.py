@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from robo_rl.train.bench.suite import Reported
-from robo_rl.train.bench.wording import NOTHING, number, percent, times, value, when
+from robo_rl.train.bench.wording import NOTHING, number, percent, times, when
 from robo_rl.train.logger import duration
 
 Numbers = Mapping[str, Any]
@@ -34,36 +34,21 @@ def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table
 
 
 def _by_task(summary: Numbers, report: Reported) -> Table:
-    header = ("task", "method", "seeds", "before", *_score_names(report), "one step", "min a run")
+    kind = report.kind
+    header = ("task", "method", "seeds", "before", *kind.columns, "one step", "min a run")
     rows = [
         (
             task,
             method,
             str(each["seeds"]),
-            value(each["before"], report),
-            *_score(each, report),
-            value(each["one_step"], report),
+            kind.worth(each["before"]),
+            *kind.words(each["after"], each[kind.score], each["low"], each["high"]),
+            kind.worth(each["one_step"]),
             number(each["minutes"]),
         )
         for task, method, each in _pairs(summary)
     ]
     return Table("Every task", header, rows)
-
-
-def _score_names(report: Reported) -> tuple[str, ...]:
-    if report.measure == "success":
-        return ("success", "95 % interval")
-    return ("after", "growth", "95 % interval")
-
-
-def _score(each: Numbers, report: Reported) -> tuple[str, ...]:
-    """The score with its interval; in front of a growth the return that has grown."""
-    if report.measure == "success":
-        return percent(each["success"]), _ends(each, "low", "high")
-    growth = each["growth"]
-    shown = NOTHING if growth is None else f"{growth:+.0f} %"
-    ends = NOTHING if each["low"] is None else f"[{each['low']:+.0f}, {each['high']:+.0f}]"
-    return value(each["after"], report), shown, ends
 
 
 def _times(summary: Numbers, report: Reported) -> Table:
@@ -80,19 +65,19 @@ def _times(summary: Numbers, report: Reported) -> Table:
         (
             task,
             method,
-            value(each["before"], report),
+            report.kind.worth(each["before"]),
             *(when(each["env_steps"][rate], number) for rate in rates),
             *(when(each["seconds"][rate], duration) for rate in rates),
         )
         for task, method, each in _pairs(summary)
-        if report.measure == "success" and any(each["env_steps"][rate]["of"] for rate in rates)
+        if report.kind.is_rate and any(each["env_steps"][rate]["of"] for rate in rates)
     ]
     curve = "in training" if report.curve == "training" else "without exploration"
     return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
 
 
 def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:
-    scores = ("success" if report.measure == "success" else "growth", "95 % interval")
+    kind, scores = report.kind, report.kind.columns[-2:]
     better = f"better than {report.reference}"
     header = (
         "method",
@@ -112,9 +97,9 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
             method,
             f"{each['tasks']} of {len(summary['tasks'])}",
             str(each["seeds"]),
-            *_score(each, report)[-2:],
-            *_score(_iqm(each, report), report)[-2:],
-            value(each["one_step"], report),
+            *kind.words(None, each[kind.score], each["low"], each["high"])[-2:],
+            *kind.words(None, *(each.get(name) for name in ("iqm", "iqm_low", "iqm_high")))[-2:],
+            kind.worth(each["one_step"]),
             _improvement(each),
             _fallen(each),
             NOTHING if each["rollbacks"] is None else str(each["rollbacks"]),
@@ -128,13 +113,6 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
 
 def _fallen(each: Numbers) -> str:
     return f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING
-
-
-def _iqm(each: Numbers, report: Reported) -> Numbers:
-    """The interquartile mean in the place of the mean."""
-    name = "success" if report.measure == "success" else "growth"
-    ends = {"low": each.get("iqm_low"), "high": each.get("iqm_high")}
-    return {name: each.get("iqm"), "after": None, **ends}
 
 
 def _improvement(each: Numbers) -> str:
@@ -155,7 +133,7 @@ def _ratios(summary: Numbers, report: Reported) -> Table:
             _range(each["pairs"]),
             times(each["mean"]),
             NOTHING if each["low"] is None else f"[{each['low']:.2f}, {each['high']:.2f}]",
-            " ÷ ".join(value(each["before"][side], report) for side in ("slow", "fast")),
+            " ÷ ".join(report.kind.worth(each["before"][side]) for side in ("slow", "fast")),
         )
         for name, each in summary["ratios"].items()
         for which in [report.ratios[name]]
@@ -181,11 +159,10 @@ def _range(pairs: Sequence[Numbers]) -> str:
 
 
 def _verdicts(summary: Numbers, report: Reported) -> Table:
-    unit = 100.0 if report.measure == "success" else 1.0
     rows = [
         (
             f"{each['method']} – {each['reference']}",
-            NOTHING if each["difference"] is None else f"{unit * each['difference']:+.1f} points",
+            NOTHING if each["difference"] is None else report.kind.apart(each["difference"]),
             str(each["seeds"]),
             _verdict(each),
         )

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from robo_rl.train.bench.suite import Reported
-
 Numbers = Mapping[str, Any]
 NOTHING = "–"
-
-
-def value(score: float | None, report: Reported) -> str:
-    """A success rate or a return."""
-    return percent(score) if report.measure == "success" else number(score)
 
 
 def percent(share: float | None) -> str:
