@@ -12,7 +12,7 @@ from robo_rl.env.gym_env import usable_cpus
 from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.kept import Kept
-from robo_rl.train.bench.paces import Pace
+from robo_rl.train.bench.paces import Pace, described
 from robo_rl.train.bench.plan import Cell, Plan, load_plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.sitting import Sitting
@@ -20,7 +20,7 @@ from robo_rl.train.bench.suite import Key, Suite, keys, only
 from robo_rl.train.bench.summary import Whole, current, summarise
 from robo_rl.train.bench.tables import Table, tables
 from robo_rl.train.bench.work import works
-from robo_rl.train.provenance import versions
+from robo_rl.train.provenance import machine, versions
 
 
 class State(StrEnum):
@@ -120,7 +120,8 @@ class Desk:
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
         threads = max(1, usable_cpus() // jobs)
-        pace = Pace(jobs=jobs, threads=threads, version=versions().get("robo-rl", ""))
+        version, place = versions().get("robo-rl", ""), described(machine())
+        pace = Pace(jobs=jobs, threads=threads, version=version, machine=place)
         with Board() as board:
             sitting = Sitting(self.results, pace, self.estimate, board)
             if chosen:

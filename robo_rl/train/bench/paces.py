@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,11 +17,21 @@ FILE = "sittings.json"
 
 
 class Pace(ConfigModel):
-    """A sitting: cells at once, threads of each, and the version of robo-rl."""
+    """A sitting: cells at once, threads of each, the version of robo-rl, and what it ran on.
+
+    ``machine`` is empty in what was noted before machines were.
+    """
 
     jobs: int
     threads: int
     version: str
+    machine: str = ""
+
+
+def described(machine: Mapping[str, Any]) -> str:
+    """A machine (``provenance.machine``) as far as seconds depend on it."""
+    cores, rest = machine.get("cores"), (machine.get("processor"), machine.get("system"))
+    return ", ".join(map(str, (f"{cores} cores", *rest)))
 
 
 def paces(run: Path) -> tuple[Pace, ...]:

@@ -18,7 +18,7 @@ from robo_rl.aggregates import (
 )
 from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
-from robo_rl.train.bench.paces import Pace
+from robo_rl.train.bench.paces import Pace, described
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.scores import (
     Scores,
@@ -90,7 +90,7 @@ def summarise(
         "stale": [str(key) for key in stale],
         "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
         "machines": list(made["machines"]),
-        "versions": sorted({text for each in good.values() if (text := _versions(each))}),
+        "versions": sorted({text for each in good.values() for text in _versions(each)}),
         "made": made,
     }
 
@@ -232,14 +232,16 @@ def _made(kept: Mapping[Key, Kept], how: Callable[[Kept], Iterable[str]]) -> dic
 
 def _machine(kept: Kept, pace: Pace) -> str:
     """What seconds depend on."""
-    machine = kept.machine
-    return (
-        f"{machine.get('cores')} cores, {machine.get('processor')}, {machine.get('system')},"
-        f" {pace.jobs} at once, {pace.threads} threads each"
-    )
+    place = pace.machine or described(kept.machine)
+    return f"{place}, {pace.jobs} at once, {pace.threads} threads each"
 
 
-def _versions(kept: Kept) -> str:
-    """What numbers depend on besides that."""
+def _versions(kept: Kept) -> set[str]:
+    """What numbers depend on besides that, of all processes that worked on it."""
     names = ("python", "torch", "numpy", "mujoco", "gymnasium", "metaworld")
-    return ", ".join(f"{name} {kept.versions[name]}" for name in names if name in kept.versions)
+    noted = [start for stage in kept.stages.values() for start in stage.starts]
+    texts = (
+        ", ".join(f"{name} {found[name]}" for name in names if name in found)
+        for found in noted or [kept.versions]
+    )
+    return {text for text in texts if text}

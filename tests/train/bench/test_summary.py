@@ -276,3 +276,18 @@ def test_tables_say_what_the_numbers_say(summary: dict[str, Any]):
     assert row[3:] == ("> 2.00×", "6", "> 2.00× … > 2.00×", "–", "–", "50.0 % ÷ 50.0 %")
     assert shown["All tasks"].rows[0][-3:] == ("6 of 6", "–", "0 of 6")
     assert all(len(row) == len(table.header) for table in shown.values() for row in table.rows)
+
+
+def test_a_run_that_was_gone_on_with_elsewhere_names_both_machines_and_libraries():
+    found = matrix()
+    key = Key("near", "default", 0)
+    here, there = ("2 cores, x86_64, Linux", "64 cores, aarch64, Linux")
+    paces = [Pace(jobs=1, threads=2, version="0.1.0", machine=place) for place in (there, here)]
+    starts = [{"torch": "2.12.0", "robo-rl": "0.1.0"}, {"torch": "2.13.0", "robo-rl": "0.1.0"}]
+    online = found[key].stages["online"].model_copy(update={"starts": tuple(starts)})
+    stages = {**found[key].stages, "online": online}
+    found[key] = found[key].model_copy(update={"sittings": tuple(paces), "stages": stages})
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    assert summary["machines"] == [f"{p}, 1 at once, 2 threads each" for p in (here, there)]
+    assert summary["made"]["machines"][summary["machines"][1]] == ["near default 0"]
+    assert summary["versions"] == ["torch 2.12.0", "torch 2.13.0"]
