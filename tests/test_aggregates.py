@@ -95,6 +95,9 @@ def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():
 def test_tasks_that_never_vary_have_an_interval_of_no_width_but_for_their_episodes():
     table = [[0.5, 1.0]] * 3
     assert student_interval(table) == (0.75, 0.75)
+    for same in (0.3, 0.7, 0.93, 0.995):  # whose mean is not always the same in the last digit
+        low, high = spread_interval([[same]] * 5, iqm)
+        assert low == high
     assert rate_interval(table, 600) == wilson(450, 600)
 
 
@@ -115,6 +118,16 @@ def test_runs_that_are_wholly_apart_have_an_exact_bound(runs: int, tasks: int):
     # A probability p that is lower has all of the pairs fall one way with less than 2.5 %.
     assert found == pytest.approx((0.025 ** (1 / (runs * tasks)), 1.0))
     assert improvement_bounds(ref, new) == pytest.approx((0.0, 1.0 - found.low))
+
+
+@pytest.mark.parametrize("runs", [3, 5, 10])
+def test_who_wins_less_often_has_not_proven_more(runs: int):
+    ref = np.arange(runs, dtype=float)
+    beaten = [ref + runs, np.r_[ref[:1] + runs - 1.5, ref[1:] + runs]]
+    all_won, nearly = (improvement_bounds(new, ref) for new in beaten)
+    assert nearly.low <= all_won.low
+    lost, hardly = (improvement_bounds(ref, new) for new in beaten)
+    assert hardly.high >= lost.high
 
 
 @pytest.mark.parametrize("runs", FEW)

@@ -42,7 +42,7 @@ class CollapseGuard:
         """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
 
         One that is not ``enabled`` never goes back, not even in the end.
-        Each return halves the learning rate, whose bound then comes back slowly. After
+        Each return halves the learning rate, which may slowly come back (PPO, NFT). After
         ``max_rollbacks`` of them only states that are not finite are sent back, as many times
         again; the end of training still goes to the best that was kept.
         """

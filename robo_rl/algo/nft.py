@@ -108,7 +108,7 @@ class Nft:
         }
 
     def go_back(self, state: dict[str, Any]) -> None:
-        """Return to an earlier ``actor_state``, from now on at half of the present rate."""
+        """Return to an earlier ``actor_state``, at half of the present rate, slowly more again."""
         lr = self.descent.lr
         self._load_actor(state)
         self.rate.halve(lr)

@@ -16,13 +16,14 @@ from robo_rl.algo.block import ActorData, unit_sums
 from robo_rl.algo.cfm import CfmLikelihood, matching
 from robo_rl.algo.likelihood import ChainLikelihood, Likelihood, Scored
 from robo_rl.algo.precision import Precision, PrecisionConfig
-from robo_rl.algo.ratio import RatioMode, make_units, units_per_decision
+from robo_rl.algo.ratio import RatioMode, Units, make_units, units_per_decision
 from robo_rl.algo.ratio_norm import RatioNorm
 from robo_rl.algo.surrogate import Rule, Surrogate, surrogate
 from robo_rl.algo.trust import Epsilon, Trust, clip_ramp
 from robo_rl.data.rollout import Rollout
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel
 
 
 class ObjectiveConfig(PrecisionConfig):
@@ -115,7 +116,7 @@ class Objective:
         """
         units, behind = self.likelihood.units.at(pick), None
         scored = self.likelihood.score(self.policy, pick)
-        scored = scored._replace(trusted=scored.trusted / self._terms(pick))
+        scored = scored._replace(trusted=scored.trusted / self._terms(units, scored.kernel))
         if proximal is not None:
             with torch.no_grad():
                 behind = self.likelihood.score(proximal, pick).log_ratio
@@ -140,7 +141,7 @@ class Objective:
         if scored.kernel is not None and self.cfg.entropy:
             units = self.likelihood.units.at(pick)
             entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1)
-            entropy = (entropy / self._terms(pick)).mean()
+            entropy = (entropy / self._terms(units, scored.kernel)).mean()
             loss, extras["entropy"] = loss - self.cfg.entropy * entropy, float(entropy.detach())
         if scored.kernel is not None and self._anchor is not None:
             penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
@@ -148,14 +149,15 @@ class Objective:
             extras |= {f"anchor/{name}": float(p.detach().mean()) for name, p in penalties.items()}
         return found._replace(loss=loss, extras=extras)
 
-    def _terms(self, pick: Tensor) -> Tensor | float:
-        """By what a unit's sums are divided, (R,): their executed elements, or 1."""
+    def _terms(self, units: Units, kernel: Kernel | None) -> Tensor | float:
+        """By what units' sums are divided, (R,): how many executed elements are scored, or 1."""
         if self.cfg.ratio_of == "sum":
             return 1.0
-        units = self.likelihood.units.at(pick)
-        steps = 1 if self.cfg.ratio is RatioMode.CFM else units.k.shape[1]  # means over draws
-        elements = self.data.executed[units.row].sum(dim=(1, 2)) * self.data.x.shape[-1]
-        return steps * elements.clamp(min=1)
+        steps = 1 if kernel is None else units.k.shape[1]  # without kernels: a mean over draws
+        actions = self.data.executed[units.row].sum(dim=(1, 2)).clamp(min=1)
+        if kernel is not None and kernel.rho == 1.0:
+            actions = torch.ones_like(actions)  # one offset stands for all of them
+        return steps * actions * self.data.x.shape[-1]
 
     def _step_discount(self, k: Tensor) -> Tensor | float:
         """γ_den^(K−1−k) for per_step units, else 1 (DPPO, arXiv 2409.00588, section 4.3)."""

@@ -74,7 +74,7 @@ class Ppo:
         return self.actor.state_dict()
 
     def go_back(self, state: dict[str, Any]) -> None:
-        """Return to an earlier ``actor_state``, from now on at most at half of the present rate."""
+        """Return to an earlier ``actor_state``, at half of the present rate, slowly more again."""
         lr = self.lr
         self.actor.load_state_dict(state)
         self.actor.rate.halve(lr)

@@ -16,7 +16,7 @@ from robo_rl.config import ConfigModel
 
 STEP = 1.5
 RECOVERY = 1.05
-"""By how much a lowered ceiling rises with each update; half of it is back after 14."""
+"""By how much a lowered ceiling rises with each update; a halving is undone after 15."""
 
 
 class RateConfig(ConfigModel):
@@ -46,6 +46,7 @@ class AdaptiveRate:
 
     def __init__(self, descent: Descent, low: float, high: float) -> None:
         self.descent, self.low, self.high, self.ceiling = descent, low, high, high
+        self.start = descent.lr
 
     def set(self, lr: float) -> None:
         """Set the rate, within its bounds."""
@@ -70,10 +71,14 @@ class AdaptiveRate:
         self.set(before * min(max(factor, 0.1), 1.0 / STEP))
         return self.descent.lr < before
 
-    def recover(self) -> None:
-        """After an update: a ceiling that was lowered rises by ``RECOVERY``."""
+    def recover(self, *, follows: bool) -> None:
+        """After an update: a ceiling that was lowered rises by ``RECOVERY``.
+
+        So does a rate that ``follows`` nothing, up to where it was at the start.
+        """
         self.ceiling = min(self.ceiling * RECOVERY, self.high)
-        self.set(self.descent.lr)
+        lr = self.descent.lr
+        self.set(lr if follows else max(lr, min(lr * RECOVERY, self.start)))
 
     def halve(self, lr: float) -> None:
         """After a rate that led astray: at most half of it, and slowly more again."""

@@ -54,7 +54,7 @@ class Region:
 
     def close(self) -> None:
         """The end of the update."""
-        self.rate.recover()
+        self.rate.recover(follows=self.target > 0)
         if self.target and not self._fell:
             self.rate.follow(self.moved, self.target)
 

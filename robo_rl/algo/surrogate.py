@@ -20,7 +20,7 @@ class Rule(NamedTuple):
 
     Args:
         trust: The trust region.
-        low: ε below 1, in joint units; one number or (R,).
+        low: ε below 1, of what is trusted; one number or (R,).
         high: ε above 1, of the same kind.
         log_ratio_max: Bound of |ln r| in the loss; a unit beyond it has no gradient.
     """

@@ -23,7 +23,7 @@ def _tried(path: Path | None) -> Path | None:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "is a directory", str(path))
             make_directory(path.parent)
-            probe = path.with_name(f".probe-{secrets.token_hex(4)}")
+            probe = path.resolve().with_name(f".probe-{secrets.token_hex(4)}")
             probe.touch()
             probe.unlink()
     return path
@@ -46,14 +46,18 @@ def write_json(path: Path | None, values: Mapping[str, Any]) -> None:
     text = json.dumps(values, indent=2) + "\n"
     with _told(path, "name another --json; where the verb keeps what it ran, it is kept"):
         if _is_a_stream(path):
-            path.write_text(text)
+            with path.open("a") as stream:
+                stream.write(text)
         else:
-            write_file(path, text.encode())
+            write_file(path.resolve(), text.encode())
 
 
 def _is_a_stream(path: Path) -> bool:
-    """A terminal or a pipe, say, which is written as it is."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    """A terminal, a pipe, or whatever it is that this process has open: written, not replaced."""
+    special = path.exists() and not path.is_file() and not path.is_dir()
+    names = [path.absolute(), path.parent.resolve() / path.name]
+    names += [path.readlink()] if path.is_symlink() else []
+    return special or any(name.is_relative_to(top) for name in names for top in ("/proc", "/dev"))
 
 
 @contextmanager

@@ -50,6 +50,8 @@ class Distill:
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         optim: Supervised.Config = Supervised.Config(lr=5e-4)
 
+    changes_policy = True  # to a student of another family
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

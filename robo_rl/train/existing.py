@@ -10,13 +10,15 @@ from typing import Any
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.same_world import demand_same_world
 from robo_rl.train.stage import Context, Report
 
 
 class Existing:
     """Copies a policy into the run, if it is the experiment's kind and of its world.
+
+    A stage's gate comes with it: one that failed is to be waived here, too.
 
     So fine-tuning begins from a clone that is there, or goes on from what was fine-tuned before;
     export also needs a dataset, from a stage of its own.
@@ -42,20 +44,18 @@ class Existing:
             CheckpointError: It is missing or damaged.
             DataError: It was made with other settings, or of other observations or actions.
         """
-        place = _policy_in(Path(self.cfg.path).absolute())
+        path = Path(self.cfg.path).absolute()
+        made = Report.read(path)
+        place = path if made is None else path / made.artifacts.get("policy", "policy")
         policy = load_policy(place)
         _demand_same_kind(place, policy, context)
         with closing(context.experiment.make_env(1)) as env:
             demand_same_world(place, policy.obs_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
         result = context.evaluate(policy, "policy taken up")
-        return Report("policy", numbers=result.named(), artifacts={"policy": kept.name})
-
-
-def _policy_in(path: Path) -> Path:
-    """The policy of a stage's directory, by what its report says; else the path itself."""
-    report = Report.read(path)
-    return path if report is None else path / report.artifacts.get("policy", "policy")
+        numbers = {**result.named(), "weights": weights_digest(policy)}
+        gate = None if made is None else made.gate  # with its waiver: taking it up proves nothing
+        return Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
 
 
 def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:

@@ -65,15 +65,18 @@ class Experiment(ConfigModel):
 
     @model_validator(mode="after")
     def _stages_can_do_their_work(self) -> Experiment:
-        policy = self.policy
+        policy: Component | None = self.policy
         for label, stage in self.stages.items():
             if getattr(stage.cls, "begins_policy", False):
                 policy = getattr(stage.cfg, "policy", None) or self.policy
-            if check := getattr(stage.cls, "check", None):
+            check = getattr(stage.cls, "check", None)
+            if check is not None and policy is not None:
                 try:
                     check(stage.cfg, policy)
                 except ConfigError as error:
                     raise ValueError(f"stages.{label}: {error}") from error
+            if getattr(stage.cls, "changes_policy", False):
+                policy = None  # nobody knows it before it is made
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from robo_rl.errors import ConfigError
@@ -28,6 +29,15 @@ def load_policy(directory: Path) -> DenoisingPolicy:
     """
     tensors, meta = checkpoint.load(directory)
     return rebuild(meta, tensors).eval()
+
+
+def weights_digest(policy: DenoisingPolicy) -> str:
+    """Of all tensors of a policy, by name; sixteen hexadecimal digits."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(policy.state_dict().items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:

@@ -185,8 +185,9 @@ class Stage(Protocol):
 
     A class may name the fields of the experiment that its result depends on, besides its own
     settings, as ``reads``; without, it depends on all of them. It may say that it is not
-    ``waivable``, and that it ``begins_policy``: its own setting ``policy``, or the experiment's.
-    One that is ``Checked`` is asked before anything runs.
+    ``waivable``, that it ``begins_policy``: its own setting ``policy``, or the experiment's, or
+    that it ``changes_policy`` to one whose settings are known only then. One that is ``Checked``
+    is asked before anything runs.
     """
 
     def run(self, context: Context) -> Report:

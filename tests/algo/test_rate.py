@@ -49,7 +49,7 @@ def test_once_halved_it_climbs_back_slowly_and_no_higher_than_it_was():
     assert moving.descent.lr == pytest.approx(2e-4)
     rates = []
     for _ in range(60):
-        moving.recover()
+        moving.recover(follows=True)
         moving.follow(0.0, target=0.1)
         rates.append(moving.descent.lr)
     assert rates[:15] == pytest.approx([2e-4 * 1.05**n for n in range(1, 16)])
@@ -66,11 +66,22 @@ def test_a_rate_that_was_held_at_one_value_is_halved_and_comes_back_to_it():
         held.follow(0.0, target=0.1)
         assert descent.lr == pytest.approx(1e-4 / 2**halvings)
     for _ in range(50):
-        held.recover()
+        held.recover(follows=False)
     assert descent.lr == 1e-4
 
 
 def test_a_rate_that_never_led_astray_is_left_alone():
     moving = rate(3e-4)
-    moving.recover()
+    moving.recover(follows=True)
     assert (moving.descent.lr, moving.ceiling) == (3e-4, 1e-3)
+
+
+def test_a_rate_that_follows_nothing_comes_back_by_itself():
+    alone = rate(2e-4)
+    alone.halve(2e-4)
+    for _ in range(15):
+        alone.recover(follows=False)
+    assert alone.descent.lr == pytest.approx(2e-4)
+    alone.set(5e-5)
+    alone.recover(follows=False)
+    assert alone.descent.lr == pytest.approx(5e-5 * 1.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -100,9 +101,30 @@ def test_numbers_that_cannot_be_written_are_one_line_before_anything_runs(
     assert not calls
 
 
-def test_numbers_go_to_a_stream_too(capfd: pytest.CaptureFixture[str]):
-    write_json(Path("/dev/stdout"), {"a": 1})
-    assert json.loads(capfd.readouterr().out) == {"a": 1}
+def test_numbers_go_to_a_pipe_too():
+    reading, writing = os.pipe()
+    write_json(Path(f"/dev/fd/{writing}"), {"a": 1})
+    assert json.loads(os.read(reading, 100)) == {"a": 1}
+    for end in (reading, writing):
+        os.close(end)
+
+
+def test_a_link_is_written_through_and_stays(tmp_path: Path):
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "link.json", tmp_path / "there" / "target.json"
+    link.symlink_to(target)
+    for number in (1, 2):
+        write_json(link, {"a": number})
+        assert json.loads(target.read_text()) == {"a": number}
+    assert link.is_symlink()
+
+
+def test_what_this_process_has_open_is_added_to_and_not_replaced(tmp_path: Path):
+    with (tmp_path / "out.txt").open("w") as out:
+        out.write("a table\n")
+        out.flush()
+        write_json(Path(f"/dev/fd/{out.fileno()}"), {"a": 1})
+    assert (tmp_path / "out.txt").read_text().startswith("a table\n{")
 
 
 @pytest.mark.usefixtures("calls")

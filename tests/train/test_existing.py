@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from robo_rl.config import validate
 from robo_rl.errors import CheckpointError, DataError
 from robo_rl.train.existing import Existing
 from robo_rl.train.experiment import Experiment
-from robo_rl.train.policies import load_policy
+from robo_rl.train.policies import load_policy, weights_digest
 from robo_rl.train.scratch import Scratch
-from robo_rl.train.stage import Context, Report
+from robo_rl.train.stage import Context, Gate, Report
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -43,6 +44,16 @@ def test_it_is_copied_and_evaluated(made: Path, tmp_path: Path, of_it: str):
         torch.equal(a, b) for a, b in zip(kept.parameters(), origin.parameters(), strict=True)
     )
     assert report.numbers["success"]["n"] == EXPERIMENT["eval"]["episodes"]
+
+
+def test_the_gate_of_the_stage_that_made_it_comes_along(made: Path, tmp_path: Path):
+    failed = Gate(name="learnt", passed=False, detail="0 of 8")
+    for gate in (None, failed, failed.model_copy(update={"waiver": "why not"})):
+        shutil.copytree(made, tmp_path / "made", dirs_exist_ok=True)
+        Report("bc", artifacts={"policy": "policy"}, gate=gate).write(tmp_path / "made")
+        report = take(tmp_path / "made", tmp_path / "new")
+        assert report.gate == gate
+        assert report.numbers["weights"] == weights_digest(load_policy(made / "policy"))
 
 
 @pytest.mark.parametrize(

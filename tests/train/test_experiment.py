@@ -71,6 +71,15 @@ def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any],
         experiment(**changes)
 
 
+def test_nobody_is_asked_of_a_policy_that_is_not_known_yet():
+    student = {"name": "online", "explore": {"sampler": "flow_noise"}}
+    quiet = {"policy": {**LOUD, "eval_eta": 0.0}, "waive": {}}
+    with pytest.raises(ConfigError, match=r"stages\.more: .*network says noise"):
+        experiment(stages={"collect": {}, "bc": {}, "more": student}, **quiet)
+    road = {"collect": {}, "bc": {}, "distill": {}, "more": student}  # of the student, a flow
+    assert list(experiment(stages=road, **quiet).stages) == list(road)
+
+
 def test_a_stage_is_asked_of_the_policy_that_reaches_it():
     rest = {label: STAGES[label] for label in ("collect", "bc", "online")}
     first = {"scratch": {"policy": LOUD}, "more": {**STAGES["online"], "name": "online"}}

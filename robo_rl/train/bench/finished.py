@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import ValidationError
+
 from robo_rl.errors import DataError
 from robo_rl.train.bench.curve import Point, looks, thinned
 from robo_rl.train.bench.kept import Kept, KeptStage, Row, read_json
@@ -30,8 +32,17 @@ def record(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace)
         last: The sitting that ended it.
 
     Raises:
-        DataError: Something in the run's directory is missing or damaged.
+        DataError: Something in the run's directory is missing, damaged, or no number to keep.
     """
+    try:
+        return _recorded(suite, cell, run, shared, last)
+    except ValidationError as error:
+        first = error.errors()[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise DataError("has what cannot be kept", where=run, found=found) from error
+
+
+def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
     places = {
         label: run / stage_folder(index, label)
         for index, label in enumerate(cell.experiment.stages)

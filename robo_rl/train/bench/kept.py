@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
-from pydantic import BeforeValidator, Field, StrictInt, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
@@ -50,9 +50,9 @@ class Measured(ConfigModel):
     low: Number = None
     high: Number = None
     n: Count | None = None
-    lost: Count = 0
     unit: str = ""
-    protocol: str = ""
+
+    model_config = ConfigDict(extra="allow")
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Measured:
@@ -64,9 +64,16 @@ class Measured(ConfigModel):
         return self
 
 
-Said = Annotated[
-    Measured | dict[str, Number] | StrictInt | Number | str, Field(union_mode="left_to_right")
-]
+def _said(number: Any) -> Any:
+    """What has a value is checked; whatever else a stage reports is kept as it is."""
+    if isinstance(number, dict) and "value" in number:
+        return Measured.model_validate(number)
+    if isinstance(number, dict):
+        return {name: _said(each) for name, each in cast("dict[str, Any]", number).items()}
+    return _known(number)
+
+
+Said = Annotated[Any, BeforeValidator(_said)]
 
 
 class KeptStage(ConfigModel):
@@ -118,6 +125,8 @@ class Kept(ConfigModel):
     def _succeeds_in_episodes(cls, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         if any(row.successes > row.episodes for row in rows):
             raise ValueError("more successes than episodes")
+        if any(b.env_steps < a.env_steps or b.seconds < a.seconds for a, b in pairwise(rows)):
+            raise ValueError("it runs backwards")
         return rows
 
     @field_validator("config")

@@ -136,7 +136,7 @@ def _geometric(ratios: Sequence[Time]) -> dict[str, float | None]:
         return {"mean": None, "low": None, "high": None}
     logs = [math.log(each.value) for each in ratios]
     low, high = student_interval(logs)
-    return {"mean": math.exp(mean(logs) or 0.0), "low": math.exp(low), "high": math.exp(high)}
+    return {"mean": math.exp(sum(logs) / len(logs)), "low": math.exp(low), "high": math.exp(high)}
 
 
 def _quotient(slow: Time, fast: Time) -> Time:

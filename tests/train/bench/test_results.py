@@ -42,7 +42,8 @@ def test_what_is_no_number_stays_valid_json(tmp_path: Path):
 
 def test_numbers_of_any_stage_are_kept_as_they_are(tmp_path: Path):
     results = Results(tmp_path, "made_up")
-    numbers = {"latency_us": {"p50": 9.5}, "env_steps": 12, "dataset": "ab", "loss": 0.5}
+    numbers = {"latency_us": {"p50": 9.5}, "env_steps": 12, "dataset": "ab", "ok": True}
+    numbers |= {"list": [1, 2], "deep": {"a": {"b": 1}}}
     results.write(kept("a", "b", 0, numbers=numbers))
     (found,) = results.read().values()
     assert found.stages["online"].numbers == numbers
@@ -67,7 +68,8 @@ DAMAGED = {
     "a stage that is none": ("config.stages", {"bc": 3}),
     "episodes that nobody could run": ("curve", [[10, 1.0, -3, 0, None]]),
     "more successes than episodes": ("curve", [[10, 1.0, 3, 4, None]]),
-    "seconds that run backwards": ("stages.online.seconds", -1.0),
+    "seconds below nothing": ("stages.online.seconds", -1.0),
+    "a curve that runs backwards": ("curve", [[10, 1.0, 3, 1, None], [5, 2.0, 3, 1, None]]),
     "an older robo-rl's reading of a newer file": ("new_field", 1),
 }
 
