@@ -80,8 +80,8 @@ def spread_interval(
         interval about a bootstrap's standard error, and §5.3: the variance of a resampled mean is
         (n − 1)/n of what is estimated without bias.
     """
-    table, rng = _table(scores), np.random.default_rng(generator)
-    drawn = [statistic(_redrawn(table, rng)) for _ in range(reps)]
+    table = _table(scores)
+    drawn = _resampled(table, statistic, reps, generator)
     if not np.ptp(drawn):
         return _about(statistic(table), 0.0)
     spread = float(np.std(drawn)) * _lacking(len(table))
@@ -119,8 +119,7 @@ def stratified_bootstrap(
     Source: Agarwal et al. 2021 (see ``iqm``), §4.1: runs are drawn with replacement within
         each task. Of few runs it is too narrow; see ``spread_interval``.
     """
-    table, rng = _table(scores), np.random.default_rng(generator)
-    return _percentiles([statistic(_redrawn(table, rng)) for _ in range(reps)], confidence)
+    return _percentiles(_resampled(_table(scores), statistic, reps, generator), confidence)
 
 
 def probability_of_improvement(new: ArrayLike, ref: ArrayLike) -> float:
@@ -212,6 +211,17 @@ def _table(scores: ArrayLike) -> NDArray[Any]:
     """(runs, tasks); a vector is the runs of one task."""
     table = np.asarray(scores, dtype=np.float64)
     return table.reshape(len(table), -1)
+
+
+def _resampled(
+    table: NDArray[Any],
+    statistic: Callable[[NDArray[Any]], float],
+    reps: int,
+    generator: np.random.Generator | int,
+) -> list[float]:
+    """A statistic of so many resamples."""
+    rng = np.random.default_rng(generator)
+    return [statistic(_redrawn(table, rng)) for _ in range(reps)]
 
 
 def _redrawn(table: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:

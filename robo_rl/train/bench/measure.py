@@ -6,18 +6,17 @@ Shapes: tables of scores are (seeds, tasks).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from robo_rl.aggregates import rate_interval, student_interval
 from robo_rl.stats import Interval
 from robo_rl.train.bench.curve import Point, pooled, pooled_returns
 from robo_rl.train.bench.wording import NOTHING, number, percent
+from robo_rl.train.evaluate import Measure as Name
 from robo_rl.train.report.charts import Axis, linear_axis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Name = Literal["success", "return"]
 
 
 class Measure(Protocol):

@@ -20,7 +20,8 @@ from pydantic import Field, model_validator
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
-from robo_rl.train.bench.measure import MEASURES, Measure, Name
+from robo_rl.train.bench.measure import MEASURES, Measure
+from robo_rl.train.evaluate import Measure as Name
 
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
