@@ -99,6 +99,11 @@ def iqm(x: ArrayLike) -> float:
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
+def trims(size: int) -> bool:
+    """Whether the interquartile mean of so many values leaves any out."""
+    return size // 4 > 0
+
+
 def stratified_bootstrap(
     scores: ArrayLike,
     statistic: Callable[[NDArray[Any]], float],

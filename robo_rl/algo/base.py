@@ -51,6 +51,16 @@ class Algorithm(Protocol):
 
 
 @runtime_checkable
+class Demanding(Protocol):
+    """An algorithm's class that does not take every policy, and says so before there is data."""
+
+    @staticmethod
+    def check(cfg: Any, policy: DenoisingPolicy) -> None:
+        """Raise ConfigError for one that it does not take; it may be one of another world."""
+        ...
+
+
+@runtime_checkable
 class LearnsFromGroups(Protocol):
     """An algorithm that may want blocks of whole episodes, several from each start.
 

@@ -83,6 +83,12 @@ class Nft:
         self.objective = NftObjective(cfg, self.policy, self.learner, generator)
         self.updates = 0
 
+    @staticmethod
+    def check(cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Demanding``."""
+        del cfg
+        _matching(policy)
+
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Learn from one block; returns metrics.
 

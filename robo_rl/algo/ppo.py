@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from robo_rl.algo import objective
 from robo_rl.algo.actor_fit import ActorConfig, ActorFit
 from robo_rl.algo.creditor import CreditConfig, make_creditor
 from robo_rl.algo.ratio import RatioMode
@@ -45,6 +46,11 @@ class Ppo:
         self.credit = make_creditor(cfg, policy, num_envs, generator)
         self.actor = ActorFit(cfg, policy, generator)
         self.updates = 0
+
+    @staticmethod
+    def check(cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Demanding``."""
+        objective.check(cfg, policy)
 
     @property
     def lr(self) -> float:

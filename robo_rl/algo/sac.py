@@ -77,6 +77,11 @@ class Sac(OffPolicy):
     ) -> None:
         super().__init__(cfg, policy, num_envs, generator, SoftActor(cfg, policy, generator))
 
+    @staticmethod
+    def check(cfg: SacConfig, policy: DenoisingPolicy) -> None:
+        """See ``Demanding``."""
+        _demand_reachable(policy, cfg.target_std)
+
 
 class SoftActor(Climber):
     """A policy that likes its draws to be unlikely, at a price that is learnt.

@@ -60,6 +60,12 @@ class Td3(OffPolicy):
         actor = DeterministicActor(cfg, policy, generator)
         super().__init__(cfg, policy, num_envs, generator, actor)
 
+    @staticmethod
+    def check(cfg: Td3Config, policy: DenoisingPolicy) -> None:
+        """See ``Demanding``."""
+        del cfg
+        _demand_deterministic(policy)
+
 
 class DeterministicActor(Climber):
     """A policy under its evaluation sampler, and the average of its weights.

@@ -146,14 +146,14 @@ def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]
 def _write_page(path: Path, folders: Folders) -> None:
     from robo_rl.train.bench.desk import Desk
     from robo_rl.train.bench.page import write_page
-    from robo_rl.train.bench.plan import names
+    from robo_rl.train.bench.suite_file import names
 
     write_page(path, [Desk(name, [], folders) for name in names()])
     typer.echo(f"written: {path}")
 
 
 def _names(suite: str) -> list[str]:
-    from robo_rl.train.bench.plan import names
+    from robo_rl.train.bench.suite_file import names
 
     return names() if suite == ALL else [suite]
 
@@ -161,7 +161,7 @@ def _names(suite: str) -> list[str]:
 def _suites(results: Path) -> str:
     """All suites, what they are about, and how many of their cells are kept."""
     from robo_rl.train.bench.outlook import listed
-    from robo_rl.train.bench.plan import names
+    from robo_rl.train.bench.suite_file import names
 
     rows = [listed(name, results) for name in names()]
     header = ("suite", "kept", "further seeds", "stale", "about")

@@ -42,6 +42,8 @@ class Collect:
 
     reads: ClassVar = ("task", "env", "seed")
 
+    makes = ("dataset",)
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

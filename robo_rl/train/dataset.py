@@ -26,6 +26,8 @@ class Dataset:
 
     reads: ClassVar = ("task", "env")
 
+    makes = ("dataset",)
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

@@ -51,13 +51,15 @@ class Distill:
         optim: Supervised.Config = Supervised.Config(lr=5e-4)
 
     changes_policy = True  # to a student of another family
+    needs = ("policy",)
+    makes = ("policy", "student")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:
-        """See ``stage.Checked``."""
+        """See ``Checked``."""
         del cfg
         demand_decode(policy.cfg, WHY)
 

@@ -33,6 +33,7 @@ class Existing:
         path: str
 
     begins_policy = True
+    makes = ("policy",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

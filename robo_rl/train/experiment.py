@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import VecEnv
-from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import EvalProtocol
+from robo_rl.train.road import obstacles
+from robo_rl.train.stage_class import traits
 
 
 def _named(stages: Any) -> Any:
@@ -65,18 +67,16 @@ class Experiment(ConfigModel):
 
     @model_validator(mode="after")
     def _stages_can_do_their_work(self) -> Experiment:
-        policy: Component | None = self.policy
-        for label, stage in self.stages.items():
-            if getattr(stage.cls, "begins_policy", False):
-                policy = getattr(stage.cfg, "policy", None) or self.policy
-            check = getattr(stage.cls, "check", None)
-            if check is not None and policy is not None:
-                try:
-                    check(stage.cfg, policy)
-                except ConfigError as error:
-                    raise ValueError(f"stages.{label}: {error}") from error
-            if getattr(stage.cls, "changes_policy", False):
-                policy = None  # nobody knows it before it is made
+        told = [
+            InitErrorDetails(
+                type=PydanticCustomError("obstacle", "{problem}", {"problem": found.problem}),
+                loc=("stages", found.stage),
+                input=None,
+            )
+            for found in obstacles(self.stages, self.policy)
+        ]
+        if told:
+            raise ValidationError.from_exception_data("stages", told)
         return self
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class Experiment(ConfigModel):
             known = did_you_mean(label, self.stages)
             raise ValueError(f"waive: the experiment has no stage '{label}'; {known}")
         for label in self.waive:
-            if not getattr(self.stages[label].cls, "waivable", True):
+            if not traits(self.stages[label].cls).waivable:
                 raise ValueError(f"waive: stage '{label}' leaves nothing behind when it fails")
         return self
 

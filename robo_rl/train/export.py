@@ -37,13 +37,15 @@ class Export:
         latency_calls: int = Field(default=1000, ge=100)
 
     waivable = False  # a proof that fails leaves no bundle
+    needs = ("policy", "dataset")
+    makes = ("bundle",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:
-        """See ``stage.Checked``."""
+        """See ``Checked``."""
         del cfg
         demand_decode(policy.cfg, "export")
 

@@ -46,6 +46,8 @@ class CloneBehaviour:
         optim: Supervised.Config = Supervised.Config()
 
     begins_policy = True
+    needs = ("dataset",)
+    makes = ("policy", "bc_policy")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -12,6 +12,7 @@ from robo_rl.train.explore import changed, exploring
 from robo_rl.train.loop import Loop
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.rehearse import rehearse
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.together import placed
 from robo_rl.train.video import record_video
@@ -29,13 +30,16 @@ class FineTune:
 
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
 
+    needs = ("policy",)
+    makes = ("policy", "teacher")
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:
-        """See ``stage.Checked``."""
-        changed(policy, cfg.explore)
+        """See ``Checked``."""
+        rehearse(cfg.algo, changed(policy, cfg.explore) or policy)
         size = getattr(cfg.algo.cfg, "group_size", 1)
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)

@@ -49,6 +49,9 @@ class Record:
         sampler: Literal["explore", "evaluate"] = "explore"
         min_return: float | None = None
 
+    needs = ("policy",)
+    makes = ("dataset",)
+
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 

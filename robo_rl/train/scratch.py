@@ -44,6 +44,7 @@ class Scratch:
         steps: int = Field(default=200, ge=2)
 
     begins_policy = True
+    makes = ("policy",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -15,10 +15,10 @@ from robo_rl.config import ConfigModel, digest
 from robo_rl.durable import write_file
 from robo_rl.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.registry import Component
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.logger import Progress
+from robo_rl.train.stage_class import traits
 
 if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore
@@ -183,24 +183,12 @@ class Context:
 class Stage(Protocol):
     """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
 
-    A class may name the fields of the experiment that its result depends on, besides its own
-    settings, as ``reads``; without, it depends on all of them. It may say that it is not
-    ``waivable``, that it ``begins_policy``: its own setting ``policy``, or the experiment's, or
-    that it ``changes_policy`` to one whose settings are known only then. One that is ``Checked``
-    is asked before anything runs.
+    What its class may say of itself, such as what it needs of earlier stages: ``Traits``. One that
+    is ``Checked`` is asked before anything runs.
     """
 
     def run(self, context: Context) -> Report:
         """Do the work, or the rest of it, and say what came out."""
-        ...
-
-
-class Checked(Protocol):
-    """A stage that knows of its settings, and of the policy that reaches it, what cannot work."""
-
-    @staticmethod
-    def check(cfg: Any, policy: Component) -> None:
-        """Raise ConfigError if that is so; ``cfg`` is the stage's own ``Config``."""
         ...
 
 
@@ -221,7 +209,8 @@ def stage_digest(experiment: Experiment, index: int) -> str:
     """
     everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
     upto = list(experiment.stages.values())[: index + 1]
-    fields = {name for stage in upto for name in getattr(stage.cls, "reads", everything)}
+    read = [traits(stage.cls).reads for stage in upto]
+    fields = {name for names in read for name in (everything if names is None else names)}
     body = experiment.model_dump(mode="json", include=fields)
     stages = list(experiment.model_dump(mode="json")["stages"].items())
     return digest({"experiment": body, "stages": stages[: index + 1]})

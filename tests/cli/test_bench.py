@@ -11,9 +11,9 @@ import yaml
 from small_suites import kept, write_suite
 
 from robo_rl.cli.main import main
-from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key, keys
+from robo_rl.train.bench.suite_file import load_plan
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
 
@@ -99,7 +99,7 @@ def test_a_dry_run_says_the_same_as_json(here: Path, capsys):
 
 def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     write_suite(here, "second", seeds=[0])
-    monkeypatch.setattr("robo_rl.train.bench.plan.names", lambda: ["tiny", "second"])
+    monkeypatch.setattr("robo_rl.train.bench.suite_file.names", lambda: ["tiny", "second"])
     keep(here)
     assert main(["bench", "all", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (

@@ -10,6 +10,7 @@ from small_runs import EXPERIMENT, STAGES
 from robo_rl.config import compose, validate
 from robo_rl.errors import ConfigError
 from robo_rl.train.experiment import Experiment
+from robo_rl.train.scratch import Scratch
 
 POLICY = EXPERIMENT["policy"]
 LOUD = {**POLICY, "name": "diffusion", "eval_eta": 1.0}
@@ -55,6 +56,15 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         (online(explore={"finetune_steps": 9}), "stages.online: .*finetune_steps 9, num_steps 2"),
         (online(explore={"sampler": "ddpm"}), "stages.online: .*'ddpm' reads noise"),
         (online(algo={"group_size": 3}), "stages.online: .* multiple of the group size 3, found 8"),
+        (
+            {"policy": {**POLICY, "finetune_steps": 1}, **online(algo={"ratio": "cfm"})},
+            "stages.online: ratio 'cfm' trains the whole chain",
+        ),
+        ({"policy": LOUD, **online(algo="td3")}, "stages.online: algorithm 'td3' climbs"),
+        (
+            {"policy": {**POLICY, "sampler": "flow_ode"}},
+            "stages.online: no denoising step is both stochastic and trained",
+        ),
         ({"policy": LOUD}, r"stages\.distill: policy\.eval_eta: distillation needs"),
         ({"policy": {**POLICY, "net": {"width": 0}}}, "width: expected greater"),
         (
@@ -69,6 +79,35 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
 def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any], says: str):
     with pytest.raises(ConfigError, match=says):
         experiment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("stages", "says"),
+    [
+        (["online"], r"stages\.online: no earlier stage makes a policy"),
+        (["bc"], r"stages\.bc: no earlier stage makes a dataset"),
+        (["scratch", "export"], r"stages\.export: no earlier stage makes a dataset"),
+        (["distill", "collect"], r"stages\.distill: no earlier stage makes a policy"),
+    ],
+)
+def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says: str):
+    with pytest.raises(ConfigError, match=says):
+        experiment(stages=dict.fromkeys(stages), waive={})
+
+
+def test_all_stages_that_would_fail_are_told_at_once():
+    with pytest.raises(ConfigError) as told:
+        experiment(policy=LOUD, **online(algo="td3"))
+    assert [line.split(":")[0].split()[-1] for line in str(told.value).splitlines()] == [
+        "stages.online",
+        "stages.distill",
+    ]
+
+
+def test_what_a_stage_may_leave_behind_is_not_known_of_one_that_does_not_say(monkeypatch):
+    monkeypatch.setattr(Scratch, "makes", None)
+    stages = dict.fromkeys(["scratch", "export"])
+    assert list(experiment(stages=stages, waive={}).stages) == ["scratch", "export"]
 
 
 def test_nobody_is_asked_of_a_policy_that_is_not_known_yet():

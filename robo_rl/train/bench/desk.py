@@ -13,13 +13,14 @@ from robo_rl.train.bench.board import Board
 from robo_rl.train.bench.estimate import Estimate
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.paces import Pace, described
-from robo_rl.train.bench.plan import Cell, Plan, load_plan
+from robo_rl.train.bench.plan import Cell, Plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.sitting import Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
+from robo_rl.train.bench.suite_file import load_plan
 from robo_rl.train.bench.summary import Whole, current, summarise
 from robo_rl.train.bench.tables import Table, tables
-from robo_rl.train.bench.work import works
+from robo_rl.train.bench.work import Work, works
 from robo_rl.train.provenance import machine, versions
 
 
@@ -106,6 +107,10 @@ class Desk:
         """Cells that are kept under other settings."""
         return [key for key, state in self.states().items() if state is State.STALE]
 
+    def works(self, chosen: Sequence[Key]) -> list[Work]:
+        """Runs that these cells take, those of what they share included, but for what is done."""
+        return works(self.cells, chosen, self.plan.suite.shared, self.out)
+
     def run(self, jobs: int, *, redo: bool) -> Sitting:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.
 
@@ -126,7 +131,7 @@ class Desk:
             sitting = Sitting(self.results, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
-                sitting.run(works(self.cells, chosen, self.plan.suite.shared, self.out))
+                sitting.run(self.works(chosen))
         self.kept = self.results.read()
         return sitting
 

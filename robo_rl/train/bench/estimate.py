@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from statistics import median
 
 from robo_rl.train.bench.kept import Kept
@@ -38,13 +38,22 @@ class Estimate:
         known = (self._seconds[group] for group in _groups(key) if group in self._seconds)
         return next((median(found) for found in known), None)
 
-    def total(self, keys: Iterable[Key], jobs: int) -> float | None:
-        """Of several, so many at once; None where one is not known."""
-        chosen = list(keys)
-        each = [self.seconds(key) for key in chosen]
+    def total(
+        self, keys: Iterable[Key], lots: Collection[tuple[str, int]], jobs: int
+    ) -> float | None:
+        """Of several cells.
+
+        Args:
+            keys: Which.
+            lots: Tasks and seeds of which what cells share is to be made, too.
+            jobs: So many at once.
+
+        Returns:
+            None where one is not known.
+        """
+        each = [self.seconds(key) for key in keys]
         known = [seconds for seconds in each if seconds is not None]
-        lots = {(key.task, key.seed) for key in chosen if key.task in self._shared}
-        shared = sum(median(self._shared[task]) for task, _ in lots)
+        shared = sum(median(self._shared[task]) for task, _ in lots if task in self._shared)
         return (sum(known) + shared) / jobs if len(known) == len(each) else None
 
 

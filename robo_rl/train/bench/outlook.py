@@ -10,9 +10,10 @@ from typing import Any
 from robo_rl.errors import RoboRlError
 from robo_rl.train.bench.desk import Desk, State
 from robo_rl.train.bench.kept import Kept
-from robo_rl.train.bench.plan import Plan, load_plan
+from robo_rl.train.bench.plan import Plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key, keys
+from robo_rl.train.bench.suite_file import load_plan
 from robo_rl.train.logger import duration
 
 UNKNOWN = "nobody knows how long"
@@ -89,7 +90,8 @@ def outlook(desk: Desk, jobs: int, *, redo: bool) -> Outlook:
         Ahead(key, state, key in chosen, desk.estimate.seconds(key) if key in chosen else None)
         for key, state in desk.states().items()
     ]
-    total = desk.estimate.total(chosen, jobs or desk.plan.suite.jobs)
+    lots = {work.makes.lot for work in desk.works(chosen) if work.makes is not None}
+    total = desk.estimate.total(chosen, lots, jobs or desk.plan.suite.jobs)
     return Outlook(desk.plan.name, cells, total)
 
 

@@ -28,12 +28,14 @@ class Share:
 
     Args:
         name: The run's, the last stage's digest with task and seed for the reader.
+        lot: Task and seed.
         labels: The stages.
         experiment: They and nothing else.
         parent: What it takes up itself, if it does.
     """
 
     name: str
+    lot: tuple[str, int]
     labels: tuple[str, ...]
     experiment: Experiment
     parent: Share | None
@@ -108,4 +110,5 @@ def _share(cell: Cell, index: int, digest: str, parent: Share | None) -> Share:
     waive = {k: why for k, why in cell.experiment.waive.items() if k in stages}
     name = f"{cell.key.task}.{cell.key.seed}.{digest}"
     changes = {"name": name, "stages": stages, "waive": waive}
-    return Share(name, tuple(stages), cell.experiment.model_copy(update=changes), parent)
+    lot = cell.key.task, cell.key.seed
+    return Share(name, lot, tuple(stages), cell.experiment.model_copy(update=changes), parent)

@@ -140,9 +140,11 @@ class Sitting:
 
     def _show(self) -> None:
         running = [(work.label, job.last_line()) for work, job in self._running]
-        keys = [work.cell.key for work in self._coming() if work.cell is not None]
+        coming = self._coming()
+        keys = [work.cell.key for work in coming if work.cell is not None]
+        lots = {work.makes.lot for work in coming if work.makes is not None}
         parts = [f"{len(self.finished)} done", f"{len(keys)} to come"]
-        seconds = self._estimate.total(keys, self._pace.jobs)
+        seconds = self._estimate.total(keys, lots, self._pace.jobs)
         gone = sum(work.seconds for work, _ in self._running) / self._pace.jobs
         if seconds is not None and seconds > gone:
             parts.append(f"{duration(seconds - gone)} left")

@@ -110,7 +110,7 @@ def works(
         share = common.get(key)
         for each in _line(share):
             if not each.is_done(store):
-                task, seed, _ = each.name.rsplit(".", 2)
+                task, seed = each.lot
                 label = f"{task} {' and '.join(each.labels)} {seed}"
                 work = Work(label, each.experiment, store, store, each.parent, makes=each)
                 found.setdefault(each.name, work)

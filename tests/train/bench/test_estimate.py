@@ -22,13 +22,17 @@ def test_a_cell_takes_what_the_nearest_of_the_kept_ones_took():
     assert Estimate([]).seconds(Key("near", "a", 7)) is None
 
 
-@pytest.mark.parametrize(("methods", "seeds", "lots"), [("ab", 1, 1), ("ab", 3, 3), ("a", 3, 3)])
-def test_what_methods_of_a_seed_share_is_made_once(methods: str, seeds: int, lots: int):
+@pytest.mark.parametrize(
+    ("methods", "seeds", "lots"), [("ab", 1, 1), ("ab", 3, 3), ("a", 3, 3), ("ab", 3, 0)]
+)
+def test_what_is_shared_counts_once_where_it_is_to_be_made(methods: str, seeds: int, lots: int):
     chosen = keys(methods, seeds)
-    total = Estimate([kept("near", "a", 0)]).total(chosen, jobs=2)
+    total = Estimate([kept("near", "a", 0)]).total(
+        chosen, {("near", seed) for seed in range(lots)}, jobs=2
+    )
     assert total == pytest.approx((len(chosen) * (START_S + OWN) + lots * SHARED) / 2)
 
 
 def test_nothing_is_told_of_a_suite_of_which_nothing_is_known():
-    assert Estimate([]).total(keys("ab", 2), jobs=1) is None
-    assert Estimate([]).total([], jobs=1) == 0.0
+    assert Estimate([]).total(keys("ab", 2), set(), jobs=1) is None
+    assert Estimate([]).total([], set(), jobs=1) == 0.0

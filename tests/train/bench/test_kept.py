@@ -10,8 +10,9 @@ from small_suites import kept
 from robo_rl.errors import DataError
 from robo_rl.train.bench.finished import record
 from robo_rl.train.bench.paces import Pace
-from robo_rl.train.bench.plan import Cell, load_plan
+from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.suite import Key
+from robo_rl.train.bench.suite_file import load_plan
 
 
 @pytest.fixture

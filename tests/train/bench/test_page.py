@@ -15,9 +15,9 @@ from robo_rl.errors import DeviceError
 from robo_rl.train.bench.curve import Point
 from robo_rl.train.bench.desk import Desk, Folders
 from robo_rl.train.bench.page import page, write_page
-from robo_rl.train.bench.plan import names
 from robo_rl.train.bench.plot import figure, mean_curve
 from robo_rl.train.bench.suite import Key, Reported, keys
+from robo_rl.train.bench.suite_file import names
 
 ROOT = Path(__file__).parents[3]
 TEN = Reported(window=10)

@@ -11,8 +11,9 @@ import yaml
 from small_suites import SUITE, write_suite
 
 from robo_rl.errors import ConfigError, DeviceError
-from robo_rl.train.bench.plan import Plan, load_plan, names
+from robo_rl.train.bench.plan import Plan
 from robo_rl.train.bench.suite import Key, Reported, Suite, keys, only
+from robo_rl.train.bench.suite_file import load_plan, names
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,6 +69,13 @@ def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Pat
     assert found() == [5, 7, 4, 6]
     assert found("stages.online.updates=9") == [9, 9, 9, 9]
     assert found("suite.seeds=[3,4]") == [5, 7, 4, 6] * 2
+
+
+@pytest.mark.usefixtures("here")
+def test_stages_run_in_the_files_order_whatever_the_command_line_changes():
+    plan = load_plan("tiny", ["stages.online.updates=9", "stages.distill.steps=7"])
+    found = plan.cell(Key("near", "default", 0)).experiment.stages
+    assert list(found) == ["collect", "bc", "online", "distill"]
 
 
 def test_methods_are_based_on_files_that_several_suites_share(here: Path):

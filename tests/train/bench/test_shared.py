@@ -10,9 +10,9 @@ from small_suites import SUITE, write_suite
 
 from robo_rl.errors import DataError
 from robo_rl.train.bench.paces import FILE, Pace, note, paces
-from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.shared import Share, shares, take_up
 from robo_rl.train.bench.suite import Key
+from robo_rl.train.bench.suite_file import load_plan
 from robo_rl.train.bench.work import works
 from robo_rl.train.stage import Report, stage_digest
 

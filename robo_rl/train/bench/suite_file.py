@@ -1,0 +1,109 @@
+"""Reading a suite's file: its own settings apart from those of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from robo_rl.compose import overlay, tree_of
+from robo_rl.config import ConfigModel, ConfigTree, validate
+from robo_rl.config_files import available, read
+from robo_rl.config_merge import merge
+from robo_rl.errors import ConfigError
+from robo_rl.naming import did_you_mean
+from robo_rl.train.bench.layers import expanded, nothing
+from robo_rl.train.bench.plan import FOLDER, Plan
+from robo_rl.train.bench.suite import Suite
+from robo_rl.yaml_tree import Node
+
+_OVERLAYS = ("tasks", "methods", "cells")
+_HARMLESS = ("seeds", "jobs", "about", "notes")
+"""Settings of a suite that leave its cells, and what is kept of them, as they are."""
+
+
+class _Root(ConfigModel):
+    suite: Suite
+
+
+def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
+    """Read a suite.
+
+    Args:
+        name: ``metaworld_dev``, or a file's path.
+        overrides: ``key=value``: of the experiment, of every cell; ``suite.seeds=[0]`` and so on,
+            of the suite itself.
+
+    Raises:
+        ConfigError: It is missing, is none, or does not fit.
+    """
+    known = names()
+    if name not in known and not name.endswith((".yaml", ".yml")):
+        raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
+    tree = read(f"{FOLDER}/{name}" if name in known else name)
+    stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+    foreign = [name] if stem in known and _is_another(stem, tree) else []
+    last = overlay(overrides)
+    given = cast("dict[str, Node]", last.value)
+    of_suite = {key: node for key, node in given.items() if key == FOLDER}
+    whole = dict(cast("dict[str, Node]", merge(tree, Node(of_suite, last.origin)).value))
+    if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
+        raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
+    section = whole.pop(FOLDER)
+    overlays = {key: _labelled(section, key) for key in _OVERLAYS}
+    own = _own(section)
+    base = merge(Node(whole, tree.origin), expanded(section.value.get("experiment", nothing())))
+    rest = {key: node for key, node in given.items() if key != FOLDER}
+    return Plan(
+        name=stem,
+        suite=validate(own, _Root).suite,
+        section=own,
+        base=base,
+        overlays=overlays,
+        last=Node(rest, last.origin),
+        changed=(*foreign, *_changed(last)),
+    )
+
+
+def names() -> list[str]:
+    """All suites at hand."""
+    prefix = f"{FOLDER}/"
+    return sorted(n.removeprefix(prefix) for n in available() if n.startswith(prefix))
+
+
+def _own(section: Node) -> ConfigTree:
+    """The suite's own settings; of overrides only the labels, since they are checked in cells."""
+    values = dict(section.value)
+    for key in ("tasks", "methods"):
+        if key in values and isinstance(values[key].value, dict):
+            values[key] = _blanked(values[key])
+    if "cells" in values and isinstance(values["cells"].value, dict):
+        blank = {task: _blanked(node) for task, node in values["cells"].value.items()}
+        values["cells"] = Node(blank, values["cells"].origin)
+    values.pop("experiment", None)
+    return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
+
+
+def _is_another(stem: str, tree: Node) -> bool:
+    """Whether a suite's file is not the one that is found by its name."""
+    return read(f"{FOLDER}/{stem}").origin != tree.origin
+
+
+def _changed(last: Node) -> Iterator[str]:
+    """Keys of the command line's overrides that change cells, or what is kept of them."""
+    for key, node in cast("dict[str, Node]", last.value).items():
+        if key != FOLDER:
+            yield key
+        elif isinstance(node.value, dict):
+            own = cast("dict[str, Node]", node.value)
+            yield from (f"{FOLDER}.{each}" for each in own if each not in _HARMLESS)
+
+
+def _blanked(node: Node) -> Node:
+    if not isinstance(node.value, dict):
+        return node
+    return Node({label: Node({}, each.origin) for label, each in node.value.items()}, node.origin)
+
+
+def _labelled(section: Node, key: str) -> dict[str, Node]:
+    found = section.value.get(key, nothing()).value
+    return cast("dict[str, Node]", found) if isinstance(found, dict) else {}

@@ -1,0 +1,41 @@
+"""Whether an algorithm takes a policy, asked of a stand-in before any data is made.
+
+What an algorithm demands of a policy (steps that are random, noise that is learnt, a chain that is
+trained whole) does not depend on what is observed, so one of a world of one number will do.
+"""
+
+from __future__ import annotations
+
+from robo_rl.algo.base import Demanding
+from robo_rl.data.normalize import Normalizer
+from robo_rl.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component
+from robo_rl.seeding import initialising
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+
+_OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
+_ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
+
+
+def rehearse(algo: Component, policy: Component) -> None:
+    """Ask an algorithm.
+
+    Args:
+        algo: With its settings.
+        policy: The exploring one's family and settings.
+
+    Raises:
+        ConfigError: The algorithm does not take such a policy.
+    """
+    if isinstance(algo.cls, Demanding) and (actor := _stand_in(policy)) is not None:
+        algo.cls.check(algo.cfg, actor)
+
+
+def _stand_in(policy: Component) -> DenoisingPolicy | None:
+    """The policy as it would be in that world; None of one that wants more of a world."""
+    try:
+        with initialising("rehearse"):
+            return policy.build(_OBS, _ACT, Normalizer.identity(_OBS, _ACT))
+    except ConfigError:
+        return None
