@@ -85,7 +85,7 @@ def _plain_zarr(directory: Path) -> None:
 def _checkpoints(directory: Path) -> None:
     import torch
 
-    from robo_rl.train.checkpoint import CheckpointSeries
+    from robo_rl.train.checkpoint_series import CheckpointSeries
 
     series = CheckpointSeries(directory / "ckpt")
     state = series.load_latest()

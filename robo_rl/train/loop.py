@@ -16,14 +16,15 @@ from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.ranks import demand_alike, here
 from robo_rl.seeding import derive, initialising, make_generator
-from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.collecting import count_envs, make_collector
 from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.exchange import everyones
-from robo_rl.train.logger import MetricsLogger, Progress
+from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.probe import Probe
+from robo_rl.train.progress import Progress
 from robo_rl.train.shards import Split
 from robo_rl.train.stage import Context
 from robo_rl.train.tree import flatten

@@ -14,10 +14,11 @@ from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive, initialising, make_generator
-from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
-from robo_rl.train.logger import MetricsLogger, Progress, smoothed
+from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.policies import save_policy
+from robo_rl.train.progress import Progress, smoothed
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.video import record_video
 

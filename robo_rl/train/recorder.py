@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import Step, VecEnv
 from robo_rl.stats import wilson
-from robo_rl.train.logger import Progress
+from robo_rl.train.progress import Progress
 from robo_rl.train.stage import Context
 
 Episodes = list[dict[str, Any]]

@@ -17,7 +17,7 @@ from robo_rl.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
-from robo_rl.train.logger import Progress
+from robo_rl.train.progress import Progress
 from robo_rl.train.stage_class import traits
 
 if TYPE_CHECKING:

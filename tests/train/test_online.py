@@ -17,7 +17,7 @@ from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 
 from robo_rl.config import ConfigTree, validate
 from robo_rl.data.normalize import Normalizer
-from robo_rl.train.checkpoint import CheckpointSeries
+from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.loop import Loop
 from robo_rl.train.pipeline import run_experiment

@@ -14,7 +14,7 @@ from robo_rl.train.bench.plan import Plan
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key, keys
 from robo_rl.train.bench.suite_file import load_plan
-from robo_rl.train.logger import duration
+from robo_rl.train.progress import duration
 
 UNKNOWN = "nobody knows how long"
 

@@ -16,7 +16,7 @@ from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.bench.work import FinishedError, Work
-from robo_rl.train.logger import duration
+from robo_rl.train.progress import duration
 
 _GLANCE_S = 0.2
 

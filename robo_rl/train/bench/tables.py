@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from robo_rl.train.bench.suite import Reported
 from robo_rl.train.bench.wording import NOTHING, number, percent, times, when
-from robo_rl.train.logger import duration
+from robo_rl.train.progress import duration
 
 Numbers = Mapping[str, Any]
 ONE = {"reached": 1, "of": 1}
