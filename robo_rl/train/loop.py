@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -20,6 +19,7 @@ from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.collecting import count_envs, make_collector
 from robo_rl.train.demonstrations import hand_over
+from robo_rl.train.ending import Ending
 from robo_rl.train.exchange import everyones
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.loop_config import LoopConfig
@@ -27,6 +27,7 @@ from robo_rl.train.probe import Probe
 from robo_rl.train.progress import Progress
 from robo_rl.train.shards import Split
 from robo_rl.train.stage import Context
+from robo_rl.train.toll import Toll
 from robo_rl.train.tree import flatten
 
 
@@ -45,6 +46,7 @@ class Loop:
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, seed = cfg, policy, context.seed
         self.first = here().rank == 0
+        self.console = Console(stderr=True, quiet=not self.first)
         self.series = CheckpointSeries(context.directory / "ckpt")
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
@@ -58,6 +60,7 @@ class Loop:
         self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
         self.probe = Probe(cfg.probe, context)
+        self.toll = Toll(context) if state is None else None
         self.parts = self._split(state and _shards(state))
         self._announce()
         self.collector = make_collector(
@@ -69,8 +72,7 @@ class Loop:
             sharded=state is not None and "shards" in state["collector"],
         )
         self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
-        self.recent = torch.zeros(0, 2, dtype=torch.float64)
-        self.enough, self.ended_with = False, "last"
+        self.ending, self.ended_with = Ending(cfg), "last"
         self._resume(state, seed)
 
     def _split(self, kept: int | None) -> Split:
@@ -79,14 +81,14 @@ class Loop:
 
     def _announce(self) -> None:
         """Of a run of several processes: what is whose, and what that means for the rates."""
-        if self.first and here().size > 1:
+        if here().size > 1:
             rows = self.num_envs * self.cfg.decisions
             text = (
                 f"{here().size} processes, {self.num_envs} envs in {self.parts.total} parts:"
                 f" {rows:,} decisions an update. num_envs and minibatch count those of all, so"
                 " learning rates are as with one process"
             )
-            Console(stderr=True).print(text, highlight=False)
+            self.console.print(text, highlight=False)
 
     @property
     def judged(self) -> DenoisingPolicy:
@@ -95,8 +97,7 @@ class Loop:
 
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
-        console = Console(stderr=True, quiet=not self.first)
-        with Progress(self.cfg.updates, "fine-tune", "updates", console=console) as progress:
+        with Progress(self.cfg.updates, "fine-tune", "updates", console=self.console) as progress:
             while not self._ends:
                 metrics = self._update()
                 if self.log is not None:
@@ -108,7 +109,7 @@ class Loop:
                     kl=metrics.get("kl", 0.0),
                     env_steps=self.collector.env_steps,
                 )
-                if self.algo.updates % self.cfg.checkpoint_every == 0 or self.enough:
+                if self.algo.updates % self.cfg.checkpoint_every == 0 or self.ending.enough:
                     self._save()
         best = self.guard.finish(self._acting())
         if best is not None:
@@ -118,27 +119,22 @@ class Loop:
 
     @property
     def _ends(self) -> bool:
-        return self.enough or self.algo.updates >= self.cfg.updates
-
-    @property
-    def _spent(self) -> float:
-        """Share of the budget, whichever of its two ends first."""
-        shares = [self.algo.updates / self.cfg.updates]
-        if self.cfg.env_steps:
-            shares.append(self.collector.env_steps / self.cfg.env_steps)
-        return min(max(shares), 1.0)
+        return self.ending.is_due(self.algo.updates)
 
     def _update(self) -> dict[str, float]:
         start = time.perf_counter()
-        self.policy.set_progress(self._spent)
+        spent = self.ending.spent(self.algo.updates, self.collector.env_steps)
+        self.policy.set_progress(spent)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
         metrics = self.algo.update(rollout)
         if self.tracker is not None:
             self.tracker.add({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
         outcomes = self.collector.complete()
-        self._watch(outcomes)
+        self.ending.watch(outcomes, self.collector.env_steps)
         self._guard(outcomes)
+        if self.toll is not None and (warning := self.toll.observe(outcomes)) is not None:
+            self.console.print(f"fine-tune: {warning}", highlight=False)
         ended = time.perf_counter()
         return {
             "step": self.algo.updates,
@@ -170,21 +166,6 @@ class Loop:
     def _tracked(self) -> dict[str, Any] | None:
         return None if self.tracker is None else self.tracker.state_dict()
 
-    def _watch(self, outcomes: Outcomes) -> None:
-        """Whether to stop: the budget is spent, or the latest episodes are good enough.
-
-        Args:
-            outcomes: Success and return of each.
-        """
-        rows = torch.stack([column.double() for column in outcomes], dim=1)
-        self.recent = torch.cat([self.recent, rows])[-self.cfg.stop_episodes :]
-        full = len(self.recent) == self.cfg.stop_episodes
-        success, returns = self.recent.mean(dim=0).tolist()
-        wanted = math.inf if self.cfg.stop_return is None else self.cfg.stop_return
-        spent = self.collector.env_steps >= (self.cfg.env_steps or math.inf)
-        good = full and (success >= self.cfg.stop_success or returns >= wanted)
-        self.enough = spent or good
-
     def _save(self) -> None:
         """By the first process, for all."""
         state = self._state()
@@ -199,8 +180,7 @@ class Loop:
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
             "tracker": self._tracked(),
-            "recent": self.recent,
-            "enough": self.enough,
+            **self.ending.state_dict(),
             "num_envs": self.num_envs,
         }
 
@@ -215,7 +195,7 @@ class Loop:
             self.collector.load_state_dict(state["collector"])
             if self.tracker is not None:
                 self.tracker.load_state_dict(state["tracker"])
-            self.recent, self.enough = state["recent"], state["enough"]
+            self.ending.load_state_dict(state)
         demand_alike([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)

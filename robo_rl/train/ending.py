@@ -1,0 +1,59 @@
+"""When a loop of reinforcement learning ends: its budget is spent, or success is enough."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from robo_rl.train.cohorts import Outcomes
+from robo_rl.train.loop_config import LoopConfig
+
+
+class Ending:
+    """Watches the latest training episodes and what has been spent.
+
+    Args:
+        cfg: Budget, and what is enough.
+    """
+
+    def __init__(self, cfg: LoopConfig) -> None:
+        self._cfg = cfg
+        self._recent = torch.zeros(0, 2, dtype=torch.float64)
+        self.enough = False
+
+    def watch(self, outcomes: Outcomes, env_steps: int) -> None:
+        """Take in an update's episodes.
+
+        Args:
+            outcomes: Success and return of each.
+            env_steps: Taken so far.
+        """
+        rows = torch.stack([column.double() for column in outcomes], dim=1)
+        self._recent = torch.cat([self._recent, rows])[-self._cfg.stop_episodes :]
+        full = len(self._recent) == self._cfg.stop_episodes
+        success, returns = self._recent.mean(dim=0).tolist()
+        wanted = math.inf if self._cfg.stop_return is None else self._cfg.stop_return
+        spent = env_steps >= (self._cfg.env_steps or math.inf)
+        good = full and (success >= self._cfg.stop_success or returns >= wanted)
+        self.enough = spent or good
+
+    def is_due(self, updates: int) -> bool:
+        """Whether to stop after so many updates."""
+        return self.enough or updates >= self._cfg.updates
+
+    def spent(self, updates: int, env_steps: int) -> float:
+        """Share of the budget, whichever of its two ends first."""
+        shares = [updates / self._cfg.updates]
+        if self._cfg.env_steps:
+            shares.append(env_steps / self._cfg.env_steps)
+        return min(max(shares), 1.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"recent": self._recent, "enough": self.enough}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self._recent, self.enough = state["recent"], state["enough"]
