@@ -95,13 +95,13 @@ def iqm(x: ArrayLike) -> float:
         NeurIPS 2021; ⌊n/4⌋ values are cut at either end, as their library does.
     """
     ordered = np.sort(np.asarray(x, dtype=np.float64), axis=None)
-    cut = len(ordered) // 4
+    cut = trimmed(len(ordered))
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
-def trims(size: int) -> bool:
-    """Whether the interquartile mean of so many values leaves any out."""
-    return size // 4 > 0
+def trimmed(size: int) -> int:
+    """How many of so many values the interquartile mean leaves out at either end."""
+    return size // 4
 
 
 def stratified_bootstrap(

@@ -52,11 +52,15 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class Demanding(Protocol):
-    """An algorithm's class that does not take every policy, and says so before there is data."""
+    """An algorithm's class that does not take every policy, and says so before there is data.
+
+    It is asked about an untrained stand-in, whose observations and actions are one number each:
+    what it demands is not to depend on what is observed.
+    """
 
     @staticmethod
-    def check(cfg: Any, policy: DenoisingPolicy) -> None:
-        """Raise ConfigError for one that it does not take; it may be one of another world."""
+    def check_policy(cfg: Any, policy: DenoisingPolicy) -> None:
+        """Raise ConfigError for one that it does not take."""
         ...
 
 

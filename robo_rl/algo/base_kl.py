@@ -49,13 +49,8 @@ class BaseKl:
         self, cfg: BaseKlConfig, policy: DenoisingPolicy, generator: torch.Generator
     ) -> None:
         self.cfg, self.generator = cfg, generator
+        demand_density(policy)
         self.steps = policy.trainable_steps.nonzero().flatten()
-        if not len(self.steps):
-            raise ConfigError(
-                "an anchor needs a trained step with noise",
-                found=f"sampler '{policy.cfg.sampler.name}'",
-                hint="choose a sampler that explores at the last steps, such as flow_noise",
-            )
         self.base = policy.base()
 
     def renew(self, policy: DenoisingPolicy) -> None:
@@ -89,3 +84,17 @@ class BaseKl:
             for each, embedding in zip((policy, base), embeddings, strict=True)
         )
         return ours, theirs
+
+
+def demand_density(policy: DenoisingPolicy) -> None:
+    """Demand a trained step with noise.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not bool(policy.trainable_steps.any()):
+        raise ConfigError(
+            "an anchor needs a trained step with noise",
+            found=f"sampler '{policy.cfg.sampler.name}'",
+            hint="choose a sampler that explores at the last steps, such as flow_noise",
+        )

@@ -84,7 +84,7 @@ class Nft:
         self.updates = 0
 
     @staticmethod
-    def check(cfg: Config, policy: DenoisingPolicy) -> None:
+    def check_policy(cfg: Config, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
         del cfg
         _matching(policy)

@@ -48,7 +48,7 @@ class Ppo:
         self.updates = 0
 
     @staticmethod
-    def check(cfg: Config, policy: DenoisingPolicy) -> None:
+    def check_policy(cfg: Config, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
         objective.check(cfg, policy)
 

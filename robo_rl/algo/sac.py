@@ -78,8 +78,9 @@ class Sac(OffPolicy):
         super().__init__(cfg, policy, num_envs, generator, SoftActor(cfg, policy, generator))
 
     @staticmethod
-    def check(cfg: SacConfig, policy: DenoisingPolicy) -> None:
+    def check_policy(cfg: SacConfig, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
+        Climber.check_policy(cfg, policy)
         _demand_reachable(policy, cfg.target_std)
 
 

@@ -61,9 +61,9 @@ class Td3(OffPolicy):
         super().__init__(cfg, policy, num_envs, generator, actor)
 
     @staticmethod
-    def check(cfg: Td3Config, policy: DenoisingPolicy) -> None:
+    def check_policy(cfg: Td3Config, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
-        del cfg
+        Climber.check_policy(cfg, policy)
         _demand_deterministic(policy)
 
 

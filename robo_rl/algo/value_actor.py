@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.base_kl import BaseKl, BaseKlConfig
+from robo_rl.algo.base_kl import BaseKl, BaseKlConfig, demand_density
 from robo_rl.algo.descent import Descent, DescentConfig
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -87,6 +87,12 @@ class Climber:
         self.anchor = BaseKl(cfg.anchor, policy, generator) if cfg.anchor.any else None
         limits = policy.act_spec.low, policy.act_spec.high
         self.low, self.high = (_in_network_units(policy, limit) for limit in limits)
+
+    @staticmethod
+    def check_policy(cfg: ValueActorConfig, policy: DenoisingPolicy) -> None:
+        """Refuse a policy that its anchor cannot hold, see ``BaseKl``."""
+        if cfg.anchor.any:
+            demand_density(policy)
 
     def held(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """What an action costs whatever its value, with gradient, and metrics.

@@ -41,8 +41,7 @@ class Collect:
         num_envs: int = Field(default=50, ge=1)
 
     reads: ClassVar = ("task", "env", "seed")
-
-    makes = ("dataset",)
+    makes: ClassVar = ("dataset",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

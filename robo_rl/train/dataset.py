@@ -25,8 +25,7 @@ class Dataset:
         path: str
 
     reads: ClassVar = ("task", "env")
-
-    makes = ("dataset",)
+    makes: ClassVar = ("dataset",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

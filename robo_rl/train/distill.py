@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -51,9 +51,8 @@ class Distill:
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         optim: Supervised.Config = Supervised.Config(lr=5e-4)
 
-    changes_policy = True  # to a student of another family
-    needs = ("policy",)
-    makes = ("policy", "student")
+    needs: ClassVar = ("policy",)
+    makes: ClassVar = ("policy", "student")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component
 from robo_rl.train.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.same_world import demand_same_world
 from robo_rl.train.stage import Context, Report
@@ -32,11 +33,16 @@ class Existing:
 
         path: str
 
-    begins_policy = True
-    makes = ("policy",)
+    makes: ClassVar = ("policy",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del cfg, policy
+        return own
 
     def run(self, context: Context) -> Report:
         """Check, copy and evaluate it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -68,26 +69,21 @@ class Experiment(ConfigModel):
     @model_validator(mode="after")
     def _stages_can_do_their_work(self) -> Experiment:
         told = [
-            InitErrorDetails(
-                type=PydanticCustomError("obstacle", "{problem}", {"problem": found.problem}),
-                loc=("stages", found.stage),
-                input=None,
-            )
+            _problem(("stages", found.stage), found.problem)
             for found in obstacles(self.stages, self.policy)
         ]
+        told += [_problem(("waive",), problem) for problem in self._idle_waivers()]
         if told:
             raise ValidationError.from_exception_data("stages", told)
         return self
 
-    @model_validator(mode="after")
-    def _waivers_name_stages(self) -> Experiment:
-        for label in self.waive.keys() - self.stages.keys():
-            known = did_you_mean(label, self.stages)
-            raise ValueError(f"waive: the experiment has no stage '{label}'; {known}")
+    def _idle_waivers(self) -> Iterator[str]:
         for label in self.waive:
-            if not traits(self.stages[label].cls).waivable:
-                raise ValueError(f"waive: stage '{label}' leaves nothing behind when it fails")
-        return self
+            if label not in self.stages:
+                known = did_you_mean(label, self.stages)
+                yield f"the experiment has no stage '{label}'; {known}"
+            elif not traits(self.stages[label].cls).waivable:
+                yield f"stage '{label}' leaves nothing behind when it fails"
 
     def make_env(self, num_envs: int) -> VecEnv:
         """The env of single steps; a task is handed to an env that runs tasks."""
@@ -110,3 +106,8 @@ class Experiment(ConfigModel):
     def world(self) -> dict[str, Any]:
         """What fixes the world, for protocol hashes and bundles."""
         return self.model_dump(mode="json", include={"task", "env"})
+
+
+def _problem(place: tuple[str, ...], text: str) -> InitErrorDetails:
+    kind = PydanticCustomError("problem", "{text}", {"text": text})
+    return InitErrorDetails(type=kind, loc=place, input=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -37,8 +39,8 @@ class Export:
         latency_calls: int = Field(default=1000, ge=100)
 
     waivable = False  # a proof that fails leaves no bundle
-    needs = ("policy", "dataset")
-    makes = ("bundle",)
+    needs: ClassVar = ("policy", "dataset")
+    makes: ClassVar = ("bundle",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

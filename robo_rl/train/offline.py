@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -13,6 +14,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
@@ -46,12 +48,17 @@ class CloneBehaviour:
         checkpoint_every: int = Field(default=1000, ge=1)
         optim: Supervised.Config = Supervised.Config()
 
-    begins_policy = True
-    needs = ("dataset",)
-    makes = ("policy", "bc_policy")
+    needs: ClassVar = ("dataset",)
+    makes: ClassVar = ("policy", "bc_policy")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del cfg, policy
+        return own
 
     def run(self, context: Context) -> Report:
         """Train what is left to train, evaluate, and keep the policy."""

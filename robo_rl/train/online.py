@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from robo_rl.env.base import check_groups
@@ -30,11 +32,17 @@ class FineTune:
 
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
 
-    needs = ("policy",)
-    makes = ("policy", "teacher")
+    needs: ClassVar = ("policy",)
+    makes: ClassVar = ("policy", "teacher")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del own
+        return policy and (changed(policy, cfg.explore) or policy)
 
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:

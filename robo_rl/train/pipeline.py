@@ -16,6 +16,7 @@ from robo_rl.train.experiment import Experiment
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Report, stage_digest
+from robo_rl.train.stage_class import demand_said
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
@@ -161,6 +162,7 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
                 report = stage.run(Context(experiment, place, list(done)))
             report.seconds, report.digest = watch.seconds, wanted
             report.stage = label
+        demand_said(type(stage), report.artifacts, label)
         _waive(report, experiment.waive.get(label))
         report.write(place)
         return report

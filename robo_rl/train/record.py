@@ -8,7 +8,7 @@ Shapes: B envs of a wave, H horizon, A act_dim.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -49,8 +49,8 @@ class Record:
         sampler: Literal["explore", "evaluate"] = "explore"
         min_return: float | None = None
 
-    needs = ("policy",)
-    makes = ("dataset",)
+    needs: ClassVar = ("policy",)
+    makes: ClassVar = ("dataset",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

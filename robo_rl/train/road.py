@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from robo_rl.errors import ConfigError
 from robo_rl.registry import Component
-from robo_rl.train.stage_class import Checked, Traits, traits
+from robo_rl.train.stage_class import Checked, Leaving, Traits, lacking, traits
 
 
 class Obstacle(NamedTuple):
@@ -17,31 +17,39 @@ class Obstacle(NamedTuple):
     problem: str
 
 
-def obstacles(stages: Mapping[str, Component], policy: Component) -> Iterator[Obstacle]:
-    """All that can be told.
+def obstacles(stages: Mapping[str, Component], own: Component) -> Iterator[Obstacle]:
+    """All that can be told; twice, maybe, in the same words.
 
     Args:
         stages: Label → stage, in order.
-        policy: The experiment's.
+        own: The experiment's policy.
     """
     made: set[str] | None = set()  # None as soon as anything may be there
-    current: Component | None = policy
+    policy: Component | None = own
     for label, stage in stages.items():
         said = traits(stage.cls)
-        yield from (Obstacle(label, problem) for problem in _missing(said, made))
-        if said.begins_policy:
-            current = getattr(stage.cfg, "policy", None) or policy
-        if current is not None and isinstance(stage.cls, Checked):
-            try:
-                stage.cls.check(stage.cfg, current)
-            except ConfigError as error:
-                yield Obstacle(label, str(error))
-        if said.changes_policy:
-            current = None  # nobody knows it before it is made
+        yield from (Obstacle(label, lacking(kind)) for kind in _missing(said, made))
+        try:
+            if policy is not None and isinstance(stage.cls, Checked):
+                stage.cls.check(stage.cfg, policy)
+        except ConfigError as error:
+            yield Obstacle(label, str(error))
+        try:
+            policy = _left(stage, said, policy, own)
+        except ConfigError as error:
+            yield Obstacle(label, str(error))
+            policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
 
 
-def _missing(said: Traits, made: set[str] | None) -> Iterator[str]:
-    for kind in said.needs:
-        if made is not None and kind not in made:
-            yield f"no earlier stage makes a {kind}; put one before this stage"
+def _missing(said: Traits, made: set[str] | None) -> list[str]:
+    return [] if made is None else [kind for kind in said.needs if kind not in made]
+
+
+def _left(
+    stage: Component, said: Traits, policy: Component | None, own: Component
+) -> Component | None:
+    """The policy behind a stage; None where nobody knows it before it is made."""
+    if isinstance(stage.cls, Leaving):
+        return stage.cls.leaves(stage.cfg, policy, own)
+    return None if said.makes is None or "policy" in said.makes else policy

@@ -6,7 +6,7 @@ Shapes: N rows, B envs, A act_dim.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -43,11 +43,16 @@ class Scratch:
         num_envs: int = Field(default=16, ge=1)
         steps: int = Field(default=200, ge=2)
 
-    begins_policy = True
-    makes = ("policy",)
+    makes: ClassVar = ("policy",)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del policy
+        return cfg.policy or own
 
     def run(self, context: Context) -> Report:
         """Act at random, build and keep.

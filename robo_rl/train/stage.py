@@ -18,7 +18,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.progress import Progress
-from robo_rl.train.stage_class import traits
+from robo_rl.train.stage_class import lacking, traits
 
 if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore
@@ -126,7 +126,7 @@ class Context:
         for directory, report in reversed(self.earlier):
             if kind in report.artifacts:
                 return directory / report.artifacts[kind]
-        raise GateError(f"no earlier stage made a {kind}", hint="put one before this stage")
+        raise GateError(lacking(kind))
 
     def dataset(self) -> ZarrStore:
         """The newest dataset, as it was when its stage handed it on.

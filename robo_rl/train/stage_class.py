@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from robo_rl.errors import PluginError
 from robo_rl.registry import Component
+
+
+class Traits(NamedTuple):
+    """Class attributes of a stage, by the same names.
+
+    Args:
+        needs: Kinds of artifacts that earlier stages must have made.
+        makes: Kinds that it leaves; None where that is not said, and may be any.
+        reads: Fields of the experiment that its result depends on, besides its own settings; None
+            for all of them.
+        waivable: Its result can be gone on with although its gate failed.
+    """
+
+    needs: tuple[str, ...] = ()
+    makes: tuple[str, ...] | None = None
+    reads: tuple[str, ...] | None = None
+    waivable: bool = True
 
 
 @runtime_checkable
@@ -17,28 +36,59 @@ class Checked(Protocol):
         ...
 
 
-class Traits(NamedTuple):
-    """Class attributes of a stage, by the same names.
+@runtime_checkable
+class Leaving(Protocol):
+    """A stage of which it is known beforehand what policy it leaves."""
 
-    Args:
-        needs: Artifacts that earlier stages must have made.
-        makes: Artifacts that it leaves; None where that is not said, and may be anything.
-        reads: Fields of the experiment that its result depends on, besides its own settings; None
-            for all of them.
-        begins_policy: It makes a policy of its own setting ``policy``, or the experiment's.
-        changes_policy: It makes one whose settings are known only then.
-        waivable: Its result can be gone on with although its gate failed.
-    """
+    @staticmethod
+    def leaves(cfg: Any, policy: Component | None, own: Component) -> Component | None:
+        """Its family and settings; None where nobody knows.
 
-    needs: tuple[str, ...] = ()
-    makes: tuple[str, ...] | None = None
-    reads: tuple[str, ...] | None = None
-    begins_policy: bool = False
-    changes_policy: bool = False
-    waivable: bool = True
+        Args:
+            cfg: The stage's own ``Config``.
+            policy: What reaches the stage; None where nobody knows.
+            own: The experiment's.
+
+        Raises:
+            ConfigError: It cannot be made.
+        """
+        ...
 
 
 def traits(stage: Any) -> Traits:
-    """Those of a stage's class."""
+    """Those of a stage's class.
+
+    Raises:
+        PluginError: What should be several names is one.
+    """
     unsaid = Traits()._asdict()
-    return Traits(**{name: getattr(stage, name, value) for name, value in unsaid.items()})
+    said = {name: getattr(stage, name, value) for name, value in unsaid.items()}
+    for name, value in said.items():
+        if isinstance(value, str):
+            raise PluginError(
+                f"stage class {stage.__name__}: '{name}' is a tuple of names",
+                expected=f'("{value}",)',
+                found=repr(value),
+            )
+    return Traits(**said)
+
+
+def demand_said(stage: Any, artifacts: Iterable[str], label: str) -> None:
+    """Demand that a stage left what its class says, by which later stages were checked.
+
+    Raises:
+        PluginError: It left something else.
+    """
+    makes = traits(stage).makes
+    unsaid = [] if makes is None else sorted(set(artifacts) - set(makes))
+    if unsaid:
+        raise PluginError(
+            f"stage '{label}' left artifacts that its class does not say it makes",
+            expected=", ".join(makes or ()) or "none",
+            found=", ".join(unsaid),
+        )
+
+
+def lacking(kind: str) -> str:
+    """What to say where an artifact is missing."""
+    return f"no earlier stage makes a {kind}; put a stage that does before this one"

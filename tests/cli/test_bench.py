@@ -12,8 +12,10 @@ from small_suites import kept, write_suite
 
 from robo_rl.cli.main import main
 from robo_rl.train.bench.results import Results
+from robo_rl.train.bench.shared import shares
 from robo_rl.train.bench.suite import Key, keys
 from robo_rl.train.bench.suite_file import load_plan
+from robo_rl.train.pipeline import stage_folder
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
 
@@ -94,6 +96,19 @@ def test_a_dry_run_says_the_same_as_json(here: Path, capsys):
     assert found["cells"][6]["state"] == "to run"
     assert main(["bench", "all", "--dry-run", "--json", "states.json"]) == 0
     assert json.loads((here / "states.json").read_text())["tiny"] == found
+    del capsys
+
+
+def test_what_cells_share_takes_no_time_where_it_is_there(here: Path, capsys):
+    keep(here)
+    plan = load_plan("tiny")
+    for key, share in shares(plan.cells().values(), plan.suite.shared).items():
+        for index, label in enumerate(share.labels if key.task == "near" else ()):
+            stage = here / "runs/bench/tiny/shared" / share.name / stage_folder(index, label)
+            stage.mkdir(parents=True, exist_ok=True)
+            (stage / "report.json").write_text("{}")
+    assert main(["bench", "tiny", "--dry-run", "--json", "states.json"]) == 0
+    assert json.loads((here / "states.json").read_text())["seconds"] == 570.0 + 30.0  # far's
     del capsys
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
+import torch
 from small_runs import EXPERIMENT, STAGES
 
 from robo_rl.config import compose, validate
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl.policy.flow import FlowPolicy
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.scratch import Scratch
 
@@ -65,6 +68,22 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
             {"policy": {**POLICY, "sampler": "flow_ode"}},
             "stages.online: no denoising step is both stochastic and trained",
         ),
+        (
+            {
+                "policy": {**POLICY, "sampler": "flow_ode"},
+                **online(algo={"name": "td3", "anchor": {"forward_kl": 1.0}}),
+            },
+            "stages.online: an anchor needs a trained step with noise",
+        ),
+        (online(algo={"name": "sac", "target_std": 9.0}), "stages.online: .*out of reach"),
+        (
+            {"policy": {**POLICY, "name": "gaussian", "num_steps": 1}, **online(algo="nft")},
+            "stages.online: algorithm 'nft' needs a policy that is cloned by undoing noise",
+        ),
+        (
+            {"policy": {**POLICY, "name": "diffusion", "num_steps": 200}},
+            "stages.online: more denoising steps than the schedule is long",
+        ),
         ({"policy": LOUD}, r"stages\.distill: policy\.eval_eta: distillation needs"),
         ({"policy": {**POLICY, "net": {"width": 0}}}, "width: expected greater"),
         (
@@ -88,6 +107,7 @@ def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any],
         (["bc"], r"stages\.bc: no earlier stage makes a dataset"),
         (["scratch", "export"], r"stages\.export: no earlier stage makes a dataset"),
         (["distill", "collect"], r"stages\.distill: no earlier stage makes a policy"),
+        (["record"], r"stages\.record: no earlier stage makes a policy"),
     ],
 )
 def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says: str):
@@ -97,11 +117,17 @@ def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says:
 
 def test_all_stages_that_would_fail_are_told_at_once():
     with pytest.raises(ConfigError) as told:
-        experiment(policy=LOUD, **online(algo="td3"))
+        experiment(policy=LOUD, **online(algo="td3"), waive={"colect": "why"})
     assert [line.split(":")[0].split()[-1] for line in str(told.value).splitlines()] == [
         "stages.online",
         "stages.distill",
+        "waive",
     ]
+
+
+def test_a_stage_that_would_fail_is_told_with_its_place():
+    with pytest.raises(ConfigError, match=r"demo\.yaml:\d+ stages\.online: ratio 'cfm' trains"):
+        validate(compose("demo", ["stages.online.algo.ratio=cfm"]), Experiment)
 
 
 def test_what_a_stage_may_leave_behind_is_not_known_of_one_that_does_not_say(monkeypatch):
@@ -127,6 +153,39 @@ def test_a_stage_is_asked_of_the_policy_that_reaches_it():
         experiment(stages=loud, waive={})
     cloned = {**first, **rest, "distill": STAGES["distill"]}
     assert list(experiment(stages=cloned, waive={}).stages)[-1] == "distill"
+
+
+EXPLORING = {**STAGES["online"], "name": "online", "explore": {"sampler": "flow_noise"}}
+PLAIN = {**STAGES["online"], "name": "online"}
+
+
+def test_a_stage_is_asked_of_the_sampler_that_another_left():
+    silent = {**POLICY, "sampler": "flow_ode"}
+    road = {"scratch": {}, "loud": EXPLORING, "more": PLAIN}
+    assert list(experiment(policy=silent, stages=road, waive={}).stages) == list(road)
+    quiet = {**EXPLORING, "explore": {"sampler": "flow_ode"}, "algo": "td3"}
+    with pytest.raises(ConfigError, match=r"stages\.more: no denoising step is both"):
+        experiment(stages={"scratch": {}, "quiet": quiet, "more": PLAIN}, waive={})
+
+
+@pytest.mark.parametrize("error", [SpecError("wants pictures"), KeyError("rgb"), ImportError()])
+def test_what_cannot_be_stood_in_for_is_not_refused(monkeypatch, error: Exception):
+    def wants_more(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FlowPolicy, "check_obs", wants_more)
+    assert experiment(**online(algo={"ratio": "cfm"})).stages
+
+
+def test_a_sampler_whose_library_is_missing_is_not_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    assert experiment(policy={**LOUD, "eval_eta": 0.0}).stages
+
+
+def test_asking_draws_nothing_from_the_global_stream():
+    before = torch.random.get_rng_state()
+    experiment()
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "/tmp/x"])

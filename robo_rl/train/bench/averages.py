@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from robo_rl.aggregates import iqm, spread_interval, trims
+from robo_rl.aggregates import iqm, spread_interval, trimmed
 from robo_rl.train.bench.falls import depth, has_fallen
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.scores import Scores, before, episodes, mean, measured, stopped_early
@@ -43,7 +43,7 @@ def _mean_interval(report: Reported, table: Any, kept: Sequence[Kept]) -> Ends:
 
 def _iqm_interval(report: Reported, table: Any) -> Ends:
     """None of a single seed, of so few scores that nothing is cut, or of such as never vary."""
-    if len(table) < 2 or not trims(table.size):
+    if len(table) < 2 or not trimmed(table.size):
         return None, None
     found = spread_interval(table, iqm)
     return (None, None) if found.low == found.high else report.kind.held(found)

@@ -43,6 +43,8 @@ class Estimate:
     ) -> float | None:
         """Of several cells.
 
+        Of a lot all that its cells may share is counted, also where part of it is there.
+
         Args:
             keys: Which.
             lots: Tasks and seeds of which what cells share is to be made, too.
