@@ -36,32 +36,46 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
     Raises:
         ConfigError: It is missing, is none, or does not fit.
     """
+    stem, tree, foreign = _found(name)
+    last = overlay(overrides)
+    of_suite, of_cells = _parted(last)
+    whole = dict(cast("dict[str, Node]", merge(tree, of_suite).value))
+    if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
+        raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
+    section = whole.pop(FOLDER)
+    own = _own(section)
+    experiment = expanded(section.value.get("experiment", nothing()))
+    return Plan(
+        name=stem,
+        suite=validate(own, _Root).suite,
+        section=own,
+        base=merge(Node(whole, tree.origin), experiment),
+        overlays={key: _labelled(section, key) for key in _OVERLAYS},
+        last=of_cells,
+        changed=(*([name] if foreign else []), *_changed(last)),
+    )
+
+
+def _found(name: str) -> tuple[str, Node, bool]:
+    """Name and tree of a suite, and whether its file is not the one that is found by its name."""
     known = names()
     if name not in known and not name.endswith((".yaml", ".yml")):
         raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
     tree = read(f"{FOLDER}/{name}" if name in known else name)
     stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
-    foreign = [name] if stem in known and _is_another(stem, tree) else []
-    last = overlay(overrides)
+    return stem, tree, stem in known and read(f"{FOLDER}/{stem}").origin != tree.origin
+
+
+def _parted(last: Node) -> tuple[Node, Node]:
+    """Overrides of the suite itself, and of its cells.
+
+    Apart, since what is merged first comes first: a stage that is named on the command line keeps
+    the place that it has in the file.
+    """
     given = cast("dict[str, Node]", last.value)
-    of_suite = {key: node for key, node in given.items() if key == FOLDER}
-    whole = dict(cast("dict[str, Node]", merge(tree, Node(of_suite, last.origin)).value))
-    if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
-        raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
-    section = whole.pop(FOLDER)
-    overlays = {key: _labelled(section, key) for key in _OVERLAYS}
-    own = _own(section)
-    base = merge(Node(whole, tree.origin), expanded(section.value.get("experiment", nothing())))
+    own = {key: node for key, node in given.items() if key == FOLDER}
     rest = {key: node for key, node in given.items() if key != FOLDER}
-    return Plan(
-        name=stem,
-        suite=validate(own, _Root).suite,
-        section=own,
-        base=base,
-        overlays=overlays,
-        last=Node(rest, last.origin),
-        changed=(*foreign, *_changed(last)),
-    )
+    return Node(own, last.origin), Node(rest, last.origin)
 
 
 def names() -> list[str]:
@@ -81,11 +95,6 @@ def _own(section: Node) -> ConfigTree:
         values["cells"] = Node(blank, values["cells"].origin)
     values.pop("experiment", None)
     return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
-
-
-def _is_another(stem: str, tree: Node) -> bool:
-    """Whether a suite's file is not the one that is found by its name."""
-    return read(f"{FOLDER}/{stem}").origin != tree.origin
 
 
 def _changed(last: Node) -> Iterator[str]:
