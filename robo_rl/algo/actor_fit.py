@@ -162,9 +162,9 @@ class ActorFit:
         return Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
 
     def _parts(self) -> list[Tensor]:
-        """All weights that a step changes."""
-        averages = [ema.module for ema in self._averages().values()]
-        return [*self.descent.params, *(p for each in averages for p in each.parameters())]
+        """All that a step changes, but the optimiser's own state."""
+        averages = self._averages().values()
+        return [*self.descent.params, *(part for ema in averages for part in ema.parts)]
 
     def _metrics(self, stats: list[Surrogate], per_epoch: int, region: Region) -> dict[str, float]:
         """The KL that the update ended with, and means over its minibatches."""

@@ -72,5 +72,5 @@ class Supervised:
         """From a checkpoint."""
         self.policy.load_state_dict(state["policy"])
         self.descent.optim.load_state_dict(state["optim"])
-        self.ema.module.load_state_dict(state["ema"])
-        self.ema.updates, self.done = state["ema_updates"], state["done"]
+        self.ema.load_state_dict({"module": state["ema"], "updates": state["ema_updates"]})
+        self.done = state["done"]

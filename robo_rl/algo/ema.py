@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Generic, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 _Module = TypeVar("_Module", bound=nn.Module)
@@ -24,12 +25,23 @@ class Ema(Generic[_Module]):
     """
 
     def __init__(self, module: _Module, decay: float) -> None:
-        self.decay, self.updates = decay, 0
+        self.decay = decay
+        self._count = torch.zeros((), dtype=torch.int64)  # a tensor, to be taken back like weights
         self.module: _Module = copy.deepcopy(module, weightless(module)).requires_grad_(False)
+
+    @property
+    def updates(self) -> int:
+        """How many weights it has taken in."""
+        return int(self._count)
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """All that an update changes."""
+        return [*self.module.parameters(), self._count]
 
     def update(self, module: nn.Module) -> None:
         """Take in the module's present weights."""
-        self.updates += 1
+        self._count += 1
         average = get_ema_multi_avg_fn(self._decay())
         average(list(self.module.parameters()), list(module.parameters()), self.updates)
 
@@ -43,7 +55,7 @@ class Ema(Generic[_Module]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.module.load_state_dict(state["module"])
-        self.updates = state["updates"]
+        self._count.fill_(state["updates"])
 
 
 def weightless(module: nn.Module) -> dict[int, Any]:

@@ -180,6 +180,18 @@ def test_a_step_that_leads_the_chains_kl_above_twice_its_target_is_taken_back(mo
     assert kls[1] < limit < kls[2] < 4.0 * limit < 16.0 * kls[1]
 
 
+@pytest.mark.parametrize("average", ["ema_decay", "proximal_ema"])
+def test_an_average_does_not_count_the_step_that_is_taken_back(average: str):
+    free = actor(minibatch=10_000, lr=3e-5, epochs=2, target_kl=1e3, **{average: 0.9})
+    fit(free)
+    reached = chain_kl(free.policy, make_policy("flow_noise", 4), "joint")
+    held = actor(minibatch=10_000, lr=3e-5, epochs=20, target_kl=0.51 * reached, **{average: 0.9})
+    steps = fit(held)[0]["actor_steps"]
+    counted = held.state_dict()["average" if average == "ema_decay" else "proximal"]["updates"]
+    assert 1 < steps < 20
+    assert counted == steps
+
+
 def test_an_anchor_to_the_base_holds_a_policy_back():
     """The same advantages move it less far, from the base that it began as."""
     moved = []
