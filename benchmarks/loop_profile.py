@@ -26,8 +26,8 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk import ChunkEnv, ChunkStep
 from robo_rl.naming import did_you_mean
 from robo_rl.seeding import make_generator
-from robo_rl.train.bench.plan import load_plan
 from robo_rl.train.bench.suite import Key
+from robo_rl.train.bench.suite_file import load_plan
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.explore import exploring
 from robo_rl.train.loop_config import LoopConfig
