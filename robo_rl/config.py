@@ -69,12 +69,17 @@ class NestedError(ValueError):
         super().__init__("; ".join(f"{at}: {what}" if at else what for at, what in told))
 
 
-def validate(tree: ConfigTree | Mapping[str, Any], model: type[_Model]) -> _Model:
+def validate(
+    tree: ConfigTree | Mapping[str, Any],
+    model: type[_Model],
+    context: Mapping[str, Any] | None = None,
+) -> _Model:
     """Check a tree against a model.
 
     Args:
         tree: From ``compose``; a plain mapping does, without places in its errors.
         model: What the root must be.
+        context: For its validators.
 
     Raises:
         ConfigError: Lists all problems, one a line, as ``file:line key: problem``.
@@ -87,7 +92,7 @@ def validate(tree: ConfigTree | Mapping[str, Any], model: type[_Model]) -> _Mode
         if isinstance(value, str) and value == "???"
     ]
     try:
-        checked = strict(tree.values, model)
+        checked = strict(tree.values, model, context)
     except ValidationError as error:
         problems += [_sentence(tree, *found) for found in _flatten(error, model, ())]
     else:
@@ -96,14 +101,14 @@ def validate(tree: ConfigTree | Mapping[str, Any], model: type[_Model]) -> _Mode
     raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
-def strict(values: Any, model: type[_Model]) -> _Model:
+def strict(values: Any, model: type[_Model], context: Mapping[str, Any] | None = None) -> _Model:
     """Validate as JSON, strictly: a list may become a tuple, but no string a number.
 
     Raises:
         ValidationError: The values do not fit.
     """
     text = json.dumps(_whole(_with_default_names(to_jsonable_python(values), model)))
-    return model.model_validate_json(text, strict=True)
+    return model.model_validate_json(text, strict=True, context=context)
 
 
 def _with_default_names(values: Any, model: type[BaseModel]) -> Any:

@@ -12,7 +12,7 @@ from robo_rl.export.manifest import MANIFEST_FILE
 from robo_rl.export.parity import as_act
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import EvalResult
-from robo_rl.train.experiment import Experiment
+from robo_rl.train.experiment import HAS_RUN, Experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.stage import Acting, Context, Report
 
@@ -43,7 +43,7 @@ def evaluate_path(
 def _bundle(path: Path) -> tuple[Acting, Experiment]:
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
-    experiment = validate(bundle.manifest.config, Experiment)
+    experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
     with closing(experiment.make_env(1)) as env:
         bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
     session = bundle.session()
@@ -73,5 +73,5 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment]:
             hint="robo-rl run writes both under runs/<name>/",
         )
     config = path.absolute().parent / "config.yaml"
-    experiment = validate(compose(str(config), ()), Experiment)
+    experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
     return load_policy(path / report.artifacts["policy"]), experiment

@@ -11,10 +11,12 @@ import yaml
 from small_suites import kept, write_suite
 
 from robo_rl.cli.main import main
+from robo_rl.errors import ConfigError
 from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.shared import shares
 from robo_rl.train.bench.suite import Key, keys
 from robo_rl.train.bench.suite_file import load_plan
+from robo_rl.train.online import FineTune
 from robo_rl.train.pipeline import stage_folder
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
@@ -110,6 +112,23 @@ def test_what_cells_share_takes_no_time_where_it_is_there(here: Path, capsys):
     assert main(["bench", "tiny", "--dry-run", "--json", "states.json"]) == 0
     assert json.loads((here / "states.json").read_text())["seconds"] == 570.0 + 30.0  # far's
     del capsys
+
+
+def test_only_what_is_to_be_run_is_asked_whether_it_can(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    def refuse(*_: object) -> None:
+        raise ConfigError("cannot work")
+
+    write_suite(here, seeds=[0])
+    keep(here)
+    monkeypatch.setattr(FineTune, "check", refuse)
+    for words in (["tiny", "--summary"], ["tiny", "--dry-run"], ["--list"]):
+        assert main(["bench", *words]) == 0
+    keep(here, digest="another")
+    assert main(["bench", "tiny", "--dry-run"]) == 0
+    assert main(["bench", "tiny", "--dry-run", "--redo"]) == 2
+    assert "stages.online: cannot work" in capsys.readouterr().err
 
 
 def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):

@@ -12,7 +12,7 @@ from small_runs import EXPERIMENT, STAGES
 from robo_rl.config import compose, validate
 from robo_rl.errors import ConfigError, SpecError
 from robo_rl.policy.flow import FlowPolicy
-from robo_rl.train.experiment import Experiment
+from robo_rl.train.experiment import HAS_RUN, Experiment
 from robo_rl.train.scratch import Scratch
 
 POLICY = EXPERIMENT["policy"]
@@ -113,6 +113,13 @@ def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any],
 def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says: str):
     with pytest.raises(ConfigError, match=says):
         experiment(stages=dict.fromkeys(stages), waive={})
+
+
+def test_of_what_has_run_it_is_not_asked_whether_it_can():
+    stages = {**EXPERIMENT, "stages": {"export": {}}, "waive": {}}
+    assert list(validate(stages, Experiment, HAS_RUN).stages) == ["export"]
+    with pytest.raises(ConfigError, match="no stage 'expor'"):  # all else is checked
+        validate({**stages, "waive": {"expor": "why"}}, Experiment, HAS_RUN)
 
 
 def test_all_stages_that_would_fail_are_told_at_once():

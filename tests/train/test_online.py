@@ -22,7 +22,7 @@ from robo_rl.train.experiment import Experiment
 from robo_rl.train.loop import Loop
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
-from robo_rl.train.stage import Context
+from robo_rl.train.stage import Context, Report
 
 UPDATES = 5
 CHANGING: dict[str, Any] = {
@@ -145,3 +145,20 @@ def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(tmp_
     run_experiment(tree, [], tmp_path)
     rows, _ = outcome(tmp_path)
     assert rows[-1]["env_steps"] > 2 * block >= rows[-2]["env_steps"]
+
+
+def test_a_noise_that_breaks_the_policy_is_told_on_the_way(tmp_path: Path, capsys):
+    """Of a policy said to succeed, whose untrained weights hardly ever do."""
+    online = {**STAGES["online"], "num_envs": 64, "decisions": 10}
+    stages = {"scratch": {}, "online": online}
+    experiment = validate({**EXPERIMENT, "stages": stages, "waive": {}}, Experiment)
+    with closing(experiment.make_env(1)) as env:
+        specs = env.obs_spec, env.act_spec
+    told = []
+    for low in (0.99, 0.0):
+        made = Report("bc", {"success": {"low": low, "high": 1.0}}, {"policy": "policy"})
+        context = Context(experiment, tmp_path / str(low), [(tmp_path, made)])
+        policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
+        Loop(experiment.stages["online"].cfg, context, policy).train()
+        told.append("narrow it" in capsys.readouterr().err)
+    assert told == [True, False]

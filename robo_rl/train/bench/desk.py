@@ -67,7 +67,7 @@ class Desk:
         self.out = folders.out / self.plan.name
         self.part: Suite = self.plan.suite
         self.kept: dict[Key, Kept] = self.results.read()
-        self.cells: dict[Key, Cell] = self.plan.cells(self._seeds())
+        self.cells: dict[Key, Cell] = self.plan.cells(self._seeds(), self.kept)
         known = (
             {} if folders.published is None else Results(folders.published, self.plan.name).read()
         )
@@ -108,8 +108,13 @@ class Desk:
         return [key for key, state in self.states().items() if state is State.STALE]
 
     def works(self, chosen: Sequence[Key]) -> list[Work]:
-        """Runs that these cells take, those of what they share included, but for what is done."""
-        return works(self.cells, chosen, self.plan.suite.shared, self.out)
+        """Runs that these cells take, those of what they share included, but for what is done.
+
+        Raises:
+            ConfigError: One that is kept under other settings cannot run under those of now.
+        """
+        again = {key: self.plan.cell(key) for key in chosen if key in self.kept}
+        return works(self.cells | again, chosen, self.plan.suite.shared, self.out)
 
     def run(self, jobs: int, *, redo: bool) -> Sitting:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.

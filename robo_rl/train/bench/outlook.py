@@ -125,6 +125,6 @@ def _counted(plan: Plan, kept: Mapping[Key, Kept]) -> tuple[int, int, int]:
     found = [
         key for key in kept if key.task in plan.suite.tasks and key.method in plan.suite.methods
     ]
-    good = [key for key in found if kept[key].is_of(plan.cell(key))]
+    good = [key for key in found if kept[key].is_of(plan.cell(key, has_run=True))]
     own = sum(key.seed in plan.suite.seeds for key in good)
     return own, len(good) - own, len(found) - len(good)

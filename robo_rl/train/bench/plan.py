@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from robo_rl.errors import ConfigError
 from robo_rl.train.bench.labels import misnamed
 from robo_rl.train.bench.layers import expanded, nothing
 from robo_rl.train.bench.suite import Key, Suite, keys
-from robo_rl.train.experiment import Experiment
+from robo_rl.train.experiment import HAS_RUN, Experiment
 from robo_rl.train.stage import stage_digest
 from robo_rl.train.stage_class import traits
 from robo_rl.yaml_tree import Node
@@ -69,14 +69,18 @@ class Plan:
     last: Node
     changed: tuple[str, ...]
 
-    def cell(self, key: Key) -> Cell:
+    def cell(self, key: Key, *, has_run: bool = False) -> Cell:
         """Compose and check one cell.
+
+        Args:
+            key: Which.
+            has_run: So that whether it can run is not asked.
 
         Raises:
             ConfigError: All that does not fit, with its places.
         """
         tree = tree_of(self._node(key))
-        experiment = validate(tree, Experiment)
+        experiment = validate(tree, Experiment, HAS_RUN if has_run else None)
         digest = stage_digest(experiment, len(experiment.stages) - 1)
         waive = {
             label: WAIVER
@@ -86,11 +90,14 @@ class Plan:
         named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
         return Cell(key, named, digest, tree.values, self.suite.report.stage)
 
-    def cells(self, seeds: Sequence[int] | None = None) -> dict[Key, Cell]:
+    def cells(
+        self, seeds: Sequence[int] | None = None, have_run: Container[Key] = ()
+    ) -> dict[Key, Cell]:
         """All of them.
 
         Args:
             seeds: In place of the suite's.
+            have_run: Cells of which it is not asked whether they can.
 
         Raises:
             ConfigError: All that does not fit in any of them, with its places.
@@ -99,7 +106,7 @@ class Plan:
         problems: dict[str, None] = {}
         for key in keys(self.suite, seeds):
             try:
-                found[key] = self.cell(key)
+                found[key] = self.cell(key, has_run=key in have_run)
             except ConfigError as error:
                 problems.update(dict.fromkeys(str(error).splitlines()))
         if not problems:
