@@ -113,6 +113,11 @@ class Topics(ConfigModel):
     hand_twist: str = "/servo_node/delta_twist_cmds"
     gripper: str = "/gripper_controller/commands"
 
+    @property
+    def follow(self) -> str:
+        """The action that takes trajectories, of the controller that does."""
+        return f"{self.trajectory.rpartition('/')[0]}/follow_joint_trajectory"
+
 
 class Robot(ConfigModel):
     """The description of one machine. Read it with ``from_dir``.

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from robo_rl.errors import SpecError
 from robo_rl_sim2real import camera_messages as camera
 from robo_rl_sim2real import pose_messages as pose
 from robo_rl_sim2real import reports
-from robo_rl_sim2real.dialect import Dialect, at_once, header
+from robo_rl_sim2real import trajectory_messages as trajectory
+from robo_rl_sim2real.dialect import Dialect, header
 from robo_rl_sim2real.readings import Reading, Values
 
 TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
@@ -34,7 +34,7 @@ class Kind(str, Enum):
     IMAGE = camera.IMAGE
     COMPRESSED = camera.COMPRESSED
     CAMERA_INFO = camera.CAMERA_INFO
-    TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+    TRAJECTORY = trajectory.TRAJECTORY
     FLAG = "std_msgs/msg/Bool"
     TEXT = "std_msgs/msg/String"
     JOY = "sensor_msgs/msg/Joy"
@@ -84,38 +84,6 @@ def _write_array(reading: Reading, dialect: Dialect) -> Any:
 
 def _read_array(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": _array(message.data)}, ()
-
-
-def _write_trajectory(reading: Reading, dialect: Dialect) -> Any:
-    point = dialect.message("trajectory_msgs/msg/JointTrajectoryPoint")
-    span = dialect.message("builtin_interfaces/msg/Duration")
-    none = dialect.floats(np.zeros(0))
-    points = []
-    for positions, at_s in zip(reading.fields["positions"], reading.fields["times"], strict=True):
-        sec, nanosec = divmod(round(float(at_s) * 1e9), 1_000_000_000)
-        time_from_start = span(sec=sec, nanosec=nanosec)
-        points.append(
-            point(
-                positions=dialect.floats(positions),
-                velocities=none,
-                accelerations=none,
-                effort=none,
-                time_from_start=time_from_start,
-            )
-        )
-    return dialect.message(Kind.TRAJECTORY.value)(
-        header=at_once(dialect), joint_names=list(reading.names), points=points
-    )
-
-
-def _read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
-    names = tuple(message.joint_names)
-    rows = [_array(point.positions) for point in message.points]
-    if any(len(row) != len(names) for row in rows):
-        raise SpecError("trajectory", expected=f"{len(names)} positions a point")
-    at = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
-    positions = np.array(rows).reshape(len(rows), len(names))
-    return {"positions": positions, "times": np.array(at)}, names
 
 
 def _write_flag(reading: Reading, dialect: Dialect) -> Any:
@@ -173,7 +141,7 @@ _WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
     Kind.IMAGE: camera.write_image,
     Kind.COMPRESSED: camera.write_compressed,
     Kind.CAMERA_INFO: camera.write_info,
-    Kind.TRAJECTORY: _write_trajectory,
+    Kind.TRAJECTORY: trajectory.write_trajectory,
     Kind.FLAG: _write_flag,
     Kind.TEXT: _write_text,
     Kind.JOY: _write_joy,
@@ -188,7 +156,7 @@ _READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = 
     Kind.IMAGE: camera.read_image,
     Kind.COMPRESSED: camera.read_compressed,
     Kind.CAMERA_INFO: camera.read_info,
-    Kind.TRAJECTORY: _read_trajectory,
+    Kind.TRAJECTORY: trajectory.read_trajectory,
     Kind.FLAG: _read_flag,
     Kind.TEXT: _read_text,
     Kind.JOY: _read_joy,

@@ -159,7 +159,8 @@ class Node:
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
-        self._out = Commands(wiring.outlets, transport)
+        limits = self.runtime.parts.safety.limits
+        self._out = Commands(wiring.outlets, transport, limits)
         self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)

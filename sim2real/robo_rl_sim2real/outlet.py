@@ -1,6 +1,7 @@
 """Where commands go, and how they are written there.
 
-Shapes: n numbers of a command, in the order of the contract; m of them to one outlet.
+Shapes: n numbers of a command, in the order of the contract; m of them to one outlet; P control
+periods of a course, which is the command and how it would come to rest (``braking.course``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading, Values, pick
+from robo_rl_sim2real.trajectory_messages import FOLLOW
 
 
 class Outlet(NamedTuple):
@@ -27,6 +29,8 @@ class Outlet(NamedTuple):
         order: (m,) where each of them comes from among the numbers of a command.
         dt_s: Control period.
         hand: How poses are written, if that is what it takes.
+        action: Whether ``topic`` is the name of an action, FollowJointTrajectory, whose goals
+            commands are.
     """
 
     topic: str
@@ -35,11 +39,17 @@ class Outlet(NamedTuple):
     order: tuple[int, ...]
     dt_s: float
     hand: HandPoses = HandPoses()
+    action: bool = False
 
-    def reading(self, motion: Motion) -> Reading:
-        """A command, each part of it (n,), as it is sent."""
-        pos, vel = motion.pos[list(self.order)], motion.vel[list(self.order)]
-        return _WRITE[self.kind](self, pos, vel)
+    @property
+    def interface(self) -> str:
+        """Of the topic or action."""
+        return FOLLOW if self.action else self.kind.value
+
+    def reading(self, course: Motion) -> Reading:
+        """A command as it is sent: its course, each part of it (P, n)."""
+        order = list(self.order)
+        return _WRITE[self.kind](self, course.pos[:, order], course.vel[:, order])
 
     def values(self, reading: Reading) -> Values:
         """The positions (m,) that a command says.
@@ -58,28 +68,33 @@ class Outlet(NamedTuple):
             raise SpecError(f"{self.topic}: command", expected="finite numbers", found=found)
         return values
 
-    def _points(self, pos: Values) -> Reading:
-        fields = {"positions": pos[None], "times": np.array([self.dt_s])}
-        return Reading(fields, self.joints, 0.0)
+    def _points(self, pos: Values, vel: Values) -> Reading:
+        times = self.dt_s * np.arange(1, len(pos) + 1)
+        return Reading({"positions": pos, "velocities": vel, "times": times}, self.joints, 0.0)
 
-    def _last_point(self, reading: Reading) -> Values:
+    def _next_point(self, reading: Reading) -> Values:
+        """Where a trajectory wants to be a period later; the point after it where none is then."""
         if sorted(reading.names) != sorted(self.joints):
             expected, found = ", ".join(self.joints), ", ".join(reading.names)
             raise SpecError(f"{self.topic}: command", expected=expected, found=found)
-        last = reading.fields["positions"][-1:].ravel()
-        return pick(reading._replace(fields={"last": last}), "last", self.joints, self.topic)
+        if not len(reading.fields["times"]):
+            raise SpecError(f"{self.topic}: command", expected="a point", found="none")
+        times = reading.fields["times"]
+        at = min(int(np.searchsorted(times, self.dt_s - 1e-6)), len(times) - 1)
+        fields = {"next": reading.fields["positions"][at]}
+        return pick(reading._replace(fields=fields), "next", self.joints, self.topic)
 
 
 _WRITE: dict[Kind, Callable[[Outlet, Values, Values], Reading]] = {
-    Kind.ARRAY: lambda outlet, pos, _: Reading({"data": pos}, outlet.joints, 0.0),
-    Kind.TRAJECTORY: lambda outlet, pos, _: outlet._points(pos),
-    Kind.POSE: lambda outlet, pos, _: outlet.hand.pose(pos),
+    Kind.ARRAY: lambda outlet, pos, _: Reading({"data": pos[0]}, outlet.joints, 0.0),
+    Kind.TRAJECTORY: lambda outlet, pos, vel: outlet._points(pos, vel),
+    Kind.POSE: lambda outlet, pos, _: outlet.hand.pose(pos[0]),
     Kind.TWIST: lambda outlet, pos, vel: outlet.hand.twist(
-        pos, pos - vel * outlet.dt_s, outlet.dt_s
+        pos[0], pos[0] - vel[0] * outlet.dt_s, outlet.dt_s
     ),
 }
 _READ: dict[Kind, Callable[[Outlet, Reading], Values]] = {
     Kind.ARRAY: lambda outlet, reading: reading.fields["data"],
-    Kind.TRAJECTORY: lambda outlet, reading: outlet._last_point(reading),
+    Kind.TRAJECTORY: lambda outlet, reading: outlet._next_point(reading),
     Kind.POSE: lambda outlet, reading: outlet.hand.numbers(reading, outlet.topic),
 }

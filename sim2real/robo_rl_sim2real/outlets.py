@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.robot import Robot
-from robo_rl_sim2real.braking import Motion
+from robo_rl_sim2real.braking import Limits, Motion, course
 from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.outlet import Outlet
-from robo_rl_sim2real.transport.base import NEWEST, Transport
+from robo_rl_sim2real.transport.base import NEWEST, Publisher, Transport
 
 _HAND = {"pose": Kind.POSE, "twist": Kind.TWIST}
 
@@ -29,43 +29,57 @@ class Commands:
     Args:
         outlets: Where they go.
         transport: By which way.
+        limits: Within which what is commanded comes to rest.
     """
 
-    def __init__(self, outlets: Iterable[Outlet], transport: Transport) -> None:
-        self._ways = [
-            (outlet, transport.advertise(outlet.topic, outlet.kind, NEWEST)) for outlet in outlets
-        ]
+    def __init__(self, outlets: Iterable[Outlet], transport: Transport, limits: Limits) -> None:
+        self._ways = [(outlet, _publisher(outlet, transport)) for outlet in outlets]
+        self._coasts = coasts(outlet for outlet, _ in self._ways)
+        self._limits = limits
 
     def send(self, motion: Motion) -> None:
-        """One command, each part of it (n,).
+        """One command, each part of it (n,), with the way to rest for who is told that, too.
 
         Raises:
             Exception: The first that a part of it met; the other parts have been sent.
         """
         errors = list[Exception]()
+        way = self._course(motion)
         for outlet, publisher in self._ways:
             try:
-                publisher.send(outlet.reading(motion))
+                publisher.send(outlet.reading(way))
             except Exception as error:  # a gripper must hear of a stop that the arm does not
                 errors.append(error)
         if errors:
             raise errors[0]
+
+    def _course(self, motion: Motion) -> Motion:
+        if self._coasts:
+            return course(motion, self._limits)
+        return Motion(*(part[None] for part in motion))
+
+
+def _publisher(outlet: Outlet, transport: Transport) -> Publisher:
+    if outlet.action:
+        return transport.pursue(outlet.topic)
+    return transport.advertise(outlet.topic, outlet.kind, NEWEST)
 
 
 class Out(ConfigModel):
     """Where commands go.
 
     Args:
-        kind: Of joints: a position controller's array, or a trajectory of one point. Of the hand: a
-            pose for a Cartesian controller, or the velocity that leads there. Empty for the first
-            of what the policy commands.
-        topic: Empty for the robot's.
+        kind: Of joints: a position controller's array, a trajectory from the command to rest, or
+            such trajectories as goals of the action FollowJointTrajectory. Of the hand: a pose for
+            a Cartesian controller, or the velocity that leads there. Empty for the first of what
+            the policy commands.
+        topic: Or the action's name; empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
         gripper: Topic of the array of what is commanded beside the hand; empty for the robot's.
         alone: Whether nobody else may publish there when the policy begins.
     """
 
-    kind: Literal["", "array", "trajectory", "pose", "twist"] = ""
+    kind: Literal["", "array", "trajectory", "follow", "pose", "twist"] = ""
     topic: TopicName = ""
     joints: tuple[str, ...] = ()
     gripper: TopicName = ""
@@ -94,20 +108,22 @@ def outlets(out: Out, robot: Robot, names: tuple[str, ...], dt_s: float) -> tupl
             expected, found = ", ".join(hand.names), ", ".join(moved)
             raise ConfigError("a part of a pose is commanded", expected=expected, found=found)
         return _to_hand(out, robot, hand, names, dt_s)
-    _demand(out.kind, ("array", "trajectory"), "joints")
+    _demand(out.kind, ("array", "trajectory", "follow"), "joints")
     _demand_unset("gripper", out.gripper, "joints")
     wanted = out.joints or names
     if sorted(wanted) != sorted(names):
         raise ConfigError("command.joints", expected=", ".join(names), found=", ".join(wanted))
-    if out.kind != "trajectory":
+    if out.kind in ("", "array"):
         return (_array(out.topic or robot.topics.command, wanted, names, dt_s),)
-    topic, order = out.topic or robot.topics.trajectory, _order(wanted, names)
-    return (Outlet(topic, Kind.TRAJECTORY, tuple(wanted), order, dt_s),)
+    action, order = out.kind == "follow", _order(wanted, names)
+    topic = out.topic or (robot.topics.follow if action else robot.topics.trajectory)
+    return (Outlet(topic, Kind.TRAJECTORY, tuple(wanted), order, dt_s, action=action),)
 
 
 def _demand(kind: str, fitting: tuple[str, ...], what: str) -> None:
     if kind and kind not in fitting:
-        expected = f"{' or '.join(fitting)}, for the policy commands {what}"
+        *others, last = fitting
+        expected = f"{', '.join(others)} or {last}, for the policy commands {what}"
         raise ConfigError("command.kind", expected=expected, found=kind)
 
 
@@ -122,6 +138,11 @@ def places(ways: Iterable[Outlet], size: int) -> NDArray[np.bool_]:
     for way in ways:
         found[list(way.order)] = way.kind is not Kind.TWIST
     return found
+
+
+def coasts(ways: Iterable[Outlet]) -> bool:
+    """Whether who is commanded so has been told the way to rest, and goes it by itself."""
+    return any(way.kind is Kind.TRAJECTORY for way in ways)
 
 
 def _to_hand(

@@ -108,12 +108,12 @@ class Runtime:
 
     def tick(self, inbox: Inbox, number: int) -> Output:
         """The control period of that number; what is in between was missed."""
-        stalled, self._last = number - self._last > 1, number
+        missed, self._last = max(number - self._last - 1, 0), number
         if not self.state.moves:
-            return self._resting(stalled=stalled)
+            return self._resting(missed=missed)
         problem = self._learn(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, stalled=stalled)
+        asked = self._asked(now_s, missed=missed)
         command = self.parts.safety.step(asked, now_s)
         if not self._waits_for_first(command.reason):
             self.life.follow(command.reason, command.pos, now_s)
@@ -130,9 +130,9 @@ class Runtime:
             unsent: The command that was worked out in it and is not known to have been sent: it is
                 what is to be sent, since limits hold for commands that follow each other.
         """
-        stalled, self._last = number - self._last > 1, number
+        missed, self._last = max(number - self._last - 1, 0), number
         self.life.fail()
-        return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
+        return self._resting(missed=missed) if unsent is None else Output(unsent, self.state)
 
     def _learn(self, inbox: Inbox, tick: int) -> str:
         """Look, hear the policy's answer, ask it again; says what went wrong."""
@@ -191,7 +191,7 @@ class Runtime:
         begun = self._begun
         self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
 
-    def _asked(self, now_s: float, *, stalled: bool) -> Asked:
+    def _asked(self, now_s: float, *, missed: int) -> Asked:
         target, basis_s = self._wanted(now_s)
         return Asked(
             target=None if target is None else self.life.ramped(target, now_s),
@@ -200,7 +200,7 @@ class Runtime:
             basis_s=basis_s,
             thinking_s=self.parts.planner.thinking_s(),
             estop=self.life.stopped,
-            stalled=stalled,
+            missed=missed,
         )
 
     def _wanted(self, now_s: float) -> tuple[Values | None, float]:
@@ -221,12 +221,12 @@ class Runtime:
         """Whether nothing is amiss but that the policy has not answered for the first time yet."""
         return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
 
-    def _resting(self, *, stalled: bool) -> Output:
+    def _resting(self, *, missed: int) -> Output:
         """The way to rest after a fault or the end; nothing once that was said long enough."""
         now_s, safety = self.now_s(), self.parts.safety
         if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
             return Output(None, self.state)
-        silent = Asked(None, self._pos, self.seen_s, now_s, stalled=stalled)
+        silent = Asked(None, self._pos, self.seen_s, now_s, missed=missed)
         return Output(safety.step(silent, now_s), self.state)
 
     def _demand_fresh(self, inbox: Inbox, now_s: float, what: str) -> None:

@@ -37,10 +37,10 @@ class Inlet(NamedTuple):
 
 
 def inlets(robot: Robot, commanded: list[str]) -> Iterator[Inlet]:
-    """Those of a robot that take positions; for velocities see ``Servo``.
+    """Those of a robot that take positions; see ``Servo`` for velocities, ``Follower`` for ways.
 
-    A forward controller takes an array in the task's order; a trajectory controller goes to the
-    last point at once; a Cartesian one takes poses, and beside it an array moves the rest.
+    A forward controller takes an array in the task's order; a Cartesian one takes poses, and beside
+    it an array moves the rest.
 
     Args:
         robot: The robot.
@@ -49,7 +49,6 @@ def inlets(robot: Robot, commanded: list[str]) -> Iterator[Inlet]:
     topics, hand = robot.topics, HandPoses.of(robot)
     if not {*commanded} & {*hand.names}:
         yield Inlet(topics.command, Kind.ARRAY, _array(topics.command, commanded))
-        yield Inlet(topics.trajectory, Kind.TRAJECTORY, _last_point)
         return
     rest = [name for name in commanded if name not in hand.names]
     yield Inlet(topics.hand_pose, Kind.POSE, _pose(topics.hand_pose, hand))
@@ -67,15 +66,51 @@ def _array(topic: str, names: list[str]) -> Callable[[Reading], Positions]:
     return read
 
 
-def _last_point(reading: Reading) -> Positions:
-    points = reading.fields["positions"]
-    if not np.isfinite(points).all():
-        raise SpecError("not finite", found=points.tolist())
-    return dict(zip(reading.names, points[-1], strict=True)) if len(points) else {}
-
-
 def _pose(topic: str, hand: HandPoses) -> Callable[[Reading], Positions]:
     return lambda reading: dict(zip(hand.names, hand.numbers(reading, topic), strict=True))
+
+
+class Follower:
+    """What takes the joints along the last trajectory: straight from point to point, in its time.
+
+    A trajectory takes the place of the one before, from where the joints were told to be then. Once
+    at its end it says nothing more.
+    """
+
+    def __init__(self) -> None:
+        self._way: Reading | None = None
+        self._began_s, self._start = 0.0, np.zeros(0)
+
+    @staticmethod
+    def check(way: Reading) -> None:
+        """Refuse what is not finite or goes back in time.
+
+        Raises:
+            SpecError: It is.
+        """
+        for name, values in way.fields.items():
+            if not np.isfinite(values).all():
+                raise SpecError(f"trajectory: {name} not finite", found=values.tolist())
+        if (np.diff(way.fields["times"], prepend=0.0) < 0).any():
+            found = way.fields["times"].tolist()
+            raise SpecError("trajectory: times", expected="in order", found=found)
+
+    def take(self, way: Reading, came_s: float, at: Positions) -> None:
+        """A trajectory, while targets are ``at``; of joints that are not there nothing is made."""
+        self._way, self._began_s = way if len(way.fields["times"]) else None, came_s
+        self._start = np.array([at.get(name, np.nan) for name in way.names])
+
+    def positions(self, now_s: float) -> Positions:
+        """Where it takes the joints by now; nothing where there is no trajectory."""
+        if self._way is None:
+            return {}
+        times = np.concatenate([[0.0], self._way.fields["times"]])
+        points = np.vstack([self._start, self._way.fields["positions"]])
+        names, spent_s = self._way.names, now_s - self._began_s
+        if spent_s >= times[-1]:
+            self._way = None
+        found = [float(np.interp(spent_s, times, column)) for column in points.T]
+        return {n: p for n, p, s in zip(names, found, self._start, strict=True) if not np.isnan(s)}
 
 
 class Servo:

@@ -15,15 +15,14 @@ import numpy as np
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
-from robo_rl.errors import SpecError
 from robo_rl_sim2real.lag import Lag
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading, Values
 from robo_rl_sim2real.sim_cameras import SimCameras
-from robo_rl_sim2real.sim_inlets import Inlet, Positions, Servo, inlets
+from robo_rl_sim2real.sim_controllers import Controllers
 from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.ticks import Clock, Ticks
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NEWEST, SENSOR, Publisher, Transport
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Transport
 
 
 class SimRobot:
@@ -72,14 +71,19 @@ class SimRobot:
         self.clock = clock or Clock()
         self.rng = np.random.default_rng(cfg.seed)
         self._out: Lag[tuple[Publisher, Reading]] = Lag(cfg.out, self.rng)
-        self._into: Lag[Callable[[float], None]] = Lag(cfg.into, self.rng)
-        self._servo, hand = Servo(world.robot), world.robot.hand
-        self._moves_hand = hand is not None and hand.names[0] in world.commanded
         self._heard: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.ticks, self.episode, self.problem = Ticks(world.dt_s, self.clock), 0, ""
+        self.controllers = Controllers(
+            world, transport, cfg.into, self.rng, self.clock, self._heard.put
+        )
+        self.ticks, self.episode, self._problem = Ticks(world.dt_s, self.clock), 0, ""
         self._running = True
         self._connect()
         self._reset()
+
+    @property
+    def problem(self) -> str:
+        """What was last said to it that it can make nothing of; empty if all was well."""
+        return self._problem or self.controllers.problem
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Go on in real time until ``stop``, or until that is so."""
@@ -108,10 +112,7 @@ class SimRobot:
             publisher.send(reading)
         if self.world.over and not was_over:
             self._tell()
-        for order in self._into.due(now_s):
-            order(now_s)
-        if self._moves_hand:
-            self._obey(self._servo.positions(self.world.targets, now_s, self.world.dt_s))
+        self.controllers.move(now_s)
 
     def _connect(self) -> None:
         robot, transport = self.world.robot, self.transport
@@ -123,10 +124,6 @@ class SimRobot:
         cameras = self.cfg.cameras
         self._cameras = SimCameras(cameras, self.world, transport) if cameras.names else None
         self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
-        for inlet in inlets(robot, self.world.commanded):
-            transport.subscribe(inlet.topic, inlet.kind, self._hear(inlet), NEWEST)
-        if self._moves_hand:
-            transport.subscribe(robot.topics.hand_twist, Kind.TWIST, self._hear_twist, NEWEST)
         transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
 
     def _measure(self, now_s: float) -> None:
@@ -148,47 +145,16 @@ class SimRobot:
     def _noisy(self, value: Values) -> Values:
         return value + self.cfg.noise * self.rng.standard_normal(value.shape)
 
-    def _hear(self, inlet: Inlet) -> Callable[[Reading], None]:
-        """A controller drops what it can make nothing of."""
-
-        def hear(reading: Reading) -> None:
-            try:
-                positions = inlet.read(reading)
-            except SpecError as error:
-                self.problem = f"a command was dropped: {error}"
-                return
-            self._take(lambda now_s: self._obey(positions))
-
-        return hear
-
-    def _hear_twist(self, reading: Reading) -> None:
-        try:
-            self._servo.check(reading)
-        except SpecError as error:
-            self.problem = f"a command was dropped: {error}"
-            return
-        self._take(lambda now_s: self._servo.take(reading, now_s))
-
-    def _take(self, order: Callable[[float], None]) -> None:
-        came_s = self.clock.now_s()
-        self._heard.put(lambda: self._into.put(order, came_s))
-
-    def _obey(self, positions: Positions) -> None:
-        known = {name: v for name, v in positions.items() if name in self.world.commanded}
-        if known:
-            self.world.command(known)
-
     def _request(self, reading: Reading) -> None:
         if str(reading.fields["data"]) == "reset":
             self._heard.put(self._reset)
         else:
-            self.problem = f"no request '{reading.fields['data']}': reset"
+            self._problem = f"no request '{reading.fields['data']}': reset"
 
     def _reset(self) -> None:
         self.episode += 1
         self.world.reset(self.cfg.seed * 1_000_003 + self.episode)
-        self._into = Lag(self.cfg.into, self.rng)  # what is under way was for the last one
-        self._servo = Servo(self.world.robot)
+        self.controllers.reset()
         self._tell()
 
     def _tell(self) -> None:

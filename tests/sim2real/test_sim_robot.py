@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import small_lab
 from small_bundles import make_bundle
-from small_lab import DT_S, world_of
+from small_lab import DT_S, PERIOD, world_of
 from small_limits import excess
 
 from robo_rl.config import strict
@@ -77,7 +77,45 @@ def test_a_trajectory_is_a_command_too(lab: Lab):
     names = lab.robot.world.robot.joint_names[:7]
     fields = {"positions": np.stack([target - 0.2, target]), "times": np.array([0.1, 0.2])}
     lab.points.send(Reading(fields, names, 0.0))
+    lab.run(9)
+    halfway = np.array([*lab.robot.world.targets.values()])
+    np.testing.assert_allclose(halfway[:7], target - 0.2, atol=0.03)
     np.testing.assert_allclose(lab.run(300)[-1][:7], target, atol=0.03)
+
+
+def test_goals_are_trajectories_and_an_array_takes_over(lab: Lab):
+    start = lab.run(5)[-1][:7]
+    names = lab.robot.world.robot.joint_names[:7]
+    goals = lab.us.pursue(lab.topics.follow)
+    fields = {"positions": (start + 0.1)[None], "times": np.array([0.5])}
+    goals.send(Reading(fields, names, 0.0))
+    lab.run(26)
+    at = np.array([*lab.robot.world.targets.values()])[:7]
+    np.testing.assert_allclose(at, start + 0.05, atol=0.005)
+    lab.say(list(at))
+    lab.run(100)
+    np.testing.assert_array_equal([*lab.robot.world.targets.values()][:7], at.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"positions": np.full((1, 7), np.nan), "times": np.ones(1)}, "positions not finite"),
+        ({"positions": np.zeros((2, 7)), "times": np.array([0.2, 0.1])}, "expected in order"),
+    ],
+)
+def test_a_trajectory_that_cannot_be_followed_is_dropped(lab: Lab, fields, problem):
+    before = lab.run(20)[-1]
+    lab.points.send(Reading(fields, lab.robot.world.robot.joint_names[:7], 0.0))
+    np.testing.assert_allclose(lab.run(50)[-1], before, atol=0.01)
+    assert problem in lab.robot.problem
+
+
+def test_a_trajectory_of_nothing_or_of_strangers_moves_nothing(lab: Lab):
+    before = lab.run(20)[-1]
+    lab.points.send(Reading({"positions": np.zeros((0, 7)), "times": np.zeros(0)}, (), 0.0))
+    lab.points.send(Reading({"positions": np.ones((1, 1)), "times": np.ones(1)}, ("tail",), 0.0))
+    np.testing.assert_allclose(lab.run(150)[-1], before, atol=0.01)
 
 
 @pytest.mark.parametrize(
@@ -140,15 +178,54 @@ def test_readings_and_commands_take_their_time():
     lab.close()
 
 
+def driven(lab: Lab, path: Path, kind: str) -> Node:
+    """A node whose policy drives every joint on."""
+    robot = lab.robot.world.robot
+    observe = {"pos": {"topic": robot.topics.joint_states, "field": "position"}}
+    settings = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
+    settings["command"] = {"alone": False, "kind": kind}  # the lab could say something too
+    bundle = make_bundle(path / "bundle", robot, -0.003)
+    return Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
+
+
+@pytest.mark.parametrize("kind", ["trajectory", "follow"])
+def test_a_node_that_hangs_leaves_a_robot_that_brakes_and_takes_it_up_again(tmp_path: Path, kind):
+    """Half a second of silence in full swing: neither it nor its end is a jolt."""
+    lab = Lab("lift_cube")
+    node = driven(lab, tmp_path, kind)
+    lab.drive(node, 2)
+    node.request("activate")
+    lab.drive(node, 40)
+    at = [list(lab.robot.world.targets.values())]
+
+    def watch(periods: int, *, hangs: bool = False) -> None:
+        for _ in range(periods):
+            if hangs:
+                lab.sleep(DT_S * PERIOD)
+                lab._periods += 1
+            else:
+                lab.drive(node, 1)
+            at.append(list(lab.robot.world.targets.values()))
+
+    watch(5)
+    full_swing = np.abs(np.diff(at, axis=0)[-1]).max()
+    watch(10, hangs=True)
+    assert np.abs(np.diff(at, axis=0)[-1]).max() < 0.05 * full_swing
+    watch(20)
+    assert node.runtime.state is State.RUNNING
+    limits = node.runtime.parts.safety.limits
+    steps = np.diff(np.array(at), n=2, axis=0)
+    allowed = 2 * limits.acceleration * limits.dt_s**2
+    assert (np.abs(steps) <= allowed + 1e-4).all()
+    node.close()
+    lab.close()
+
+
 def test_a_node_drives_it(tmp_path: Path):
     """Four seconds of a policy that drives every joint on, through limits, in lock-step."""
     lab = Lab("lift_cube")
     robot = lab.robot.world.robot
-    observe = {"pos": {"topic": robot.topics.joint_states, "field": "position"}}
-    settings = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
-    settings["command"] = {"alone": False}  # the lab could say something too
-    bundle = make_bundle(tmp_path / "bundle", robot, -0.003)
-    node = Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
+    node = driven(lab, tmp_path, "array")
     sent: list[np.ndarray] = []
     lab.us.subscribe(
         robot.topics.command, Kind.ARRAY, lambda r: sent.append(r.fields["data"]), COMMAND

@@ -43,7 +43,7 @@ def command(facts: Facts) -> Iterator[Finding]:
         if rivals := [end for end in ends if end.writes]:
             text = f"{_names(rivals)} publishes commands too"
             yield failed(topic, text, "two must not steer: stop the other")
-        yield _obeyed(topic, outlet.kind, [end for end in ends if not end.writes])
+        yield _obeyed(topic, outlet.interface, [end for end in ends if not end.writes])
 
 
 def estop(facts: Facts) -> Iterator[Finding]:
@@ -96,21 +96,21 @@ def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Itera
         yield warning(topic, text, "readings of the two are mixed: stop one")
 
 
-def _obeyed(topic: str, kind: Kind, readers: list[Endpoint]) -> Finding:
+def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> Finding:
     """Whether exactly one hears what is sent there."""
-    fitting = [end for end in readers if end.type == kind.value and not deaf(NEWEST, end.qos)]
+    fitting = [end for end in readers if end.type == interface and not deaf(NEWEST, end.qos)]
     if len(fitting) == 1:
-        return ok(topic, f"{_names(fitting)} hears commands, {kind.value}")
+        return ok(topic, f"{_names(fitting)} hears commands, {interface}")
     if fitting:
         return warning(topic, f"{len(fitting)} hear commands: {_names(fitting)}", "one should obey")
     if not readers:
         return failed(topic, "nobody hears commands", "start the controller, or set command.topic")
-    others = [end for end in readers if end.type != kind.value]
+    others = [end for end in readers if end.type != interface]
     if not others:
         why = deaf(NEWEST, readers[0].qos)
         return failed(topic, f"{_names(readers)}: {why}", "make that subscription volatile")
     found = ", ".join(sorted({end.type for end in others}))
-    text = f"{_names(others)} hears {found}, but commands are {kind.value}"
+    text = f"{_names(others)} hears {found}, but commands are {interface}"
     return failed(topic, text, "set command.kind, or command.topic")
 
 

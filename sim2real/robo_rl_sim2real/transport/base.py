@@ -16,6 +16,9 @@ from robo_rl_sim2real.states import State
 POLICY = "robo_rl"
 """The policy's node, unless it is given another name; nodes beside it are ``robo_rl_…``."""
 
+SEND_GOAL = "/_action/send_goal"
+"""What an action's name is followed by in that of the service that takes its goals."""
+
 Put = Callable[[Reading], None]
 Call = Callable[[], "Reply"]
 Ask = Callable[[str], "Reply"]
@@ -104,6 +107,25 @@ class Transport(Protocol):
         """Begin to publish on a topic."""
         ...
 
+    def pursue(self, action: str) -> Publisher:
+        """Begin to send goals of an action, ``FOLLOW``: readings as of ``Kind.TRAJECTORY``.
+
+        Each takes the place of the one before, and none is waited for. Goals that were refused, or
+        that nobody was there for, are among the ``problems``.
+
+        Raises:
+            ConfigError: This transport has no services, with the reason.
+        """
+        ...
+
+    def obey(self, action: str, put: Put) -> None:
+        """Accept every goal of an action, ``FOLLOW``, and hand its trajectory to ``put``.
+
+        Raises:
+            ConfigError: This transport has no services, with the reason.
+        """
+        ...
+
     def serve(self, name: str, call: Call) -> None:
         """Answer a service of type Trigger; ``~/`` stands for the node's own name.
 
@@ -115,7 +137,10 @@ class Transport(Protocol):
         ...
 
     def endpoints(self, topic: str) -> list[Endpoint]:
-        """Who else publishes and hears on a topic, as far as it was discovered up to now."""
+        """Who else publishes and hears on a topic, as far as it was discovered up to now.
+
+        Of an action, by its name: who else pursues and obeys.
+        """
         ...
 
     def call(self, name: str, patience_s: float = 2.0) -> Reply:

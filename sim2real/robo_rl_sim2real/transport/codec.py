@@ -7,6 +7,7 @@ writes and reads as ROS's CDR.
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +34,11 @@ _BASE: dict[str, Any] = {
 }
 
 
+_HEAD = 4
+"""Bytes that say how the rest is written (CDR)."""
+_WHO, _WHO_BIG = struct.Struct("<Qq"), struct.Struct(">Qq")
+
+
 class Codec:
     """The interfaces of one distribution.
 
@@ -47,6 +53,7 @@ class Codec:
         self.distro, self.store = distro, store_of(distro)
         self.dialect = dialect_of(self.store)
         self._idl = lru_cache(maxsize=None)(self._make_idl)
+        self.framed = lru_cache(maxsize=None)(self._make_framed)
 
     def type_hash(self, name: str) -> str:
         """The interface's hash (REP 2016), ``RIHS01_…``."""
@@ -61,10 +68,7 @@ class Codec:
         return _sample(self.wire_type(name), message)
 
     def _make_idl(self, name: str) -> type[IdlStruct]:
-        package, _, kind = name.split("/")
-        fields = {field: self._field(node) for field, node in self.store.fielddefs[name][1]}
-        cls = make_idl_struct(f"{kind}_", f"{package}::msg::dds_::{kind}_", fields)
-        store = self.store
+        cls, store = self._described(name), self.store
 
         def serialize(self: Any, *args: Any, **kwargs: Any) -> bytes:
             del args, kwargs
@@ -76,6 +80,43 @@ class Codec:
 
         cls.serialize, cls.deserialize = serialize, staticmethod(deserialize)
         return cls
+
+    def _make_framed(self, name: str) -> type[IdlStruct]:
+        """The type of a service's request or answer, made with guid, seq and message.
+
+        As rmw_cyclonedds has it, who asks and which of its requests it is stand before the rest:
+        16 bytes, after which everything is aligned as it was.
+        """
+        who: dict[str, Any] = {"guid": types.uint64, "seq": types.int64}
+        cls, store = self._described(name, who), self.store
+
+        def serialize(self: Any, *args: Any, **kwargs: Any) -> bytes:
+            del args, kwargs
+            rest = bytes(store.serialize_cdr(self.message, name))
+            return rest[:_HEAD] + _WHO.pack(self.guid, self.seq) + rest[_HEAD:]
+
+        def deserialize(data: bytes, *args: Any, **kwargs: Any) -> IdlStruct:
+            del args, kwargs
+            rest = bytes(data[:_HEAD]) + bytes(data[_HEAD + _WHO.size :])
+            sample: Any = _sample(cls, store.deserialize_cdr(rest, name))
+            who = _WHO if data[1] & 1 else _WHO_BIG
+            sample.guid, sample.seq = who.unpack_from(data, _HEAD)
+            return sample
+
+        cls.serialize, cls.deserialize = serialize, staticmethod(deserialize)
+        return cls
+
+    def frame(self, name: str, guid: int, seq: int, message: Any) -> IdlStruct:
+        """A sample of a service's request or answer."""
+        sample: Any = _sample(self.framed(name), message)
+        sample.guid, sample.seq = guid, seq
+        return sample
+
+    def _described(self, name: str, first: dict[str, Any] | None = None) -> Any:
+        package, group, kind = name.split("/")
+        fields = {field: self._field(node) for field, node in self.store.fielddefs[name][1]}
+        typename = f"{package}::{group}::dds_::{kind}_"
+        return make_idl_struct(f"{kind}_", typename, (first or {}) | fields)
 
     def _field(self, node: Any) -> Any:
         """A field's IDL type: plain, another interface, or a sequence or array of either."""

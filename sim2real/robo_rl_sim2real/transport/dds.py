@@ -33,6 +33,7 @@ from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.base import (
     COMMAND,
+    SEND_GOAL,
     SENSOR,
     Call,
     Endpoint,
@@ -43,6 +44,7 @@ from robo_rl_sim2real.transport.base import (
 )
 from robo_rl_sim2real.transport.blank import warm
 from robo_rl_sim2real.transport.codec import Codec
+from robo_rl_sim2real.transport.dds_goals import Goals
 from robo_rl_sim2real.transport.dds_services import Services
 from robo_rl_sim2real.transport.discovery import Discovery
 from robo_rl_sim2real.transport.graph import Graph
@@ -93,6 +95,7 @@ class Dds:
         )
         self._graph = Graph(self._participant, self.codec, node, cfg.namespace)
         self._services = Services(self._participant, self._graph, node, cfg.namespace)
+        self._goals = Goals(self._participant, self._graph, self.codec)
         self._ears = dict[DataReader[Any], tuple[str, Kind, Put]]()
         self._mouths: list[tuple[str, DataWriter[Any]]] = []
         self._outs: list[_Out] = []
@@ -121,6 +124,24 @@ class Dds:
         self._outs.append(_Out(writer, kind, self.codec))
         return self._outs[-1]
 
+    def pursue(self, action: str) -> Publisher:
+        """See ``Transport``; off as services are.
+
+        Raises:
+            ConfigError: They are off.
+        """
+        self._demand_services(action)
+        return self._goals.pursue(action)
+
+    def obey(self, action: str, put: Put) -> None:
+        """See ``Transport``; off as services are.
+
+        Raises:
+            ConfigError: They are off.
+        """
+        self._demand_services(action)
+        self._goals.obey(action, put)
+
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``; off unless ``services`` is set, with the reason.
 
@@ -144,7 +165,9 @@ class Dds:
         """See ``Transport``."""
         if self._discovery is None:
             self._discovery = Discovery(self._participant, self.codec)
-        return self._discovery.endpoints(f"rt{topic}")
+        goals = self._discovery.endpoints(f"rq{topic}{SEND_GOAL}Request")
+        found = self._discovery.endpoints(f"rt{topic}")
+        return found + [goal._replace(type=_action(goal.type)) for goal in goals]
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
@@ -152,7 +175,7 @@ class Dds:
         with self._lock:
             ends = [(topic, reader, "requested") for reader, (topic, *_) in self._ears.items()]
             found = deaf + [f"{topic}: {what}" for topic, what in self._bad.items()]
-        found += self._services.problems()
+        found += self._services.problems() + self._goals.problems()
         both = [*ends, *((topic, writer, "offered") for topic, writer in self._mouths)]
         for topic, end, side in both:
             status = getattr(end, f"get_{side}_incompatible_qos_status")()
@@ -170,6 +193,7 @@ class Dds:
         self._open = False
         self._thread.join(timeout=2.0)
         self._services.close()
+        self._goals.close()
         self._graph.leave()
         for out in self._outs:
             out.close()
@@ -227,6 +251,11 @@ class Dds:
         for sample in samples:
             if hasattr(sample, "message"):
                 put(to_reading(kind, sample.message, now_s)._replace(wire=sample.wire))
+
+
+def _action(request: str) -> str:
+    """The action whose goals are asked for so."""
+    return request.removesuffix("_SendGoal_Request")
 
 
 def _join(cfg: Dds.Config) -> None:

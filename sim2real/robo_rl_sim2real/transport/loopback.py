@@ -13,8 +13,11 @@ import numpy as np
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.trajectory_messages import FOLLOW
 from robo_rl_sim2real.transport.base import (
     COMMAND,
+    NEWEST,
+    SEND_GOAL,
     SENSOR,
     Call,
     Endpoint,
@@ -90,6 +93,14 @@ class Loopback:
             self._mouths.append((topic, mouth))
         return _Out(self.bus, topic, mouth)
 
+    def pursue(self, action: str) -> Publisher:
+        """See ``Transport``."""
+        return self.advertise(f"{action}{SEND_GOAL}", Kind.TRAJECTORY, NEWEST)
+
+    def obey(self, action: str, put: Put) -> None:
+        """See ``Transport``."""
+        self.subscribe(f"{action}{SEND_GOAL}", Kind.TRAJECTORY, put, NEWEST)
+
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``."""
         name = full_name(name, self.node)
@@ -100,10 +111,17 @@ class Loopback:
         """See ``Transport``; members of a bus have no names."""
         ours = {id(end) for _, end in (*self._ears, *self._mouths)}
         with self.bus.lock:
-            ends = [(False, ear) for ear in self.bus.ears[topic]]
-            ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
-        found = [(writes, end) for writes, end in ends if id(end) not in ours]
-        return [Endpoint("", end.kind.value, writes, end.qos) for writes, end in found]
+            found = self._ends(topic, "") + self._ends(f"{topic}{SEND_GOAL}", FOLLOW)
+        return [end for end, of in found if of not in ours]
+
+    def _ends(self, topic: str, interface: str) -> list[tuple[Endpoint, int]]:
+        """Those of a topic, each with whose it is."""
+        ends = [(False, ear) for ear in self.bus.ears[topic]]
+        ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
+        return [
+            (Endpoint("", interface or end.kind.value, writes, end.qos), id(end))
+            for writes, end in ends
+        ]
 
     def call(self, name: str, patience_s: float = 2.0) -> Reply:
         """See ``Transport``; runs in the caller's thread.

@@ -82,7 +82,8 @@ class Ros2:
         self._answering = Answering(self._heard, self._context)
         self._answering.add_node(self.node)
         self._bad: dict[str, str] = {}
-        self._outs: list[_Out] = []
+        self._outs: list[Any] = []
+        self._servers: list[Any] = []
         self._open, self._lock = True, threading.Lock()
         self._threads = [
             threading.Thread(target=self._spin, args=(executor,), name=f"ros2 {node}", daemon=True)
@@ -121,6 +122,19 @@ class Ros2:
         self._outs.append(_Out(publisher, kind))
         return self._outs[-1]
 
+    def pursue(self, action: str) -> Publisher:
+        """See ``Transport``."""
+        from robo_rl_sim2real.transport.ros2_goals import Pursuit
+
+        self._outs.append(found := Pursuit(self.node, action, self._group(), self._note))
+        return found
+
+    def obey(self, action: str, put: Put) -> None:
+        """See ``Transport``."""
+        from robo_rl_sim2real.transport.ros2_goals import obey
+
+        self._servers.append(obey(self.node, action, self._group(), put))
+
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``; in a group of its own, so that none waits for another."""
 
@@ -154,6 +168,8 @@ class Ros2:
 
     def endpoints(self, topic: str) -> list[Endpoint]:
         """See ``Transport``."""
+        from robo_rl_sim2real.transport import ros2_goals as goals
+
         node, name = self.node, self.node.resolve_topic_name(topic)
         found = [(True, info) for info in node.get_publishers_info_by_topic(name)]
         found += [(False, info) for info in node.get_subscriptions_info_by_topic(name)]
@@ -162,7 +178,8 @@ class Ros2:
             Endpoint(_name(info), info.topic_type, writes, self._qos(info))
             for writes, info in found
         ]
-        return [end for end in ends if end.node != ours]
+        others = [end for end in ends if end.node != ours]
+        return others + goals.ends(node, name, ours)
 
     def manage(self, ask: Ask, state: Callable[[], State]) -> None:
         """See ``Managed``."""
@@ -184,6 +201,8 @@ class Ros2:
             out.close()
         for thread in self._threads:
             thread.join(timeout=2.0)
+        for server in self._servers:
+            server.destroy()
         for executor in (self._hearing, self._answering):
             executor.shutdown(timeout_sec=2.0)
         self.node.destroy_node()

@@ -33,13 +33,19 @@ def run(
     ] = "deploy/sim_robot",
     transport: Annotated[str, typer.Option(help="Such as dds.")] = "dds",
     domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
+    services: Annotated[
+        bool, typer.Option("--services", help="Over dds: take goals of FollowJointTrajectory, too.")
+    ] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
 ) -> None:
     """Simulate a robot in real time, until Ctrl-C."""
     cfg = validate(compose(settings, overrides or []), SimRobot.Config)
     wanted = {
         "task": {**_task(task), **({"robot": robot} if robot else {})},
-        "transport": {"name": transport, "domain": domain},
+        "transport": {
+            **{"name": transport, "domain": domain},
+            **({"services": True} if services else {}),
+        },
     }
     parts = validate(wanted, _Parts)
     world = SimWorld(parts.task.build(), parts.backend.build(), 1.0 / cfg.rate_hz)

@@ -24,7 +24,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from robo_rl.errors import ConfigError
-from robo_rl_sim2real.transport import dds_services
+from robo_rl_sim2real.transport import dds_framing, dds_services
 from robo_rl_sim2real.transport.base import Reply
 from robo_rl_sim2real.transport.dds import Dds
 
@@ -70,9 +70,9 @@ class Forger:
     def __init__(self, domain: int) -> None:
         self._participant = DomainParticipant(domain)
         topic = Topic(self._participant, "rq/arm/resetRequest", dds_services._Request)
-        qos = dds_services._qos("clientid", bytes(16))
+        qos = dds_framing._qos("clientid", "")
         self._writer = DataWriter(self._participant, topic, qos=qos)
-        dds_services._until(self._writer.get_matched_subscriptions, 10.0)
+        dds_framing.until(self._writer.get_matched_subscriptions, 10.0)
         assert self._writer.get_matched_subscriptions()
         self._ports = [7400 + 250 * domain + 10 + index for index in range(16)]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -166,7 +166,7 @@ def test_names_are_those_of_ros(pair: tuple[Dds, Dds], domain: int):
     def found() -> list[Any]:
         return [end for end in reader.read(N=100) if end.topic_name == "rq/arm/resetRequest"]
 
-    (end,) = dds_services._until(found, 10.0)
+    (end,) = dds_framing.until(found, 10.0)
     assert end.type_name == "std_srvs::srv::dds_::Trigger_Request_"
     said = bytes(end.qos[Policy.Userdata].data).decode()
     assert said.startswith("serviceid=")

@@ -13,6 +13,7 @@ from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.reports import Level, Status, reading_of
+from robo_rl_sim2real.trajectory_messages import FOLLOW
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos, Reply
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -44,7 +45,11 @@ READINGS = {
         {"k": np.arange(9.0).reshape(3, 3), "size": np.array([480.0, 640.0])}, (), 0.0
     ),
     Kind.TRAJECTORY: Reading(
-        {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
+        {
+            "positions": np.array([[0.1, 0.2], [0.3, 0.4]]),
+            "velocities": np.array([[0.5, -1e-9], [0.0, 0.0]]),
+            "times": np.array([0.02, 1.5]),
+        },
         NAMES,
         0.0,
     ),
@@ -225,6 +230,42 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
     while [end.node for end in node.endpoints("/joints")] != ["/robot"]:
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_goals_come_as_trajectories_in_the_place_of_each_other(make_transport):
+    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+    robot.obey("/arm/follow_joint_trajectory", heard.put)
+    out = node.pursue("/arm/follow_joint_trajectory")
+    way = READINGS[Kind.TRAJECTORY]
+    began = time.monotonic()
+    found = heard.wait(say=lambda: out.send(way))[-1]
+    assert began <= found.stamp_s <= time.monotonic()
+    assert found.names == way.names
+    for name, value in way.fields.items():
+        np.testing.assert_array_equal(found.fields[name], value)
+    before = len(heard.readings)
+    later = way._replace(fields={**way.fields, "times": np.array([0.5, 0.75])})
+    out.send(later)
+    heard.wait(before + 1)
+    np.testing.assert_array_equal(heard.readings[-1].fields["times"], [0.5, 0.75])
+    assert node.problems() == robot.problems() == []
+    node.close()
+    with pytest.raises(RoboRlError, match="closed"):
+        out.send(way)
+
+
+def test_it_knows_who_else_pursues_and_obeys(make_transport):
+    robot, other, node = (make_transport(name) for name in ("robot", "other", "node"))
+    robot.obey("/arm/follow", print)
+    other.pursue("/arm/follow")
+    node.pursue("/arm/follow")
+    until = time.monotonic() + 10.0
+    while len(node.endpoints("/arm/follow")) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    ends = node.endpoints("/arm/follow")
+    assert sorted(end.writes for end in ends) == [False, True]
+    assert {end.type for end in ends} == {FOLLOW}
+    assert node.endpoints("/arm") == []
 
 
 def test_a_service_answers_whoever_asks_by_its_full_name(make_transport):

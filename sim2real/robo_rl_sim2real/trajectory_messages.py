@@ -1,0 +1,67 @@
+"""Trajectories of joints as messages: ``trajectory_msgs/msg/JointTrajectory``.
+
+Shapes: P points, m joints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robo_rl.errors import SpecError
+from robo_rl_sim2real.dialect import Dialect, at_once
+from robo_rl_sim2real.readings import Reading, Values
+
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+FOLLOW = "control_msgs/action/FollowJointTrajectory"
+"""The action whose goals are trajectories."""
+_POINT = "trajectory_msgs/msg/JointTrajectoryPoint"
+_SPAN = "builtin_interfaces/msg/Duration"
+
+
+def write_trajectory(reading: Reading, dialect: Dialect) -> Any:
+    """``positions`` (P, m), ``velocities`` likewise if there are any, ``times`` (P,), in s."""
+    fields, none = reading.fields, np.zeros(0)
+    velocities = fields.get("velocities", [none] * len(fields["times"]))
+    points = [
+        dialect.message(_POINT)(
+            positions=dialect.floats(position),
+            velocities=dialect.floats(velocity),
+            accelerations=dialect.floats(none),
+            effort=dialect.floats(none),
+            time_from_start=_span(float(at_s), dialect),
+        )
+        for position, velocity, at_s in zip(
+            fields["positions"], velocities, fields["times"], strict=True
+        )
+    ]
+    return dialect.message(TRAJECTORY)(
+        header=at_once(dialect), joint_names=list(reading.names), points=points
+    )
+
+
+def read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    """Likewise, and the joints' names.
+
+    Raises:
+        SpecError: A point has another number of positions, or some have velocities and some none.
+    """
+    names = tuple(message.joint_names)
+    at = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
+    fields = {"positions": _table(message, "positions", names), "times": np.array(at)}
+    if any(len(point.velocities) for point in message.points):
+        fields["velocities"] = _table(message, "velocities", names)
+    return fields, names
+
+
+def _table(message: Any, field: str, names: tuple[str, ...]) -> Values:
+    rows = [np.asarray(getattr(point, field), np.float64) for point in message.points]
+    if any(len(row) != len(names) for row in rows):
+        raise SpecError("trajectory", expected=f"{len(names)} {field} a point")
+    return np.array(rows).reshape(len(rows), len(names))
+
+
+def _span(seconds: float, dialect: Dialect) -> Any:
+    sec, nanosec = divmod(round(seconds * 1e9), 1_000_000_000)
+    return dialect.message(_SPAN)(sec=sec, nanosec=nanosec)

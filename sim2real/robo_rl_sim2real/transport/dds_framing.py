@@ -1,0 +1,154 @@
+"""What services over Cyclone DDS have in common, in the framing of rmw_cyclonedds.
+
+A service is two topics. Before the request stand who asks and which of its requests it is; the
+answer repeats both. Which reader belongs to which writer is said in their USER_DATA, so that
+nothing is answered before the answer can be heard.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.pub import DataWriter
+from cyclonedds.qos import Policy, Qos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+_WAIT_NS, _HEARD_S, _POLL_S = 100_000_000, 0.1, 0.002
+_ANY = SampleState.NotRead | ViewState.Any | InstanceState.Any
+_Found = TypeVar("_Found")
+
+
+class Interface(NamedTuple):
+    """Of a service.
+
+    Args:
+        request: Its type, as of cyclonedds; samples have ``guid`` and ``seq``.
+        response: Likewise.
+        typehash: ``RIHS01_…``; empty where there is none.
+    """
+
+    request: Any
+    response: Any
+    typehash: str
+
+
+class Ends(NamedTuple):
+    """Both ends of one side of a service."""
+
+    reader: DataReader[Any]
+    writer: DataWriter[Any]
+
+
+def client_ends(participant: DomainParticipant, name: str, interface: Interface) -> Ends:
+    """Of who asks."""
+    qos = _qos("clientid", interface.typehash)
+    requests, responses = _topics(participant, name, interface)
+    return Ends(DataReader(participant, responses, qos), DataWriter(participant, requests, qos))
+
+
+class Server:
+    """Answers a service in a thread of its own.
+
+    Args:
+        participant: Whose it is.
+        name: Full name of the service.
+        interface: Its types.
+        reply: A request → its answer, with the same ``guid`` and ``seq``.
+    """
+
+    def __init__(
+        self,
+        participant: DomainParticipant,
+        name: str,
+        interface: Interface,
+        reply: Callable[[Any], Any],
+    ) -> None:
+        self.name, self.bad, self._reply, self._open = name, "", reply, True
+        qos = _qos("serviceid", interface.typehash)
+        requests, responses = _topics(participant, name, interface)
+        self.reader = DataReader(participant, requests, qos)
+        self.writer = DataWriter(participant, responses, qos)
+        self._thread = threading.Thread(target=self._serve, name=f"service {name}", daemon=True)
+        self._waits = WaitSet(participant)
+        self._waits.attach(ReadCondition(self.reader, _ANY))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._open = False
+        self._thread.join(timeout=2.0)
+
+    def _serve(self) -> None:
+        while self._open:
+            self._waits.wait(_WAIT_NS)
+            try:
+                for request in taken(self.reader):
+                    reply = self._reply(request)
+                    self._wait_for_reader(request)
+                    self.writer.write(reply)
+            except Exception as error:  # one bad request must not end the service
+                self.bad = f"{type(error).__name__}: {error}"
+
+    def _wait_for_reader(self, request: Any) -> None:
+        """Until the reader of who asked is known: an answer before that would be lost."""
+        handle = request.sample_info.publication_handle
+        client = _identity(self.reader.get_matched_publication_data(handle))
+        until(lambda: client in _readers_of(self.writer), _HEARD_S)
+
+
+def until(look: Callable[[], _Found], patience_s: float) -> _Found:
+    """What is found once it is true, or when there is no more time."""
+    until_s = time.monotonic() + patience_s
+    while not (found := look()) and time.monotonic() < until_s:
+        time.sleep(_POLL_S)
+    return found
+
+
+def taken(reader: DataReader[Any]) -> list[Any]:
+    """What came, one by one, so that a bad one takes no other with it."""
+    found: list[Any] = []
+    while samples := reader.take(N=1):
+        found += [sample for sample in samples if hasattr(sample, "guid")]
+    return found
+
+
+def _topics(
+    participant: DomainParticipant, name: str, interface: Interface
+) -> tuple[Topic[Any], Topic[Any]]:
+    return (
+        Topic(participant, f"rq{name}Request", interface.request),
+        Topic(participant, f"rr{name}Reply", interface.response),
+    )
+
+
+def _qos(role: str, typehash: str) -> Qos:
+    dotted = ".".join(f"{byte:x}" for byte in secrets.token_bytes(16))
+    said = f"{role}={dotted};" + (f"typehash={typehash};" if typehash else "")
+    return Qos(
+        Policy.Reliability.Reliable(duration(seconds=1)),
+        Policy.Durability.Volatile,
+        Policy.History.KeepLast(10),
+        Policy.WriterDataLifecycle(autodispose=False),
+        Policy.Userdata(said.encode()),
+    )
+
+
+def _readers_of(writer: DataWriter[Any]) -> list[str]:
+    handles = writer.get_matched_subscriptions()
+    return [_identity(writer.get_matched_subscription_data(handle)) for handle in handles]
+
+
+def _identity(endpoint: Any) -> str:
+    """What an endpoint says of whose it is; empty where it says nothing, or is gone."""
+    data = None if endpoint is None else endpoint.qos[Policy.Userdata]
+    text = "" if data is None else bytes(data.data).decode(errors="replace")
+    said = next((part for part in text.split(";") if part.startswith("clientid=")), "")
+    return said.removeprefix("clientid=")

@@ -1,0 +1,128 @@
+"""Goals over DDS are those of ROS 2, bit for bit; who refuses them or is not there is told."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_domains import free_domain
+
+pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+
+from cyclonedds.domain import DomainParticipant
+
+from robo_rl.errors import ConfigError
+from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport.action_interfaces import SEND, learn, service_hash
+from robo_rl_sim2real.transport.base import SEND_GOAL
+from robo_rl_sim2real.transport.blank import blank
+from robo_rl_sim2real.transport.codec import Codec
+from robo_rl_sim2real.transport.dds import Dds
+from robo_rl_sim2real.transport.dds_framing import Interface, Server, until
+
+ACTION = "/arm/follow_joint_trajectory"
+WAY = Reading({"positions": np.array([[0.25]]), "times": np.array([0.05])}, ("elbow",), 0.0)
+
+HASHES = {
+    "": "b13789dddc325a7a962825c45e28c77d37237ec129dd0c34dc5994562938c57f",
+    "_Request": "179c93691f1f6d1d115881ff88c3917b7cc6eac2ba4bf56766cc7c4389e19ef1",
+    "_Response": "e6a48ba740ae254500129a877f0b071be8663a115da1a539b74599cc97921fbf",
+}
+"""As rosidl wrote them for control_msgs/action/FollowJointTrajectory_SendGoal (REP 2016)."""
+
+
+@pytest.fixture
+def node() -> Iterator[Dds]:
+    made = Dds(Dds.Config(domain=free_domain(), services=True), "node")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("distro", ["humble", "jazzy", "kilted"])
+def test_hashes_are_those_of_ros(distro: str):
+    codec = Codec(distro)
+    learn(codec.store)
+    for part in ("_Request", "_Response"):
+        assert codec.type_hash(f"{SEND}{part}") == f"RIHS01_{HASHES[part]}"
+    expected = "" if distro == "humble" else f"RIHS01_{HASHES['']}"
+    assert service_hash(codec.store) == expected
+
+
+def test_bytes_on_the_wire_are_who_asks_and_the_goal():
+    codec = Codec("jazzy")
+    learn(codec.store)
+    answer = replace(blank(codec.store, f"{SEND}_Response"), accepted=True)
+    sample = codec.frame(f"{SEND}_Response", 7, -2, answer)
+    wire = sample.serialize()
+    assert wire == b"\0\1\0\0" + struct.pack("<Qq?xxxiI", 7, -2, True, 0, 0)
+    for data in (wire, b"\0\0\0\0" + struct.pack(">Qq?xxxiI", 7, -2, True, 0, 0)):
+        found: Any = codec.framed(f"{SEND}_Response").deserialize(data)
+        assert (found.guid, found.seq, found.message.accepted) == (7, -2, True)
+
+
+def test_it_is_off_unless_asked_for_and_says_why():
+    transport = Dds(Dds.Config(domain=free_domain()), "arm")
+    why = r"has its services off; requests in .* exhaust a Fast DDS .* transport\.services=true"
+    for ask in (lambda: transport.pursue(ACTION), lambda: transport.obey(ACTION, print)):
+        with pytest.raises(ConfigError, match=why):
+            ask()
+    transport.close()
+
+
+def test_who_takes_no_goals_is_told(node: Dds):
+    out = node.pursue(ACTION)
+    assert node.problems() == []
+    out.send(WAY)
+    assert node.problems() == [f"{ACTION}: nobody is there to take goals"]
+
+
+def test_goals_that_are_refused_are_counted(node: Dds):
+    codec = Codec("jazzy")
+    learn(codec.store)
+    response = f"{SEND}_Response"
+    types = Interface(codec.framed(f"{SEND}_Request"), codec.framed(response), "")
+    refusal = blank(codec.store, response)
+    participant, out = DomainParticipant(node.cfg.domain), node.pursue(ACTION)
+    server = Server(
+        participant,
+        f"{ACTION}{SEND_GOAL}",
+        types,
+        lambda asked: codec.frame(response, asked.guid, asked.seq, refusal),
+    )
+    try:
+
+        def refused() -> bool:
+            out.send(WAY)
+            return any("were refused" in problem for problem in node.problems())
+
+        assert until(refused, 10.0)
+    finally:
+        server.close()
+
+
+def test_a_goal_that_does_not_fit_ends_no_server(node: Dds):
+    robot, heard = Dds(node.cfg, "robot"), list[Reading]()
+
+    def put(reading: Reading) -> None:
+        if reading.names == ("wrist",):
+            raise ValueError("no wrist here")
+        heard.append(reading)
+
+    robot.obey(ACTION, put)
+    out = node.pursue(ACTION)
+
+    def bad() -> bool:
+        out.send(WAY._replace(names=("wrist",)))
+        return any("no wrist here" in problem for problem in robot.problems())
+
+    def good() -> bool:
+        out.send(WAY)
+        return bool(heard)
+
+    assert until(bad, 10.0)
+    assert until(good, 10.0)
+    robot.close()
