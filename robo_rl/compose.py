@@ -56,7 +56,7 @@ def compose(
         ConfigError: A file is missing, unreadable, cyclic or not YAML of our subset, or an
             override does not fit.
     """
-    return tree_of(merge(read(name_or_path, search), overlay(overrides)))
+    return tree_of(merge(read(name_or_path, search), overlay(overrides), in_order=False))
 
 
 def overlay(overrides: Sequence[str]) -> Node:
@@ -68,7 +68,7 @@ def overlay(overrides: Sequence[str]) -> Node:
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
         node = placed(parse(text, lambda _, o=origin: o), _keys(key))
-        tree = merge(tree, node)
+        tree = merge(tree, node, in_order=False)
     return tree
 
 

@@ -1,7 +1,8 @@
 """How one tree of config nodes is put over another.
 
 Mappings merge, all else replaces; a mapping whose ``name`` differs from the one below replaces it
-too, since the fields below belong to another component.
+too, since the fields below belong to another component. ``stages`` are in order, and can be taken
+away: ``stages: {bc: false}``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,45 @@ from robo_rl.errors import ConfigError
 from robo_rl.naming import did_you_mean
 from robo_rl.yaml_tree import Node
 
+_STAGES = "stages"
 
-def merge(below: Node, above: Node) -> Node:
+
+def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
     """Two trees as a file is merged over its base.
+
+    Args:
+        below: The base.
+        above: What is put over it.
+        in_order: Whether a stage that only ``above`` has comes before those that it names behind
+            it, rather than last.
 
     Raises:
         ConfigError: An item of a list is named that is not there.
     """
-    return _merge(below, above, root=True)
+    merged = _merge(below, above, root=True)
+    stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
+    if not all(node is not None and isinstance(node.value, dict) for node in stages):
+        return merged
+    first, second, both = (cast("dict[str, Node]", node.value) for node in stages if node)
+    names = _in_order(list(first), list(second)) if in_order else list(both)
+    kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
+    origin = merged.value[_STAGES].origin
+    return Node({**merged.value, _STAGES: Node(kept, origin)}, merged.origin)
+
+
+def _in_order(first: list[str], second: list[str]) -> list[str]:
+    """The first's, with those that only the second has before the next of it that both have."""
+    names = list(first)
+    for at, name in enumerate(second):
+        if name not in names:
+            following = [names.index(other) for other in second[at:] if other in names]
+            names.insert(following[0] if following else len(names), name)
+    return names
+
+
+def _is_none(stage: Node) -> bool:
+    """Whether it is said that there is to be none."""
+    return stage.value is False
 
 
 def placed(node: Node, keys: Sequence[str]) -> Node:

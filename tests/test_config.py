@@ -149,6 +149,39 @@ def test_a_bare_component_takes_fields(configs: Path):
     assert compose("x", ["task.robot=panda"]).values["task"] == {"name": "lift", "robot": "panda"}
 
 
+def test_stages_are_in_the_order_of_the_file_that_names_them(configs: Path):
+    (configs / "method").mkdir()
+    write(configs, "stages: {online: {clip: 0.2}}\n", "method/tight.yaml")
+    write(configs, "base: method/tight\nstages: {policy: {path: p}, online: {updates: 3}}\n")
+    assert list(compose("x").values["stages"]) == ["policy", "online"]
+    road = ["collect", "bc", "online", "export"]
+    write(
+        configs,
+        f"stages: {{{', '.join(f'{name}: {{}}' for name in road)}}}",
+        "experiment/road.yaml",
+    )
+    write(configs, "base: [road, method/tight]\nstages: {probe: {}, online: {}, last: {}}\n")
+    names = ["collect", "bc", "probe", "online", "export", "last"]
+    assert list(compose("x").values["stages"]) == names
+    said = ["stages.new.name=bc", "stages.collect.episodes=3"]  # overrides are in no order
+    assert list(compose("road", said).values["stages"]) == [*road, "new"]
+
+
+def test_a_stage_can_be_taken_away_and_come_back(configs: Path):
+    road = "stages: {collect: {episodes: 3}, bc: {}, online: {}}\n"
+    write(configs, road, "experiment/road.yaml")
+    write(configs, "base: road\nstages: {collect: false, dataset: {path: d}, bc: {steps: 1}}\n")
+    assert compose("x").values["stages"] == {
+        "dataset": {"path": "d"},
+        "bc": {"steps": 1},
+        "online": {},
+    }
+    assert list(compose("road", ["stages.online=false"]).values["stages"]) == ["collect", "bc"]
+    assert compose("x", ["stages.collect={}"]).values["stages"]["collect"] == {}
+    unknown = compose("road", ["stages.colect=false"]).values["stages"]
+    assert unknown["colect"] is False  # there is none of that name: who validates it says so
+
+
 @pytest.mark.parametrize("key", ["stages.1.steps", "stages[1].steps", "stages.online.steps"])
 def test_overrides_reach_into_lists_by_index_and_by_name(configs: Path, key: str):
     stages = validate(compose("demo", [f"{key}=7"]), Experiment).stages

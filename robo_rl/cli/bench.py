@@ -74,11 +74,16 @@ def run(
     desks = [Desk(name, overrides or [], folders) for name in _names(suite)]
     for desk in desks:
         desk.choose(_split(task), _split(method), _numbers(seeds))
+    refusal = _not_published(desks, results)
+    if refusal is not None and not dry_run:
+        raise refusal
+    if summary:
+        _demand_there(results)
     if dry_run:
+        if refusal is not None:
+            typer.echo(f"would be refused: {refusal}", err=True)
         found, complete = _looked_ahead(desks, jobs, redo=redo), True
     else:
-        if not summary:
-            _demand_own_results(desks, results)
         found, complete = {}, True
         for desk in desks:
             complete &= summary or _complete(desk, jobs, redo=redo)
@@ -99,17 +104,24 @@ def _demand_one(modes: list[str], given: list[str]) -> None:
             raise ConfigError("does not go with it", where=f"bench {mode}", found=name, hint=hint)
 
 
-def _demand_own_results(desks: list[Desk], results: Path) -> None:
-    """What is published is of the suites as their files say."""
+def _not_published(desks: list[Desk], results: Path) -> ConfigError | None:
+    """Why these cells are not kept there: what is published is of suites as their files say."""
     changed = [key for desk in desks for key in desk.plan.changed]
-    if changed and results.resolve() == RESULTS.resolve():
-        raise ConfigError(
-            "is for the suites as their files say",
-            where=results,
-            expected="overrides of suite.seeds and suite.jobs alone",
-            found=", ".join(dict.fromkeys(changed)),
-            hint="name another folder, such as --results runs/results",
-        )
+    if not changed or results.resolve() != RESULTS.resolve():
+        return None
+    return ConfigError(
+        "is for the suites as their files say",
+        where=results,
+        expected="overrides of suite.seeds and suite.jobs alone",
+        found=", ".join(dict.fromkeys(changed)),
+        hint="name another folder, such as --results runs/results",
+    )
+
+
+def _demand_there(results: Path) -> None:
+    """A summary is of what was kept before."""
+    if not results.is_dir():
+        raise ConfigError("no such folder", where="--results", found=results)
 
 
 def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:

@@ -70,7 +70,7 @@ def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) ->
     wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
     found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
     for key, ours, theirs in _differences(wanted, found, "policy"):
-        hint = "give the experiment's policy its settings; how to explore is said by online.explore"
+        hint = f"set {key}={theirs}; how to explore is said by online.explore"
         raise DataError(f"{key} is another", where=where, expected=ours, found=theirs, hint=hint)
 
 

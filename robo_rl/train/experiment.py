@@ -33,6 +33,12 @@ def _named(stages: Any) -> Any:
 HAS_RUN = {"has_run": True}
 """Context in which an experiment is validated that has been run: whether it can is not asked."""
 
+
+def run_until(label: str | None) -> dict[str, Any]:
+    """Context in which only stages up to that one are to be run: only they are asked."""
+    return {"until": label}
+
+
 Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)]
 """Label → stage, in the order in which they run."""
 
@@ -71,7 +77,9 @@ class Experiment(ConfigModel):
 
     @model_validator(mode="after")
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
-        found = [] if info.context == HAS_RUN else obstacles(self.stages, self.policy)
+        asked = dict(info.context or {})
+        wanted = upto(self.stages, asked.get("until"))
+        found = [] if asked.get("has_run") else obstacles(wanted, self.policy)
         told = [_problem(("stages", each.stage), each.problem) for each in found]
         told += [_problem(("waive",), problem) for problem in self._idle_waivers()]
         if told:
@@ -107,6 +115,13 @@ class Experiment(ConfigModel):
     def world(self) -> dict[str, Any]:
         """What fixes the world, for protocol hashes and bundles."""
         return self.model_dump(mode="json", include={"task", "env"})
+
+
+def upto(stages: dict[str, Component], until: str | None) -> dict[str, Component]:
+    """Stages up to that one, all for None or if there is no such stage."""
+    labels = list(stages)
+    end = labels.index(until) + 1 if until in labels else len(labels)
+    return {label: stages[label] for label in labels[:end]}
 
 
 def _problem(place: tuple[str, ...], text: str) -> InitErrorDetails:

@@ -12,11 +12,12 @@ from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.ranks import joined
-from robo_rl.train.experiment import Experiment
+from robo_rl.train.experiment import Experiment, run_until, upto
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Report, stage_digest
 from robo_rl.train.stage_class import demand_said
+from robo_rl.train.starts import FILE as STARTS
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
@@ -53,7 +54,7 @@ def run_experiment(
         ParallelError: A process that it was launched with is gone.
     """
     tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
-    checked = validate(tree, Experiment)
+    checked = validate(tree, Experiment, run_until(until))
     directory = out / checked.name
     labels = _upto(checked, until)
     with joined() as ranks:
@@ -78,11 +79,9 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
 
 def _upto(experiment: Experiment, until: str | None) -> list[str]:
     labels = list(experiment.stages)
-    if until is None:
-        return labels
-    if until not in labels:
+    if until is not None and until not in labels:
         raise ConfigError(f"the experiment has no stage '{until}'", expected=labels)
-    return labels[: labels.index(until) + 1]
+    return list(upto(experiment.stages, until))
 
 
 @contextmanager
@@ -127,13 +126,27 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     }
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
         if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
-            raise _other(mark.parent)
+            _forget_failed(mark.parent)
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
     provenance = {"name": experiment.name, "seed": experiment.seed}
     body = provenance | {"versions": versions(), "machine": machine()}
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
+
+
+def _forget_failed(place: Path) -> None:
+    """Remove a stage that was refused before it had made anything.
+
+    Raises:
+        ConfigError: It has made something.
+    """
+    found = {path.name for path in place.iterdir()}
+    if not found <= {MARK, SECONDS, STARTS}:
+        raise _other(place)
+    for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
+        (place / name).unlink()
+    place.rmdir()
 
 
 def _demand_gate(done: Done) -> None:

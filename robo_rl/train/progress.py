@@ -90,7 +90,8 @@ class Progress:
 
     def _text(self) -> str:
         count = f"{self._done:,}/{self._total:,} {self._unit}"
-        numbers = [f"{name} {_number(value)}" for name, value in self._shown.items()]
+        known = {name: value for name, value in self._shown.items() if value == value}
+        numbers = [f"{name} {_number(value)}" for name, value in known.items()]
         pace = [self._ended] if self._ended else self._pace()
         return " · ".join([count, *pace, *numbers])
 

@@ -73,5 +73,12 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment]:
             hint="robo-rl run writes both under runs/<name>/",
         )
     config = path.absolute().parent / "config.yaml"
+    if not config.is_file():
+        raise CheckpointError(
+            "the run's config.yaml is not beside it, so nobody knows what it was evaluated on",
+            where=path,
+            expected=str(config),
+            hint="copy runs/NAME as a whole",
+        )
     experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
     return load_policy(path / report.artifacts["policy"]), experiment

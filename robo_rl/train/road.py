@@ -40,6 +40,19 @@ def obstacles(stages: Mapping[str, Component], own: Component) -> Iterator[Obsta
             yield Obstacle(label, str(error))
             policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
+    yield from _idle(stages)
+
+
+def _idle(stages: Mapping[str, Component]) -> Iterator[Obstacle]:
+    """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
+    *before, last = stages
+    said = traits(stages[last].cls)
+    if before and said.makes and not said.needs:
+        text = (
+            f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
+            " stages that are to, in a file, and take away those that it replaces (bc: false)"
+        )
+        yield Obstacle(last, text)
 
 
 def _missing(said: Traits, made: set[str] | None) -> list[str]:

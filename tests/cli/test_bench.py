@@ -144,7 +144,9 @@ def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.
 def test_a_single_cell_is_shown_as_it_will_be_run(here: Path, capsys):
     words = ["bench", "tiny", "--dry-run", "--task", "far", "--method", "sde", "--seeds", "1"]
     assert main([*words, "stages.online.updates=9"]) == 0
-    shown = yaml.safe_load(capsys.readouterr().out.split("to run; ")[1].partition("\n\n")[2])
+    said = capsys.readouterr()
+    assert "would be refused: " in said.err
+    shown = yaml.safe_load(said.out.split("to run; ")[1].partition("\n\n")[2])
     cell = load_plan("tiny", ["stages.online.updates=9"]).cell(Key("far", "sde", 1))
     assert shown == cell.experiment.model_dump(mode="json")
     assert shown["stages"]["online"]["updates"] == 9
@@ -189,6 +191,8 @@ def test_a_part_of_the_suite(here: Path, capsys):
         (["tiny", "suite.report.stage=onlin"], "no stage 'onlin' in near default 0; did you mean"),
         (["tiny", "stages.online.updates=2"], "found stages; name another folder, such as --res"),
         (["tiny", "suite.methods.sde={}", "--results", "./benchmarks/results"], "name another fo"),
+        (["tiny", "stages.online.updates=2", "--summary"], "found stages; name another folder"),
+        (["tiny", "--summary", "--results", "elsewhere"], "--results: no such folder"),
         (["tiny", "--seeds", "one"], "--seeds: not a list of seeds; expected 0,1, found one"),
         (["tiny", "stages.online.updatse=3"], "did you mean 'updates'"),
         (["tiny", "suite.jobs=0"], "suite.jobs: expected greater than or equal to 1"),

@@ -12,7 +12,7 @@ from small_runs import EXPERIMENT, STAGES
 from robo_rl.config import compose, validate
 from robo_rl.errors import ConfigError, SpecError
 from robo_rl.policy.flow import FlowPolicy
-from robo_rl.train.experiment import HAS_RUN, Experiment
+from robo_rl.train.experiment import HAS_RUN, Experiment, run_until
 from robo_rl.train.scratch import Scratch
 
 POLICY = EXPERIMENT["policy"]
@@ -113,6 +113,22 @@ def test_what_would_fail_in_a_later_stage_fails_at_once(changes: dict[str, Any],
 def test_a_stage_that_nothing_is_made_for_fails_at_once(stages: list[str], says: str):
     with pytest.raises(ConfigError, match=says):
         experiment(stages=dict.fromkeys(stages), waive={})
+
+
+def test_a_beginning_behind_the_end_is_refused():
+    stages = {**EXPERIMENT["stages"], "policy": {"path": "elsewhere"}}
+    with pytest.raises(ConfigError, match=r"stages\.policy: nothing behind it takes up .*policy"):
+        experiment(stages=stages)
+    experiment(stages={"policy": {"path": "elsewhere"}}, waive={})
+
+
+def test_a_stage_that_is_not_to_be_run_is_not_asked():
+    stages = {"collect": None, "bc": None, "distill": None, "record": None}
+    settings = {**EXPERIMENT, "policy": LOUD, "stages": stages, "waive": {}}
+    for until in (None, "distill", "record"):
+        with pytest.raises(ConfigError, match=r"stages\.distill"):
+            validate(settings, Experiment, run_until(until))
+    assert len(validate(settings, Experiment, run_until("bc")).stages) == 4
 
 
 def test_of_what_has_run_it_is_not_asked_whether_it_can():

@@ -86,6 +86,24 @@ def test_another_config_in_the_same_directory(runner: Runner, road: Any, out: Pa
     check_error(ended, "00-collect", "another configuration", "give the run another name=")
 
 
+def test_a_stage_that_was_refused_does_not_stand_in_the_way(runner: Runner, tmp_path: Path):
+    stages = {"policy": {"path": str(tmp_path / "nothing")}}
+    config = write_experiment(tmp_path, stages=stages, waive={})
+    check_error(runner.run("run", config, "--out", tmp_path / "runs"), "does not exist")
+    place = tmp_path / "runs" / "tiny" / "00-policy"
+    assert (place / "digest").exists()
+    other = f"stages.policy.path={tmp_path / 'nowhere'}"
+    check_error(runner.run("run", config, other, "--out", tmp_path / "runs"), "does not exist")
+    (place / "half").write_text("")
+    ended = runner.run("run", config, "--out", tmp_path / "runs")
+    check_error(ended, "00-policy", "another configuration")
+
+
+def test_a_stage_without_its_run_cannot_be_evaluated(runner: Runner, out: Path, tmp_path: Path):
+    shutil.copytree(out / "tiny" / "01-bc", tmp_path / "copy")
+    check_error(runner.run("eval", tmp_path / "copy"), "config.yaml is not beside it")
+
+
 def test_a_failed_gate(runner: Runner, tmp_path: Path):
     task = {**EXPERIMENT["task"], "success_m": 0.03}
     stages = {**STAGES, "bc": {**STAGES["bc"], "steps": 1}}

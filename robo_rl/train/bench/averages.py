@@ -70,11 +70,18 @@ def _beside(report: Reported, kept: Sequence[Kept]) -> Numbers:
     } | _falls(report, kept)
 
 
+def _is_worse(kept: Kept, report: Reported) -> bool:
+    after, first = measured(kept, report.stage, report.measure), before(kept, report)
+    least = report.fall if report.kind.is_rate else 0.0
+    return after is not None and first is not None and after < first - least
+
+
 def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
     """How many of the curves that could fall have fallen, and how far; see ``falls``.
 
     ``stopped_early`` is how many of all runs had not the time that they were given; ``rollbacks``
-    how often the guard went back in all of them, None where a run does not say.
+    how often the guard went back in all of them, None where a run does not say; ``worse`` how many
+    runs ended by more than a fall below the policy that they began with.
     """
     went_back = mean(measured(each, report.stage, "rollbacks") for each in kept)
     early = sum(stopped_early(each, report) for each in kept)
@@ -85,5 +92,6 @@ def _falls(report: Reported, kept: Sequence[Kept]) -> Numbers:
     depths = [deep for _, deep in known]
     deepest = {"deepest_fall": max(depths, default=None), "mean_fall": mean(depths)}
     counts = {"fallen": fallen, "curves": len(known), "stopped_early": early}
+    counts |= {"worse": sum(_is_worse(each, report) for each in kept)}
     total = None if went_back is None else round(went_back * len(kept))
     return counts | deepest | {"rollbacks": total}

@@ -38,6 +38,7 @@ prints a cell whole.
 **Success** is that of the final policy under its evaluation sampler, on start states that no
 training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.
 All seeds are judged on the same start states, so what is said of them is of runs, not of starts.
+Three seeds of one task hardly tell methods apart: such intervals are wide, whatever is compared.
 **Intervals** are of 95 %, over seeds, and Student's, over several tasks with Welch's and
 Satterthwaite's degrees of freedom; that of a success rate is no narrower than Wilson's of all
 episodes together, that of an IQM is about the spread of a stratified bootstrap, and is left out
@@ -54,13 +55,16 @@ bound, since too many runs ended before they got there, `≤` an upper one, sinc
 their first full window. **Fallen** are runs that end truly more than 5 points (the suite's `fall`)
 below an earlier stretch of theirs, of those that were long enough to tell: the bounds are such that
 one that did not fall counts with at most 1 %; **rollbacks**: how often the guard went back in all
-of them. **Stopped early** are runs that ended before their budget because what they had learnt was
-enough; they had less time to fall than others. A **ratio** is of two runs of one task and seed; the
-interval is of the geometric mean, Student's of the logarithms. The **sequential test** says which
-seeds are needed yet (`robo_rl/sequential.py`); `--seeds` runs them. It looks at all tasks and
-methods of the suite, in groups of seeds that were planned, and at none behind a group that is not
-complete. Where all are there it is *different* or *cannot tell*, which is not to say equal. Numbers
-of **all tasks** are of the seeds that every task has.
+of them; runs that were ruined from their first block on have not fallen, nor does the guard, which
+sees training episodes alone, find them: they are among those **worse than before**, which end more
+than `fall` below the policy that they began with. **Growth** is (after − before) ÷ |before| of a
+run, and its mean. **Stopped early** are runs that ended before their budget because what they had
+learnt was enough; they had less time to fall than others. A **ratio** is of two runs of one task
+and seed; the interval is of the geometric mean, Student's of the logarithms. The **sequential
+test** says which seeds are needed yet (`robo_rl/sequential.py`); `--seeds` runs them. It looks at
+all tasks and methods of the suite, in groups of seeds that were planned, and at none behind a group
+that is not complete. Where all are there it is *different* or *cannot tell*, which is not to say
+equal. Numbers of **all tasks** are of the seeds that every task has.
 """
 
 

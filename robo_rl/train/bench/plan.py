@@ -130,4 +130,4 @@ class Plan:
             node = merge(node, expanded(layer))
         origin = f"suite {self.name}"
         fixed = {"name": Node("cell", origin), "seed": Node(key.seed, origin)}
-        return merge(merge(node, self.last), Node(fixed, origin))
+        return merge(merge(node, self.last, in_order=False), Node(fixed, origin))

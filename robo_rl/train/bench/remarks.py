@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_NAMED = 6
+
 
 def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     """What must be known besides: cells that are missing or left out, runs not made alike."""
@@ -23,7 +25,10 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     elif machines:
         yield f"run on {next(iter(machines))}"
     if len(commits) > 1:
-        yield f"cells were made by different commits: {_groups(commits, 'by')}"
+        yield (
+            "made by different commits, some cells by several (those of what they share, of further"
+            f" sittings): {_groups(commits, 'by')}"
+        )
     elif commits:
         yield f"made by {next(iter(commits))}"
     if interrupted := summary["made"]["interrupted"]:
@@ -36,10 +41,15 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _groups(cells: Mapping[str, list[str]], word: str) -> str:
-    """How many cells there are of each kind, and which, but for the most usual one."""
+    """How many cells there are of each kind, and which, but for the most usual one and of many."""
     most = max(cells, key=lambda name: len(cells[name]))
     parts = [
-        f"{len(found)} {word} {name}" + ("" if name == most else f" ({', '.join(found)})")
+        f"{len(found)} {word} {name}" + ("" if name == most else f" ({_some(found)})")
         for name, found in cells.items()
     ]
     return "; ".join(parts)
+
+
+def _some(names: list[str]) -> str:
+    left = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {left} more" if left > 0 else "")

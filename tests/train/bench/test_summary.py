@@ -113,6 +113,14 @@ def test_times_ratios_falls_and_verdicts(summary: dict[str, Any]):
     assert verdict["difference"] == pytest.approx(0.5875 - 0.9125)
 
 
+def test_runs_that_end_below_what_they_began_with_are_counted():
+    """Of a rate, by more than what is a fall: 0.5 before, 0.05 of tolerance."""
+    ends = {0: 0.44, 1: 0.46, 2: 0.9}
+    found = {key: kept(*key, success=ends[key.seed]) for key in matrix()}
+    row = summarise("made_up", SUITE, cells_of(SUITE), found)["default"]
+    assert (row["worse"], row["cells"]) == (2, 6)
+
+
 def test_runs_that_stopped_early_are_counted_and_those_that_were_too_short_to_fall_are_not():
     found = matrix()
     budget = {"stages": {"online": {"updates": 240, "env_steps": 1000}}}
@@ -216,8 +224,8 @@ def test_runs_that_were_not_made_alike_are_named():
     assert seconds.startswith("seconds are not comparable")
     assert seconds.endswith("1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far other 1)")
     assert commits == (
-        "cells were made by different commits: 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab"
-        " (far other 1)"
+        "made by different commits, some cells by several (those of what they share, of further"
+        " sittings): 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far other 1)"
     )
     assert summary["made"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
     assert len(summary["machines"]) == 2
