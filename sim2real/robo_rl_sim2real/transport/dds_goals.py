@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import threading
 import time
 from dataclasses import replace
 from typing import Any
@@ -101,6 +102,7 @@ class Pursuit:
         self._ends: Ends | None = ends
         self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
         self._sent = self._refused = 0
+        self._lock = threading.Lock()  # goals are sent by one thread, problems asked for by others
         self._goal = blank(codec.store, GOAL)
 
     def send(self, reading: Reading) -> None:
@@ -109,25 +111,25 @@ class Pursuit:
         Raises:
             RoboRlError: The transport was closed.
         """
-        if self._ends is None:
+        ends = self._ends
+        if ends is None:
             raise RoboRlError("the transport was closed")
-        types, trajectory = (
-            self._codec.store.types,
-            to_message(Kind.TRAJECTORY, reading, self._codec.dialect),
-        )
+        types = self._codec.store.types
+        trajectory = to_message(Kind.TRAJECTORY, reading, self._codec.dialect)
         uuid = np.frombuffer(secrets.token_bytes(16), np.uint8)
         goal_id = types["unique_identifier_msgs/msg/UUID"](uuid=uuid)
         goal = types[_REQUEST](goal_id=goal_id, goal=replace(self._goal, trajectory=trajectory))
-        self._ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
+        ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
         self._sent += 1
-        self._hear()
+        self._hear(ends)
 
     def look(self) -> str:
         """What is wrong, empty for nothing."""
-        if self._ends is None or not self._sent:
+        ends = self._ends
+        if ends is None or not self._sent:
             return ""
-        self._hear()
-        if not self._ends.writer.get_matched_subscriptions():
+        self._hear(ends)
+        if not ends.writer.get_matched_subscriptions():
             return "nobody is there to take goals"
         return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
 
@@ -135,7 +137,7 @@ class Pursuit:
         """Send no more."""
         self._ends = None
 
-    def _hear(self) -> None:
-        assert self._ends is not None
-        answers = [found for found in taken(self._ends.reader) if found.guid == self._guid]
-        self._refused += sum(not found.message.accepted for found in answers)
+    def _hear(self, ends: Ends) -> None:
+        with self._lock:
+            answers = [found for found in taken(ends.reader) if found.guid == self._guid]
+            self._refused += sum(not found.message.accepted for found in answers)
