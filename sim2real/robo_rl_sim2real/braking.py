@@ -134,19 +134,6 @@ def brake(start: Motion, limits: Limits, low: Array | float, high: Array | float
     return Brake(motion.pos, within & resting(motion, limits))
 
 
-def course(start: Motion, limits: Limits) -> Motion:
-    """A command (n,) and the braking manoeuvre that it leaves open, tick by tick to its end.
-
-    Returns:
-        Motions (P, n), P at least 1; the first is the command, the last at rest.
-    """
-    ways = [start]
-    while not resting(ways[-1], limits).all() and len(ways) <= limits.ticks:
-        now = ways[-1]
-        ways.append(now.after(braking_acc(now.vel, now.acc, limits), limits.dt_s))
-    return Motion(*(np.stack(part) for part in zip(*ways, strict=True)))
-
-
 def resting(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
     """(…, n) whether a joint stands."""
     return (np.abs(motion.vel) < _AT_REST) & (np.abs(motion.acc) * limits.dt_s < _AT_REST)

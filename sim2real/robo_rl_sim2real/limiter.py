@@ -81,19 +81,6 @@ class Limiter:
         self._wanted = Motion(self.motion.pos, np.zeros_like(self.motion.vel), self.motion.acc * 0)
         return self.motion.pos
 
-    def miss(self, periods: int, *, coasts: bool) -> None:
-        """Control periods went by without a command.
-
-        Args:
-            periods: So many.
-            coasts: Whether the robot has gone on with the braking manoeuvre meanwhile, rather than
-                stopped at the last command.
-        """
-        if not coasts and periods > 0:
-            self.restart(self.motion.pos)
-        for _ in range(min(periods, self.limits.ticks) if coasts else 0):
-            self.brake()
-
     def _take(self, candidates: Array, reference: Motion) -> Array:
         """Of accelerations (C, …, n) the safe one that brings rest nearest to the reference's.
 

@@ -159,8 +159,7 @@ class Node:
 
     def _connect(self, settings: Settings) -> None:
         transport, wiring = self.transport, self.wiring
-        limits = self.runtime.parts.safety.limits
-        self._out = Commands(wiring.outlets, transport, limits)
+        self._out = Commands(wiring.outlets, transport)
         self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
         transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
         transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
@@ -196,7 +195,7 @@ class Node:
 
     def _demand_alone(self, what: str) -> None:
         for outlet in self.wiring.outlets if self._alone else ():
-            ends = self.transport.endpoints(outlet.topic)
+            ends = self.transport.endpoints(outlet.topic, action=outlet.action)
             others = [end.node for end in ends if end.writes]
             if len(others) > self.guard.writers:
                 raise RoboRlError(

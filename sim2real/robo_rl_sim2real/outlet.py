@@ -1,7 +1,6 @@
 """Where commands go, and how they are written there.
 
-Shapes: n numbers of a command, in the order of the contract; m of them to one outlet; P control
-periods of a course, which is the command and how it would come to rest (``braking.course``).
+Shapes: n numbers of a command, in the order of the contract; m of them to one outlet.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ class Outlet(NamedTuple):
         """Of the topic or action."""
         return FOLLOW if self.action else self.kind.value
 
-    def reading(self, course: Motion) -> Reading:
-        """A command as it is sent: its course, each part of it (P, n)."""
-        order = list(self.order)
-        return _WRITE[self.kind](self, course.pos[:, order], course.vel[:, order])
+    def reading(self, motion: Motion) -> Reading:
+        """A command, each part of it (n,), as it is sent."""
+        pos, vel = motion.pos[list(self.order)], motion.vel[list(self.order)]
+        return _WRITE[self.kind](self, pos, vel)
 
     def values(self, reading: Reading) -> Values:
         """The positions (m,) that a command says.
@@ -68,33 +67,28 @@ class Outlet(NamedTuple):
             raise SpecError(f"{self.topic}: command", expected="finite numbers", found=found)
         return values
 
-    def _points(self, pos: Values, vel: Values) -> Reading:
-        times = self.dt_s * np.arange(1, len(pos) + 1)
-        return Reading({"positions": pos, "velocities": vel, "times": times}, self.joints, 0.0)
+    def _points(self, pos: Values) -> Reading:
+        fields = {"positions": pos[None], "times": np.array([self.dt_s])}
+        return Reading(fields, self.joints, 0.0)
 
-    def _next_point(self, reading: Reading) -> Values:
-        """Where a trajectory wants to be a period later; the point after it where none is then."""
+    def _last_point(self, reading: Reading) -> Values:
         if sorted(reading.names) != sorted(self.joints):
             expected, found = ", ".join(self.joints), ", ".join(reading.names)
             raise SpecError(f"{self.topic}: command", expected=expected, found=found)
-        if not len(reading.fields["times"]):
-            raise SpecError(f"{self.topic}: command", expected="a point", found="none")
-        times = reading.fields["times"]
-        at = min(int(np.searchsorted(times, self.dt_s - 1e-6)), len(times) - 1)
-        fields = {"next": reading.fields["positions"][at]}
-        return pick(reading._replace(fields=fields), "next", self.joints, self.topic)
+        last = reading.fields["positions"][-1:].ravel()
+        return pick(reading._replace(fields={"last": last}), "last", self.joints, self.topic)
 
 
 _WRITE: dict[Kind, Callable[[Outlet, Values, Values], Reading]] = {
-    Kind.ARRAY: lambda outlet, pos, _: Reading({"data": pos[0]}, outlet.joints, 0.0),
-    Kind.TRAJECTORY: lambda outlet, pos, vel: outlet._points(pos, vel),
-    Kind.POSE: lambda outlet, pos, _: outlet.hand.pose(pos[0]),
+    Kind.ARRAY: lambda outlet, pos, _: Reading({"data": pos}, outlet.joints, 0.0),
+    Kind.TRAJECTORY: lambda outlet, pos, _: outlet._points(pos),
+    Kind.POSE: lambda outlet, pos, _: outlet.hand.pose(pos),
     Kind.TWIST: lambda outlet, pos, vel: outlet.hand.twist(
-        pos[0], pos[0] - vel[0] * outlet.dt_s, outlet.dt_s
+        pos, pos - vel * outlet.dt_s, outlet.dt_s
     ),
 }
 _READ: dict[Kind, Callable[[Outlet, Reading], Values]] = {
     Kind.ARRAY: lambda outlet, reading: reading.fields["data"],
-    Kind.TRAJECTORY: lambda outlet, reading: outlet._next_point(reading),
+    Kind.TRAJECTORY: lambda outlet, reading: outlet._last_point(reading),
     Kind.POSE: lambda outlet, reading: outlet.hand.numbers(reading, outlet.topic),
 }

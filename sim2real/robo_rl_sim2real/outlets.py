@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from robo_rl.config import ConfigModel
 from robo_rl.errors import ConfigError
 from robo_rl.robot import Robot
-from robo_rl_sim2real.braking import Limits, Motion, course
+from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.outlet import Outlet
@@ -29,34 +29,25 @@ class Commands:
     Args:
         outlets: Where they go.
         transport: By which way.
-        limits: Within which what is commanded comes to rest.
     """
 
-    def __init__(self, outlets: Iterable[Outlet], transport: Transport, limits: Limits) -> None:
+    def __init__(self, outlets: Iterable[Outlet], transport: Transport) -> None:
         self._ways = [(outlet, _publisher(outlet, transport)) for outlet in outlets]
-        self._coasts = coasts(outlet for outlet, _ in self._ways)
-        self._limits = limits
 
     def send(self, motion: Motion) -> None:
-        """One command, each part of it (n,), with the way to rest for who is told that, too.
+        """One command, each part of it (n,).
 
         Raises:
             Exception: The first that a part of it met; the other parts have been sent.
         """
         errors = list[Exception]()
-        way = self._course(motion)
         for outlet, publisher in self._ways:
             try:
-                publisher.send(outlet.reading(way))
+                publisher.send(outlet.reading(motion))
             except Exception as error:  # a gripper must hear of a stop that the arm does not
                 errors.append(error)
         if errors:
             raise errors[0]
-
-    def _course(self, motion: Motion) -> Motion:
-        if self._coasts:
-            return course(motion, self._limits)
-        return Motion(*(part[None] for part in motion))
 
 
 def _publisher(outlet: Outlet, transport: Transport) -> Publisher:
@@ -69,10 +60,10 @@ class Out(ConfigModel):
     """Where commands go.
 
     Args:
-        kind: Of joints: a position controller's array, a trajectory from the command to rest, or
-            such trajectories as goals of the action FollowJointTrajectory. Of the hand: a pose for
-            a Cartesian controller, or the velocity that leads there. Empty for the first of what
-            the policy commands.
+        kind: Of joints: a position controller's array, a trajectory of one point, or such
+            trajectories as goals of the action FollowJointTrajectory. Of the hand: a pose for a
+            Cartesian controller, or the velocity that leads there. Empty for the first of what the
+            policy commands.
         topic: Or the action's name; empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
         gripper: Topic of the array of what is commanded beside the hand; empty for the robot's.
@@ -138,11 +129,6 @@ def places(ways: Iterable[Outlet], size: int) -> NDArray[np.bool_]:
     for way in ways:
         found[list(way.order)] = way.kind is not Kind.TWIST
     return found
-
-
-def coasts(ways: Iterable[Outlet]) -> bool:
-    """Whether who is commanded so has been told the way to rest, and goes it by itself."""
-    return any(way.kind is Kind.TRAJECTORY for way in ways)
 
 
 def _to_hand(

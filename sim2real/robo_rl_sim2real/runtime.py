@@ -66,7 +66,7 @@ class Runtime:
         self.parts, self.measured, self.now_s, self.life = parts, measured, now_s, parts.life
         self.seen_s, self.topics = -np.inf, {*parts.observer.topics, *measured.topics}
         self._pos = parts.life.start
-        self._begun = self._last = self._epoch = 0
+        self._begun = self._last = self._said = self._epoch = 0
         self._grip = Grip(held=False, target=None, heard_s=-np.inf)
         self._inferred: Chunk | None = None
 
@@ -103,18 +103,19 @@ class Runtime:
         begin(self._pos, now_s, at_rest=safety.limiter.at_rest)
         self.parts.chunks.clear()
         safety.restart(self._pos)
-        self._begun = self._last = number
+        self._begun = self._last = self._said = number
         self._epoch += 1
 
     def tick(self, inbox: Inbox, number: int) -> Output:
         """The control period of that number; what is in between was missed."""
-        missed, self._last = max(number - self._last - 1, 0), number
+        stalled, self._last = number - self._said > 1, number
         if not self.state.moves:
-            return self._resting(missed=missed)
+            return self._resting(stalled=stalled)
         problem = self._learn(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, missed=missed)
+        asked = self._asked(now_s, stalled=stalled)
         command = self.parts.safety.step(asked, now_s)
+        self._said = number
         if not self._waits_for_first(command.reason):
             self.life.follow(command.reason, command.pos, now_s)
         if command.reason is not None:
@@ -130,9 +131,9 @@ class Runtime:
             unsent: The command that was worked out in it and is not known to have been sent: it is
                 what is to be sent, since limits hold for commands that follow each other.
         """
-        missed, self._last = max(number - self._last - 1, 0), number
+        stalled, self._last = number - self._said > 1, number
         self.life.fail()
-        return self._resting(missed=missed) if unsent is None else Output(unsent, self.state)
+        return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
 
     def _learn(self, inbox: Inbox, tick: int) -> str:
         """Look, hear the policy's answer, ask it again; says what went wrong."""
@@ -191,7 +192,7 @@ class Runtime:
         begun = self._begun
         self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
 
-    def _asked(self, now_s: float, *, missed: int) -> Asked:
+    def _asked(self, now_s: float, *, stalled: bool) -> Asked:
         target, basis_s = self._wanted(now_s)
         return Asked(
             target=None if target is None else self.life.ramped(target, now_s),
@@ -200,7 +201,7 @@ class Runtime:
             basis_s=basis_s,
             thinking_s=self.parts.planner.thinking_s(),
             estop=self.life.stopped,
-            missed=missed,
+            stalled=stalled,
         )
 
     def _wanted(self, now_s: float) -> tuple[Values | None, float]:
@@ -221,12 +222,13 @@ class Runtime:
         """Whether nothing is amiss but that the policy has not answered for the first time yet."""
         return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
 
-    def _resting(self, *, missed: int) -> Output:
+    def _resting(self, *, stalled: bool) -> Output:
         """The way to rest after a fault or the end; nothing once that was said long enough."""
         now_s, safety = self.now_s(), self.parts.safety
+        self._said = self._last
         if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
             return Output(None, self.state)
-        silent = Asked(None, self._pos, self.seen_s, now_s, missed=missed)
+        silent = Asked(None, self._pos, self.seen_s, now_s, stalled=stalled)
         return Output(safety.step(silent, now_s), self.state)
 
     def _demand_fresh(self, inbox: Inbox, now_s: float, what: str) -> None:

@@ -47,7 +47,7 @@ class Asked(NamedTuple):
         basis_s: When the oldest reading arrived that ``target`` rests on.
         thinking_s: How long the present inference has taken so far; 0 where none is under way.
         estop: Whether the emergency stop was pressed since the last reset.
-        missed: Control periods that were missed since the last command.
+        stalled: Whether control periods were missed since the last command.
     """
 
     target: Array | None
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
     basis_s: float
     thinking_s: float = 0.0
     estop: bool = False
-    missed: int = 0
+    stalled: bool = False
 
 
 class Command(NamedTuple):
@@ -84,8 +84,6 @@ class Safety:
             gripper is not: it stops at what it holds, and goes on holding it.
         placed: (n,) bool, joints that go where a command says. What is told velocities goes by as
             much as commands change, from wherever it is: to rest it must not be sent elsewhere.
-        coasts: Whether the robot brakes by itself where no command comes, rather than stops at the
-            last one.
     """
 
     class Config(ConfigModel):
@@ -119,15 +117,12 @@ class Safety:
         pos: Array,
         follows: Array | None = None,
         placed: NDArray[np.bool_] | None = None,
-        *,
-        coasts: bool = False,
     ) -> None:
         self._follows = np.ones(len(pos)) if follows is None else follows.astype(np.float64)
         self._placed: NDArray[np.bool_] = np.ones(len(pos), np.bool_) if placed is None else placed
         self.cfg, self.limits, self._range = cfg, _within(limits, cfg), limits.high - limits.low
         self.limiter = Limiter(self.limits, pos)
         self.latched: Reason | None = None
-        self._coasts = coasts
         self.max_age_s = min(cfg.obs_age_s, cfg.obs_periods * limits.dt_s)
         self._rest: Array | None = None
 
@@ -138,8 +133,8 @@ class Safety:
 
     def step(self, asked: Asked, now_s: float) -> Command:
         """The command of this tick."""
-        if asked.missed:  # it has stopped, or is on its way to
-            self.limiter.miss(asked.missed, coasts=self._coasts)
+        if asked.stalled:  # the robot has long come to rest at the last command, and stays there
+            self.limiter.restart(self.limiter.motion.pos)
             self._rest = None
         reason = self.latched or self._reason(asked, now_s)
         if reason is not None and reason.latches:
@@ -161,7 +156,7 @@ class Safety:
             (Reason.LATE, target is not None or asked.thinking_s <= cfg.inference_s),
             (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.basis_age_s),
             (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.tracking).all())),
-            (Reason.STALLED, not asked.missed),
+            (Reason.STALLED, not asked.stalled),
             (Reason.EMPTY, target is not None),
         )
         return next((reason for reason, passed in checks if not passed), None)

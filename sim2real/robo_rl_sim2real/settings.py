@@ -27,7 +27,7 @@ from robo_rl_sim2real.measured import Measured
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.outlet import Outlet
-from robo_rl_sim2real.outlets import Out, coasts, outlets, places
+from robo_rl_sim2real.outlets import Out, outlets, places
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.recording.recorder import Recorder
 from robo_rl_sim2real.runtime import Parts, Runtime
@@ -123,9 +123,7 @@ def assemble(
     measured = _measured(settings, robot, found)
     ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
     placed = places(ways, len(found.names))
-    safety = Safety(
-        settings.safety, found.limits, found.home, found.follows, placed, coasts=coasts(ways)
-    )
+    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed)
     teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
     shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, measured.topics)

@@ -56,9 +56,9 @@ class Controllers:
 
     def move(self, now_s: float) -> None:
         """Obey what is due by now."""
+        self._obey(self._follower.positions(now_s))
         for order in self._into.due(now_s):
             order(now_s)
-        self._obey(self._follower.positions(now_s))
         if self._moves_hand:
             dt_s = self._world.dt_s
             self._obey(self._servo.positions(self._world.targets, now_s, dt_s))

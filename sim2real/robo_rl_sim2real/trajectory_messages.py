@@ -21,20 +21,17 @@ _SPAN = "builtin_interfaces/msg/Duration"
 
 
 def write_trajectory(reading: Reading, dialect: Dialect) -> Any:
-    """``positions`` (P, m), ``velocities`` likewise if there are any, ``times`` (P,), in s."""
-    fields, none = reading.fields, np.zeros(0)
-    velocities = fields.get("velocities", [none] * len(fields["times"]))
+    """``positions`` (P, m), ``times`` (P,), in s from when it is heard."""
+    none = dialect.floats(np.zeros(0))
     points = [
         dialect.message(_POINT)(
             positions=dialect.floats(position),
-            velocities=dialect.floats(velocity),
-            accelerations=dialect.floats(none),
-            effort=dialect.floats(none),
+            velocities=none,
+            accelerations=none,
+            effort=none,
             time_from_start=_span(float(at_s), dialect),
         )
-        for position, velocity, at_s in zip(
-            fields["positions"], velocities, fields["times"], strict=True
-        )
+        for position, at_s in zip(reading.fields["positions"], reading.fields["times"], strict=True)
     ]
     return dialect.message(TRAJECTORY)(
         header=at_once(dialect), joint_names=list(reading.names), points=points
@@ -45,21 +42,15 @@ def read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     """Likewise, and the joints' names.
 
     Raises:
-        SpecError: A point has another number of positions, or some have velocities and some none.
+        SpecError: A point has another number of positions.
     """
     names = tuple(message.joint_names)
-    at = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
-    fields = {"positions": _table(message, "positions", names), "times": np.array(at)}
-    if any(len(point.velocities) for point in message.points):
-        fields["velocities"] = _table(message, "velocities", names)
-    return fields, names
-
-
-def _table(message: Any, field: str, names: tuple[str, ...]) -> Values:
-    rows = [np.asarray(getattr(point, field), np.float64) for point in message.points]
+    rows = [np.asarray(point.positions, np.float64) for point in message.points]
     if any(len(row) != len(names) for row in rows):
-        raise SpecError("trajectory", expected=f"{len(names)} {field} a point")
-    return np.array(rows).reshape(len(rows), len(names))
+        raise SpecError("trajectory", expected=f"{len(names)} positions a point")
+    at = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
+    positions = np.array(rows).reshape(len(rows), len(names))
+    return {"positions": positions, "times": np.array(at)}, names
 
 
 def _span(seconds: float, dialect: Dialect) -> Any:

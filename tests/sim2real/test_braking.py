@@ -7,7 +7,7 @@ import pytest
 from small_limits import JOINTS, limits
 
 from robo_rl.errors import ConfigError
-from robo_rl_sim2real.braking import Limits, Motion, brake, braking_acc, course
+from robo_rl_sim2real.braking import Limits, Motion, brake, braking_acc
 
 SETTINGS = [(0.02, 20.0), (0.02, 100.0), (0.05, 3000.0), (0.005, 400.0)]
 
@@ -33,24 +33,6 @@ def test_a_brake_ends_at_rest_by_admissible_steps_where_it_was_said_to(dt_s, jer
     assert np.abs(motion.vel).max() < 1e-8
     assert np.abs(motion.acc).max() * dt_s < 1e-8
     np.testing.assert_allclose(motion.pos, told.stop, atol=1e-7)
-
-
-@pytest.mark.parametrize(("dt_s", "jerk"), SETTINGS)
-def test_a_course_is_the_command_and_its_brake_tick_by_tick(dt_s, jerk):
-    within = limits(dt_s, jerk)
-    starts = moving(within, 20)
-    for lane in range(20):
-        start = motion = Motion(*(part[lane] for part in starts))
-        found = course(start, within)
-        for row in zip(*found, strict=True):
-            for part, expected in zip(row, motion, strict=True):
-                np.testing.assert_array_equal(part, expected)
-            motion = motion.after(braking_acc(motion.vel, motion.acc, within), dt_s)
-        assert np.abs(found.vel[-1]).max() < 1e-8
-        stop = brake(start, within, -9.0, 9.0).stop
-        np.testing.assert_allclose(found.pos[-1], stop, atol=1e-9)
-    still = Motion(np.ones(JOINTS), np.zeros(JOINTS), np.zeros(JOINTS))
-    assert course(still, within).pos.shape == (1, JOINTS)
 
 
 def test_without_jerk_to_speak_of_it_is_the_known_distance():

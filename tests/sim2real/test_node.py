@@ -272,7 +272,7 @@ def test_a_dry_run_sends_nothing(tmp_path: Path):
     world.node.close()
 
 
-def test_a_trajectory_controller_gets_one_point_where_the_robot_stands(tmp_path: Path):
+def test_a_trajectory_controller_gets_one_point_a_tick(tmp_path: Path):
     world = World(tmp_path, 0.0, command={"kind": "trajectory"})
     world.say("activate")
     world.run(10)

@@ -12,9 +12,10 @@ from robo_rl.errors import ConfigError, SpecError
 from robo_rl.registry import load
 from robo_rl_sim2real.braking import Limits, Motion
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlets import Commands, Out, coasts, outlets, places
+from robo_rl_sim2real.outlets import Commands, Out, outlets, places
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.safety import Asked, Safety
+from robo_rl_sim2real.trajectory_messages import FOLLOW
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -29,15 +30,9 @@ def made(names: tuple[str, ...], **fields: Any):
     return outlets(strict(fields, Out), ROBOT, names, DT_S)
 
 
-LIMITS = Limits(
-    np.full(8, -9.0), np.full(8, 9.0), np.ones(8), 5 * np.ones(8), 100 * np.ones(8), DT_S
-)
-
-
 def moving(pos: np.ndarray, vel: np.ndarray | None = None) -> Motion:
-    """A command, alone in its course."""
     zero = np.zeros_like(pos)
-    return Motion(pos[None], (zero if vel is None else vel)[None], zero[None])
+    return Motion(pos, zero if vel is None else vel, zero)
 
 
 @pytest.mark.parametrize("kind", ["array", "trajectory", "follow"])
@@ -48,39 +43,17 @@ def test_joints_go_to_one_topic_in_the_order_of_its_controller(kind: str):
     np.testing.assert_array_equal(only.values(only.reading(moving(pos))), pos[::-1])
 
 
-@pytest.mark.parametrize("kind", ["trajectory", "follow"])
-def test_a_trajectory_is_the_command_and_the_whole_way_to_rest(kind: str):
-    """Who hears nothing more comes to rest within the limits, and is never told of a last speed."""
+def test_goals_go_to_the_action_of_the_controller_that_takes_trajectories():
     bus, heard = Bus(lambda: 1.0), list[Reading]()
-    ways = made(JOINTS, kind=kind, joints=JOINTS[::-1])
-    robot = Loopback(bus)
-    if kind == "follow":
-        robot.obey(ROBOT.topics.follow, heard.append)
-    else:
-        robot.subscribe(ROBOT.topics.trajectory, Kind.TRAJECTORY, heard.append, COMMAND)
-    vel = np.linspace(-0.9, 0.9, 8)
-    Commands(ways, Loopback(bus), LIMITS).send(Motion(np.zeros(8), vel, np.zeros(8)))
-    (way,) = heard
-    times, pos, speed = (way.fields[name] for name in ("times", "positions", "velocities"))
-    np.testing.assert_allclose(times, DT_S * np.arange(1, len(times) + 1))
-    np.testing.assert_array_equal(pos[0], np.zeros(8))
-    np.testing.assert_array_equal(speed[0], vel[::-1])
-    np.testing.assert_allclose(np.diff(pos, axis=0), speed[1:] * DT_S, atol=1e-12)
-    assert np.abs(speed[-1]).max() < 1e-8
-    assert np.abs(np.diff(speed, axis=0)).max() <= 5.0 * DT_S + 1e-9
-    assert coasts(ways)
-    assert not coasts(made(JOINTS))
-
-
-def test_what_a_long_trajectory_commands_is_where_it_is_a_period_later():
-    (only,) = made(JOINTS, kind="trajectory")
-    times, pos = np.array([0.02, 0.05, 0.5]), np.arange(24.0).reshape(3, 8)
-    fields = {"positions": pos, "times": times}
-    np.testing.assert_array_equal(only.values(Reading(fields, JOINTS, 0.0)), pos[1])
-    late = {"positions": pos[:1], "times": times[:1]}
-    np.testing.assert_array_equal(only.values(Reading(late, JOINTS, 0.0)), pos[0])
-    with pytest.raises(SpecError, match="expected a point, found none"):
-        only.values(Reading({"positions": pos[:0], "times": times[:0]}, JOINTS, 0.0))
+    (only,) = ways = made(JOINTS, kind="follow")
+    assert (only.topic, only.interface) == (ROBOT.topics.follow, FOLLOW)
+    assert ROBOT.topics.follow == "/joint_trajectory_controller/follow_joint_trajectory"
+    Loopback(bus).obey(ROBOT.topics.follow, heard.append)
+    pos = np.arange(8.0)
+    Commands(ways, Loopback(bus)).send(moving(pos))
+    np.testing.assert_array_equal(only.values(heard[0]), pos)
+    np.testing.assert_array_equal(heard[0].fields["times"], [DT_S])
+    assert made(JOINTS, kind="follow", topic="/other/follow")[0].topic == "/other/follow"
 
 
 def test_a_hand_goes_to_its_controller_and_the_gripper_beside_it():
@@ -115,9 +88,9 @@ def test_the_gripper_hears_what_the_hand_does_not():
     us, robot, heard = Loopback(bus), Loopback(bus), list[Reading]()
     robot.subscribe(ROBOT.topics.gripper, Kind.ARRAY, heard.append, COMMAND)
     hand, gripper = made(HAND)
-    commands = Commands([hand._replace(hand=None), gripper], us, LIMITS)  # which it cannot write
+    commands = Commands([hand._replace(hand=None), gripper], us)  # which it cannot write
     with pytest.raises(AttributeError):
-        commands.send(Motion(POS, POS, POS))
+        commands.send(moving(POS))
     np.testing.assert_array_equal(heard[0].fields["data"], POS[6:])
 
 
@@ -152,6 +125,6 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
         for tick in range(60):
             asked = Asked(None, np.append(at, beside[6]), DT_S * tick, DT_S * tick, estop=True)
             safety.step(asked, DT_S * tick)
-            said = hand.reading(Motion(*(part[None] for part in safety.limiter.motion)))
+            said = hand.reading(safety.limiter.motion)
             at = hand.values(said) if kind == "pose" else hand.hand.moved(at, said, DT_S)
         np.testing.assert_allclose(at, beside[:6], atol=1e-3)

@@ -120,6 +120,23 @@ def test_a_loop_that_stalled_goes_on_from_standstill():
         assert excess(np.stack(part), bench.limits) < 1e-6
 
 
+def test_a_loop_that_stalled_and_then_breaks_sets_nothing_going_again(monkeypatch):
+    """The robot stands at the last command; what braking was left belongs to the past."""
+    bench = Bench().begin()
+    bench.run(60)
+    last = bench.sent[-1]
+    assert np.abs(last - bench.sent[-2]).min() > 1e-4
+    bench.number += 50
+    bench.now_s += 50 * bench.limits.dt_s
+    monkeypatch.setattr(bench.runtime.parts.observer, "look", lambda inbox: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        bench.tick()
+    output = bench.runtime.fail(bench.number)
+    assert output.state is State.FAULTED
+    assert output.command is not None
+    np.testing.assert_allclose(output.command.pos, last, atol=1e-9)
+
+
 def test_a_slow_answer_makes_its_own_readings_old():
     """The query takes a second of this very tick."""
 

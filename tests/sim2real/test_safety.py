@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.braking import course
 from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
 
 HOME = np.zeros(JOINTS)
@@ -120,30 +119,12 @@ def test_a_gripper_that_holds_something_is_no_fault_and_goes_on_holding():
     np.testing.assert_allclose(command.pos, 0.0, atol=0.01)
 
 
-@pytest.mark.parametrize("missed", [1, 3, 50])
-def test_a_robot_that_coasts_is_taken_up_where_it_is_by_then(missed: int):
-    """It went on with the braking manoeuvre meanwhile: all of it together breaks no limit."""
-    safety, sent = Safety(Safety.Config(), limits(), HOME, coasts=True), [HOME]
-    for _ in range(30):
-        sent.append(safety.step(asked(target=sent[-1] + 0.02, measured=sent[-1]), 1.0).pos)
-    own = course(safety.limiter.motion, safety.limits).pos[1:]
-    assert len(own) > 2
-    sent += [own[min(tick, len(own) - 1)] for tick in range(missed)]
-    command = safety.step(asked(target=sent[-1], measured=sent[-1], missed=missed), 1.0)
-    assert command.reason is Reason.STALLED
-    sent.append(command.pos)
-    np.testing.assert_allclose(sent[-1], own[min(missed, len(own) - 1)], atol=1e-7)
-    for _ in range(30):
-        sent.append(safety.step(asked(target=sent[-1] + 0.02, measured=sent[-1]), 1.0).pos)
-    assert excess(np.stack(sent), safety.limits) < 1e-6
-
-
 def test_a_robot_that_stood_because_the_loop_stalled_is_not_set_going_again_to_brake():
     safety, pos = make(), HOME
     for _ in range(30):
         pos = safety.step(asked(target=pos + 0.02, measured=pos), 1.0).pos
     stopping = at_1(safety, estop=True, measured=pos).pos  # it has a way to go to rest
-    after = at_1(safety, estop=True, missed=1, measured=stopping).pos
+    after = at_1(safety, estop=True, stalled=True, measured=stopping).pos
     for _ in range(30):
         after = at_1(safety, estop=True, measured=after).pos
         np.testing.assert_allclose(after, stopping, atol=1e-9)

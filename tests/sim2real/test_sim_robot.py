@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import small_lab
 from small_bundles import make_bundle
-from small_lab import DT_S, PERIOD, world_of
+from small_lab import DT_S, world_of
 from small_limits import excess
 
 from robo_rl.config import strict
@@ -95,6 +95,20 @@ def test_goals_are_trajectories_and_an_array_takes_over(lab: Lab):
     lab.say(list(at))
     lab.run(100)
     np.testing.assert_array_equal([*lab.robot.world.targets.values()][:7], at.astype(np.float32))
+
+
+def test_trajectories_one_after_the_other_are_one_even_motion(lab: Lab):
+    """Each begins where the one before has got to, between two steps of the world too."""
+    start = lab.run(5)[-1][:7]
+    names = lab.robot.world.robot.joint_names[:7]
+    path = list[float]()
+    for period in range(1, 9):
+        fields = {"positions": (start + 0.02 * period)[None], "times": np.array([0.05])}
+        lab.points.send(Reading(fields, names, 0.0))
+        for _ in range(5):
+            lab.tick()
+            path.append(next(iter(lab.robot.world.targets.values())))
+    np.testing.assert_allclose(np.diff(path[1:]), 0.004, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -188,48 +202,21 @@ def driven(lab: Lab, path: Path, kind: str) -> Node:
     return Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
 
 
-@pytest.mark.parametrize("kind", ["trajectory", "follow"])
-def test_a_node_that_hangs_leaves_a_robot_that_brakes_and_takes_it_up_again(tmp_path: Path, kind):
-    """Half a second of silence in full swing: neither it nor its end is a jolt."""
-    lab = Lab("lift_cube")
-    node = driven(lab, tmp_path, kind)
-    lab.drive(node, 2)
-    node.request("activate")
-    lab.drive(node, 40)
-    at = [list(lab.robot.world.targets.values())]
-
-    def watch(periods: int, *, hangs: bool = False) -> None:
-        for _ in range(periods):
-            if hangs:
-                lab.sleep(DT_S * PERIOD)
-                lab._periods += 1
-            else:
-                lab.drive(node, 1)
-            at.append(list(lab.robot.world.targets.values()))
-
-    watch(5)
-    full_swing = np.abs(np.diff(at, axis=0)[-1]).max()
-    watch(10, hangs=True)
-    assert np.abs(np.diff(at, axis=0)[-1]).max() < 0.05 * full_swing
-    watch(20)
-    assert node.runtime.state is State.RUNNING
-    limits = node.runtime.parts.safety.limits
-    steps = np.diff(np.array(at), n=2, axis=0)
-    allowed = 2 * limits.acceleration * limits.dt_s**2
-    assert (np.abs(steps) <= allowed + 1e-4).all()
-    node.close()
-    lab.close()
-
-
-def test_a_node_drives_it(tmp_path: Path):
+@pytest.mark.parametrize("kind", ["array", "trajectory", "follow"])
+def test_a_node_drives_it(tmp_path: Path, kind: str):
     """Four seconds of a policy that drives every joint on, through limits, in lock-step."""
     lab = Lab("lift_cube")
-    robot = lab.robot.world.robot
-    node = driven(lab, tmp_path, "array")
+    node = driven(lab, tmp_path, kind)
     sent: list[np.ndarray] = []
-    lab.us.subscribe(
-        robot.topics.command, Kind.ARRAY, lambda r: sent.append(r.fields["data"]), COMMAND
-    )
+    (way,) = node.wiring.outlets
+
+    def hear(reading: Reading) -> None:
+        sent.append(way.values(reading))
+
+    if way.action:
+        lab.us.obey(way.topic, hear)
+    else:
+        lab.us.subscribe(way.topic, way.kind, hear, COMMAND)
     lab.drive(node, 2)
     node.request("activate")
     lab.drive(node, 78)

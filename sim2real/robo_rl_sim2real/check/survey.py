@@ -112,16 +112,18 @@ def survey(
     try:
         heard = _listen(transport, wiring.readings, SENSOR, darkroom)
         heard |= _listen(transport, {settings.estop: Kind.FLAG}, COMMAND, darkroom)
-        out = tuple(outlet.topic for outlet in wiring.outlets)
-        topics = (*heard, *out, "/clock")
-        _ends(transport, topics)  # discovery begins with the first question
+        for outlet in wiring.outlets:
+            if outlet.action:
+                transport.pursue(outlet.topic)  # refused here as it would be there
+        topics = (*heard, "/clock")
+        _ends(transport, topics, wiring)  # discovery begins with the first question
         late_s = _late(1.0 / contract.act.rate_hz, clock)
-        rivals = any(end.writes for topic in out for end in transport.endpoints(topic))
+        rivals = any(end.writes for ends in _ends(transport, (), wiring).values() for end in ends)
         query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
         for arrivals in heard.values():  # what came while the policy was timed is no measure
             arrivals.stamps_s.clear()
         clock.sleep(seconds)
-        ends, problems = _ends(transport, topics), transport.problems()
+        ends, problems = _ends(transport, topics, wiring), transport.problems()
     finally:
         darkroom.close()
         transport.close()
@@ -129,8 +131,11 @@ def survey(
     return Facts(settings, contract, *found)
 
 
-def _ends(transport: Transport, topics: Iterable[str]) -> dict[str, list[Endpoint]]:
-    return {topic: transport.endpoints(topic) for topic in topics}
+def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[str, list[Endpoint]]:
+    out = {
+        each.topic: transport.endpoints(each.topic, action=each.action) for each in wiring.outlets
+    }
+    return {**{topic: transport.endpoints(topic) for topic in topics}, **out}
 
 
 def _listen(

@@ -19,6 +19,9 @@ POLICY = "robo_rl"
 SEND_GOAL = "/_action/send_goal"
 """What an action's name is followed by in that of the service that takes its goals."""
 
+NO_TAKER = "nobody is there to take goals"
+"""A problem of who pursues an action."""
+
 Put = Callable[[Reading], None]
 Call = Callable[[], "Reply"]
 Ask = Callable[[str], "Reply"]
@@ -110,8 +113,8 @@ class Transport(Protocol):
     def pursue(self, action: str) -> Publisher:
         """Begin to send goals of an action, ``FOLLOW``: readings as of ``Kind.TRAJECTORY``.
 
-        Each takes the place of the one before, and none is waited for. Goals that were refused, or
-        that nobody was there for, are among the ``problems``.
+        Each takes the place of the one before, and none is waited for. That goals were refused, or
+        that nobody is there to take any, is among the ``problems``.
 
         Raises:
             ConfigError: This transport has no services, with the reason.
@@ -136,10 +139,10 @@ class Transport(Protocol):
         """
         ...
 
-    def endpoints(self, topic: str) -> list[Endpoint]:
+    def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """Who else publishes and hears on a topic, as far as it was discovered up to now.
 
-        Of an action, by its name: who else pursues and obeys.
+        Of an action, by its name: who else pursues and obeys it.
         """
         ...
 

@@ -130,7 +130,7 @@ class Dds:
         Raises:
             ConfigError: They are off.
         """
-        self._demand_services(action)
+        self._demand_services(f"action '{action}'")
         return self._goals.pursue(action)
 
     def obey(self, action: str, put: Put) -> None:
@@ -139,7 +139,7 @@ class Dds:
         Raises:
             ConfigError: They are off.
         """
-        self._demand_services(action)
+        self._demand_services(f"action '{action}'")
         self._goals.obey(action, put)
 
     def serve(self, name: str, call: Call) -> None:
@@ -148,7 +148,7 @@ class Dds:
         Raises:
             ConfigError: It is off.
         """
-        self._demand_services(name)
+        self._demand_services(f"service '{name}'")
         self._services.serve(name, call)
 
     def call(self, name: str, patience_s: float = 2.0) -> Reply:
@@ -158,16 +158,17 @@ class Dds:
             ConfigError: Services are off.
             RoboRlError: Nobody answers.
         """
-        self._demand_services(name)
+        self._demand_services(f"service '{name}'")
         return self._services.call(name, patience_s)
 
-    def endpoints(self, topic: str) -> list[Endpoint]:
+    def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """See ``Transport``."""
         if self._discovery is None:
             self._discovery = Discovery(self._participant, self.codec)
-        goals = self._discovery.endpoints(f"rq{topic}{SEND_GOAL}Request")
-        found = self._discovery.endpoints(f"rt{topic}")
-        return found + [goal._replace(type=_action(goal.type)) for goal in goals]
+        if not action:
+            return self._discovery.endpoints(f"rt{topic}")
+        ends = self._discovery.endpoints(f"rq{topic}{SEND_GOAL}Request")
+        return [end._replace(type=end.type.removesuffix("_SendGoal_Request")) for end in ends]
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
@@ -201,10 +202,10 @@ class Dds:
         self._discovery = None
         self._ears, self._mouths, self._outs = {}, [], []
 
-    def _demand_services(self, name: str) -> None:
+    def _demand_services(self, what: str) -> None:
         if not self.cfg.services:
             raise ConfigError(
-                f"service '{name}': the DDS transport has its services off",
+                f"{what}: the DDS transport has its services off",
                 hint="requests in Cyclone's framing can exhaust a Fast DDS server's memory"
                 " (ros2/rmw_cyclonedds issue 577); use topics, the ros2 transport, or, where every"
                 " node runs rmw_cyclonedds, transport.services=true",
@@ -251,11 +252,6 @@ class Dds:
         for sample in samples:
             if hasattr(sample, "message"):
                 put(to_reading(kind, sample.message, now_s)._replace(wire=sample.wire))
-
-
-def _action(request: str) -> str:
-    """The action whose goals are asked for so."""
-    return request.removesuffix("_SendGoal_Request")
 
 
 def _join(cfg: Dds.Config) -> None:

@@ -89,13 +89,24 @@ class Server:
     def _serve(self) -> None:
         while self._open:
             self._waits.wait(_WAIT_NS)
-            try:
-                for request in taken(self.reader):
-                    reply = self._reply(request)
-                    self._wait_for_reader(request)
-                    self.writer.write(reply)
-            except Exception as error:  # one bad request must not end the service
-                self.bad = f"{type(error).__name__}: {error}"
+            for request in self._asked():
+                self._guarded(lambda request=request: self._answer(request))
+
+    def _asked(self) -> list[Any]:
+        found: list[Any] = []
+        self._guarded(lambda: found.extend(taken(self.reader)))
+        return found
+
+    def _answer(self, request: Any) -> None:
+        reply = self._reply(request)
+        self._wait_for_reader(request)
+        self.writer.write(reply)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # one bad request must not end the service
+            self.bad = f"{type(error).__name__}: {error}"
 
     def _wait_for_reader(self, request: Any) -> None:
         """Until the reader of who asked is known: an answer before that would be lost."""

@@ -21,7 +21,7 @@ from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.transport.action_interfaces import GOAL, SEND, learn, service_hash
-from robo_rl_sim2real.transport.base import SEND_GOAL, Put
+from robo_rl_sim2real.transport.base import NO_TAKER, SEND_GOAL, Put
 from robo_rl_sim2real.transport.blank import blank, warm
 from robo_rl_sim2real.transport.codec import Codec
 from robo_rl_sim2real.transport.dds_framing import Ends, Interface, Server, client_ends, taken
@@ -43,6 +43,7 @@ class Goals:
         self._participant, self._graph, self._codec = participant, graph, codec
         self._pursuits: list[Pursuit] = []
         self._servers: list[Server] = []
+        self._bad = dict[str, str]()
 
     def pursue(self, action: str) -> Pursuit:
         """See ``Transport``."""
@@ -55,9 +56,12 @@ class Goals:
         """See ``Transport``."""
 
         def reply(request: Any) -> Any:
-            trajectory = request.message.goal.trajectory
-            put(to_reading(Kind.TRAJECTORY, trajectory, time.monotonic()))
-            found = replace(blank(self._codec.store, _RESPONSE), accepted=True)
+            trajectory, accepted = request.message.goal.trajectory, True
+            try:
+                put(to_reading(Kind.TRAJECTORY, trajectory, time.monotonic()))
+            except Exception as error:  # who asked is told, and so is who looks for problems
+                accepted, self._bad[action] = False, f"{type(error).__name__}: {error}"
+            found = replace(blank(self._codec.store, _RESPONSE), accepted=accepted)
             return self._codec.frame(_RESPONSE, request.guid, request.seq, found)
 
         name = f"{action}{SEND_GOAL}"
@@ -68,6 +72,7 @@ class Goals:
     def problems(self) -> list[str]:
         """What became of goals that nobody took, and what was wrong with those that came."""
         bad = [f"{pursuit.action}: {why}" for pursuit in self._pursuits if (why := pursuit.look())]
+        bad += [f"{action}: {why}" for action, why in self._bad.items()]
         return bad + [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
 
     def close(self) -> None:
@@ -102,7 +107,7 @@ class Pursuit:
         self._ends: Ends | None = ends
         self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
         self._sent = self._refused = 0
-        self._lock = threading.Lock()  # goals are sent by one thread, problems asked for by others
+        self._lock = threading.Lock()  # whoever asks for problems hears the answers
         self._goal = blank(codec.store, GOAL)
 
     def send(self, reading: Reading) -> None:
@@ -121,16 +126,18 @@ class Pursuit:
         goal = types[_REQUEST](goal_id=goal_id, goal=replace(self._goal, trajectory=trajectory))
         ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
         self._sent += 1
-        self._hear(ends)
 
     def look(self) -> str:
         """What is wrong, empty for nothing."""
         ends = self._ends
-        if ends is None or not self._sent:
+        if ends is None:
             return ""
-        self._hear(ends)
+        try:
+            self._hear(ends)
+        except Exception as error:  # an answer that cannot be read is no reason to stop
+            return f"an answer to a goal: {type(error).__name__}: {error}"
         if not ends.writer.get_matched_subscriptions():
-            return "nobody is there to take goals"
+            return NO_TAKER
         return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from robo_rl_sim2real.trajectory_messages import FOLLOW
 from robo_rl_sim2real.transport.base import (
     COMMAND,
     NEWEST,
+    NO_TAKER,
     SEND_GOAL,
     SENSOR,
     Call,
@@ -73,6 +74,7 @@ class Loopback:
         self._ears: list[tuple[str, _Ear]] = []
         self._mouths: list[tuple[str, _Mouth]] = []
         self._services: list[str] = []
+        self._pursued: list[str] = []
 
     def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
         """See ``Transport``."""
@@ -95,6 +97,7 @@ class Loopback:
 
     def pursue(self, action: str) -> Publisher:
         """See ``Transport``."""
+        self._pursued.append(action)
         return self.advertise(f"{action}{SEND_GOAL}", Kind.TRAJECTORY, NEWEST)
 
     def obey(self, action: str, put: Put) -> None:
@@ -107,14 +110,14 @@ class Loopback:
         self.bus.services[name] = call
         self._services.append(name)
 
-    def endpoints(self, topic: str) -> list[Endpoint]:
+    def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """See ``Transport``; members of a bus have no names."""
         ours = {id(end) for _, end in (*self._ears, *self._mouths)}
         with self.bus.lock:
-            found = self._ends(topic, "") + self._ends(f"{topic}{SEND_GOAL}", FOLLOW)
+            found = self._ends(f"{topic}{SEND_GOAL}", FOLLOW) if action else self._ends(topic)
         return [end for end, of in found if of not in ours]
 
-    def _ends(self, topic: str, interface: str) -> list[tuple[Endpoint, int]]:
+    def _ends(self, topic: str, interface: str = "") -> list[tuple[Endpoint, int]]:
         """Those of a topic, each with whose it is."""
         ends = [(False, ear) for ear in self.bus.ears[topic]]
         ends += [(True, mouth) for mouth in self.bus.mouths[topic]]
@@ -141,6 +144,11 @@ class Loopback:
             ours += [(t, m, e) for t, m in self._mouths for e in self.bus.ears[t]]
             heard = {topic for topic, _ in self._ears}
             bad = [f"{topic}: {why}" for topic, why in self.bus.bad.items() if topic in heard]
+            bad += [
+                f"{action}: {NO_TAKER}"
+                for action in self._pursued
+                if not self.bus.ears[f"{action}{SEND_GOAL}"]
+            ]
         return bad + [f"{topic}: {why}" for topic, m, e in ours if (why := _deaf(m, e))]
 
     def close(self) -> None:

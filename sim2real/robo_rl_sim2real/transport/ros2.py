@@ -82,7 +82,8 @@ class Ros2:
         self._answering = Answering(self._heard, self._context)
         self._answering.add_node(self.node)
         self._bad: dict[str, str] = {}
-        self._outs: list[Any] = []
+        self._outs: list[_Out] = []
+        self._pursuits: list[Any] = []
         self._servers: list[Any] = []
         self._open, self._lock = True, threading.Lock()
         self._threads = [
@@ -126,14 +127,14 @@ class Ros2:
         """See ``Transport``."""
         from robo_rl_sim2real.transport.ros2_goals import Pursuit
 
-        self._outs.append(found := Pursuit(self.node, action, self._group(), self._note))
+        self._pursuits.append(found := Pursuit(self.node, action, self._group()))
         return found
 
     def obey(self, action: str, put: Put) -> None:
         """See ``Transport``."""
         from robo_rl_sim2real.transport.ros2_goals import obey
 
-        self._servers.append(obey(self.node, action, self._group(), put))
+        self._servers.append(obey(self.node, action, self._group(), put, self._note))
 
     def serve(self, name: str, call: Call) -> None:
         """See ``Transport``; in a group of its own, so that none waits for another."""
@@ -166,11 +167,13 @@ class Ros2:
         finally:
             self.node.destroy_client(client)
 
-    def endpoints(self, topic: str) -> list[Endpoint]:
+    def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """See ``Transport``."""
-        from robo_rl_sim2real.transport import ros2_goals as goals
-
         node, name = self.node, self.node.resolve_topic_name(topic)
+        if action:
+            from robo_rl_sim2real.transport.ros2_goals import ends as ends_of
+
+            return ends_of(node, name, node.get_fully_qualified_name())
         found = [(True, info) for info in node.get_publishers_info_by_topic(name)]
         found += [(False, info) for info in node.get_subscriptions_info_by_topic(name)]
         ours = node.get_fully_qualified_name()
@@ -178,8 +181,7 @@ class Ros2:
             Endpoint(_name(info), info.topic_type, writes, self._qos(info))
             for writes, info in found
         ]
-        others = [end for end in ends if end.node != ours]
-        return others + goals.ends(node, name, ours)
+        return [end for end in ends if end.node != ours]
 
     def manage(self, ask: Ask, state: Callable[[], State]) -> None:
         """See ``Managed``."""
@@ -189,22 +191,23 @@ class Ros2:
         """See ``Transport``."""
         alive = not self._open or all(thread.is_alive() for thread in self._threads)
         deaf = [] if alive else ["a listening thread died"]
+        pursuits = [f"{each.action}: {why}" for each in self._pursuits if (why := each.look())]
         with self._lock:
-            return deaf + [f"{topic}: {what}" for topic, what in self._bad.items()]
+            return deaf + pursuits + [f"{topic}: {what}" for topic, what in self._bad.items()]
 
     def close(self) -> None:
         """See ``Transport``."""
         if not self._open:
             return
         self._open = False
-        for out in self._outs:
+        for out in (*self._outs, *self._pursuits):
             out.close()
         for thread in self._threads:
             thread.join(timeout=2.0)
-        for server in self._servers:
-            server.destroy()
         for executor in (self._hearing, self._answering):
             executor.shutdown(timeout_sec=2.0)
+        for end in (*self._servers, *self._pursuits):
+            end.destroy()
         self.node.destroy_node()
         self._context.try_shutdown()
 

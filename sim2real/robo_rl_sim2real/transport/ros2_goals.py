@@ -1,31 +1,29 @@
-"""Goals of FollowJointTrajectory by rclpy's own actions.
+"""Goals of FollowJointTrajectory by rclpy.
 
-Only imported where rclpy is.
+Only imported where rclpy is. Goals are sent by the action's service alone: rclpy's own action
+client would also hear every status and feedback, of which a server has more to say with every goal.
 """
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-import threading
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.action import ActionClient, ActionServer, CancelResponse
-from rclpy.action.graph import (
-    get_action_client_names_and_types_by_node,
-    get_action_server_names_and_types_by_node,
-)
+import rclpy.serialization
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
 from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.messages import Kind, to_message, to_reading
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.trajectory_messages import FOLLOW
-from robo_rl_sim2real.transport.base import NEWEST, Endpoint, Put
+from robo_rl_sim2real.transport.base import NEWEST, NO_TAKER, SEND_GOAL, Endpoint, Put
 from robo_rl_sim2real.transport.ros2_messages import DIALECT, interface
 
-Note = Callable[[str, str], None]
-"""Takes what is wrong, and with what."""
+_UUID = "unique_identifier_msgs/msg/UUID"
+_RESULT_S = 1
 
 
 class Pursuit:
@@ -34,15 +32,17 @@ class Pursuit:
     Args:
         node: rclpy's.
         action: Its name.
-        group: Callback group.
-        note: Is told of goals that were refused, or that nobody was there for.
+        group: Callback group of the answers.
     """
 
-    def __init__(self, node: Any, action: str, group: Any, note: Note) -> None:
-        self.action, self._note = action, note
-        self._client = ActionClient(node, interface(FOLLOW), action, callback_group=group)
-        self._lock, self._open = threading.Lock(), True
-        self._refused = 0
+    def __init__(self, node: Any, action: str, group: Any) -> None:
+        self.action, self._node = action, node
+        self._service = interface(FOLLOW).Impl.SendGoalService
+        name = f"{action}{SEND_GOAL}"
+        self._client = node.create_client(self._service, name, callback_group=group)
+        self._open, self._refused = True, 0
+        pack = rclpy.serialization  # packing one that is empty loads all that it needs
+        pack.serialize_message(self._service.Request())
 
     def send(self, reading: Reading) -> None:
         """See ``Publisher``; where nobody takes goals, none is kept for later.
@@ -52,32 +52,46 @@ class Pursuit:
         """
         if not self._open:
             raise RoboRlError("the transport was closed")
-        if not self._client.server_is_ready():
-            self._note(self.action, "nobody is there to take goals")
+        if not self._client.service_is_ready():
             return
-        goal = interface(FOLLOW).Goal(trajectory=to_message(Kind.TRAJECTORY, reading, DIALECT))
-        self._client.send_goal_async(goal).add_done_callback(self._answered)
+        trajectory = to_message(Kind.TRAJECTORY, reading, DIALECT)
+        request = self._service.Request(
+            goal_id=interface(_UUID)(uuid=list(secrets.token_bytes(16))),
+            goal=interface(FOLLOW).Goal(trajectory=trajectory),
+        )
+        self._client.call_async(request).add_done_callback(self._answered)
+
+    def look(self) -> str:
+        """What is wrong, empty for nothing."""
+        if self._open and not self._client.service_is_ready():
+            return NO_TAKER
+        return f"{self._refused} goals were refused" if self._refused else ""
 
     def close(self) -> None:
         """Send no more."""
         self._open = False
-        self._client.destroy()
+
+    def destroy(self) -> None:
+        """Free it, once no executor runs any more."""
+        self._node.destroy_client(self._client)
 
     def _answered(self, future: Any) -> None:
-        handle = future.result()
-        if handle is not None and handle.accepted:
-            return
-        with self._lock:
-            self._refused += 1
-            refused = self._refused
-        self._note(self.action, f"{refused} goals were refused")
+        found = future.result()  # answers come one by one: they share a callback group
+        self._refused += found is not None and not found.accepted
 
 
-def obey(node: Any, action: str, group: Any, put: Put) -> Any:
-    """An action server that takes every goal, and is done with it at once."""
+def obey(node: Any, action: str, group: Any, put: Put, note: Callable[[str, str], None]) -> Any:
+    """An action server that takes every goal that ``put`` can make something of, at once."""
 
-    def execute(handle: Any) -> Any:
-        put(to_reading(Kind.TRAJECTORY, handle.request.trajectory, time.monotonic()))
+    def taken(goal: Any) -> Any:
+        try:
+            put(to_reading(Kind.TRAJECTORY, goal.trajectory, time.monotonic()))
+        except Exception as error:  # who asked is told, and so is who looks for problems
+            note(action, f"{type(error).__name__}: {error}")
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def done(handle: Any) -> Any:
         handle.succeed()
         return interface(FOLLOW).Result()
 
@@ -85,21 +99,28 @@ def obey(node: Any, action: str, group: Any, put: Put) -> Any:
         node,
         interface(FOLLOW),
         action,
-        execute,
+        done,
         callback_group=group,
+        goal_callback=taken,
         cancel_callback=lambda _: CancelResponse.REJECT,
+        result_timeout=_RESULT_S,
     )
 
 
 def ends(node: Any, action: str, ours: str) -> list[Endpoint]:
     """Who else pursues and obeys an action."""
-    found = list[Endpoint]()
-    for name, namespace in node.get_node_names_and_namespaces():
-        whole = f"{namespace.rstrip('/')}/{name}"
-        for writes, look in (
-            (True, get_action_client_names_and_types_by_node),
-            (False, get_action_server_names_and_types_by_node),
-        ):
-            actions = dict(look(node, name, namespace)) if whole != ours else {}
-            found += [Endpoint(whole, type_, writes, NEWEST) for type_ in actions.get(action, ())]
+    found, name = list[Endpoint](), f"{action}{SEND_GOAL}"
+    for other, namespace in node.get_node_names_and_namespaces():
+        whole = f"{namespace.rstrip('/')}/{other}"
+        looks = (
+            (True, node.get_client_names_and_types_by_node),
+            (False, node.get_service_names_and_types_by_node),
+        )
+        for writes, look in looks if whole != ours else ():
+            try:
+                services = dict(look(other, namespace))
+            except RuntimeError:  # of rcl: the node has left in between
+                services = {}
+            if name in services:
+                found.append(Endpoint(whole, FOLLOW, writes, NEWEST))
     return found

@@ -52,6 +52,8 @@ def run(
     simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
     end_by_signal(simulated.stop)
     typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
+    if services or transport != "dds":
+        typer.echo(simulated.controllers.no_action or "it takes goals, too", err=True)
     steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
     try:
         simulated.run(lambda: next(steps, None) is None)

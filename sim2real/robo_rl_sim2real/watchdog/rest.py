@@ -13,34 +13,29 @@ from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.watchdog.block import Beat
 
 
-def way_to_rest(
-    beat: Beat, limits: Limits, clock: Clock, hold_s: float, *, coasts: bool = False
-) -> Iterator[Motion]:
+def way_to_rest(beat: Beat, limits: Limits, clock: Clock, hold_s: float) -> Iterator[Motion]:
     """Commands, each given when it is due: to rest, and for ``hold_s`` there.
 
     The first, at once, is the last one of who left off, who may have gone before it was sent; one
     that was sent changes nothing by coming twice. Then the braking manoeuvre that it left open goes
     on on its own grid of periods. If a period was missed meanwhile, the robot has stopped where it
     was told to be, for a controller without commands stays there: then that is where it is held. To
-    set it going again just to brake it would be a jolt. One that coasts is in the midst of that
-    manoeuvre, and is told what it is doing. The rule is that of the runtime.
+    set it going again just to brake it would be a jolt. The rule is that of the runtime.
 
     Args:
         beat: The last.
         limits: Of the joints; those that its motion was made within.
         clock: Its time is that of the beat.
         hold_s: For how long it is told to stay.
-        coasts: Whether the robot brakes by itself where no command comes.
     """
-    limiter, held = Limiter(limits, beat.motion.pos), 0
+    limiter, last, held = Limiter(limits, beat.motion.pos), 0, 0
     limiter.motion = beat.motion
-    last = int((clock.now_s() - beat.time_s) / limits.dt_s)
-    limiter.miss(last, coasts=coasts)
+    if clock.now_s() - beat.time_s > limits.dt_s:  # the robot has stopped: what it was told of
+        limiter.restart(limiter.motion.pos)  # speed, too, must not set it going again
     yield limiter.motion
     for number in Ticks(limits.dt_s, clock, beat.time_s):
-        if number <= last:
-            continue
-        limiter.miss(number - last - 1, coasts=coasts)
+        if number - last > 1:
+            limiter.restart(limiter.motion.pos)
         last = number
         limiter.brake()
         yield limiter.motion

@@ -8,7 +8,7 @@ import numpy as np
 
 from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlets import Commands, coasts
+from robo_rl_sim2real.outlets import Commands
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Clock
@@ -50,11 +50,10 @@ def open_mouth(orders: Orders, transport: Transport) -> Mouth:
     topic = f"{orders.state}/watchdog_warms_up"
     topics = [f"{topic}{number or ''}" for number in range(len(orders.outlets))]
     pairs = zip(orders.outlets, topics, strict=True)
-    elsewhere = [each._replace(topic=other) for each, other in pairs]
-    practice = Commands(elsewhere, transport, orders.within)
+    practice = Commands([each._replace(topic=other) for each, other in pairs], transport)
     for _ in range(_WARM_UP):
         practice.send(still)
-    commands = Commands(orders.outlets, transport, orders.within)
+    commands = Commands(orders.outlets, transport)
     return Mouth(commands, transport.advertise(orders.state, Kind.TEXT, LATCHED))
 
 
@@ -86,8 +85,7 @@ def stop(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clo
     if beat is None or beat.phase is not Phase.SENDING:
         return ""
     problem, said = "", False
-    coasting = coasts(orders.outlets)
-    for motion in way_to_rest(beat, orders.within, clock, orders.hold_s, coasts=coasting):
+    for motion in way_to_rest(beat, orders.within, clock, orders.hold_s):
         try:
             mouth.commands.send(motion)
             if not said:

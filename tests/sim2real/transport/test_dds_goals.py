@@ -17,6 +17,7 @@ from cyclonedds.domain import DomainParticipant
 
 from robo_rl.errors import ConfigError
 from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.transport import dds_goals
 from robo_rl_sim2real.transport.action_interfaces import SEND, learn, service_hash
 from robo_rl_sim2real.transport.base import SEND_GOAL
 from robo_rl_sim2real.transport.blank import blank
@@ -73,11 +74,15 @@ def test_it_is_off_unless_asked_for_and_says_why():
     transport.close()
 
 
-def test_who_takes_no_goals_is_told(node: Dds):
+def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monkeypatch):
     out = node.pursue(ACTION)
-    assert node.problems() == []
+
+    def broken(reader: object) -> list[object]:
+        raise ValueError("too short")
+
+    monkeypatch.setattr(dds_goals, "taken", broken)
     out.send(WAY)
-    assert node.problems() == [f"{ACTION}: nobody is there to take goals"]
+    assert node.problems() == [f"{ACTION}: an answer to a goal: ValueError: too short"]
 
 
 def test_goals_that_are_refused_are_counted(node: Dds):
@@ -104,7 +109,7 @@ def test_goals_that_are_refused_are_counted(node: Dds):
         server.close()
 
 
-def test_a_goal_that_does_not_fit_ends_no_server(node: Dds):
+def test_a_goal_that_does_not_fit_takes_no_other_with_it_and_is_refused(node: Dds):
     robot, heard = Dds(node.cfg, "robot"), list[Reading]()
 
     def put(reading: Reading) -> None:
@@ -114,15 +119,10 @@ def test_a_goal_that_does_not_fit_ends_no_server(node: Dds):
 
     robot.obey(ACTION, put)
     out = node.pursue(ACTION)
-
-    def bad() -> bool:
-        out.send(WAY._replace(names=("wrist",)))
-        return any("no wrist here" in problem for problem in robot.problems())
-
-    def good() -> bool:
-        out.send(WAY)
-        return bool(heard)
-
-    assert until(bad, 10.0)
-    assert until(good, 10.0)
+    assert until(lambda: not node.problems(), 10.0)
+    for names in (("wrist",), ("elbow",), ("elbow",)):
+        out.send(WAY._replace(names=names))
+    assert until(lambda: len(heard) == 2, 10.0)
+    assert until(lambda: node.problems() == [f"{ACTION}: 1 goals of 3 were refused"], 10.0)
+    assert robot.problems() == [f"{ACTION}: ValueError: no wrist here"]
     robot.close()

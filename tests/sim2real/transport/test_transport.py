@@ -14,7 +14,7 @@ from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.reports import Level, Status, reading_of
 from robo_rl_sim2real.trajectory_messages import FOLLOW
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Qos, Reply
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NO_TAKER, SENSOR, Qos, Reply
 from robo_rl_sim2real.transport.loopback import Loopback
 
 NAMES = ("shoulder", "elbow")
@@ -45,11 +45,7 @@ READINGS = {
         {"k": np.arange(9.0).reshape(3, 3), "size": np.array([480.0, 640.0])}, (), 0.0
     ),
     Kind.TRAJECTORY: Reading(
-        {
-            "positions": np.array([[0.1, 0.2], [0.3, 0.4]]),
-            "velocities": np.array([[0.5, -1e-9], [0.0, 0.0]]),
-            "times": np.array([0.02, 1.5]),
-        },
+        {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
         NAMES,
         0.0,
     ),
@@ -234,8 +230,9 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
 
 def test_goals_come_as_trajectories_in_the_place_of_each_other(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    robot.obey("/arm/follow_joint_trajectory", heard.put)
     out = node.pursue("/arm/follow_joint_trajectory")
+    assert node.problems() == [f"/arm/follow_joint_trajectory: {NO_TAKER}"]
+    robot.obey("/arm/follow_joint_trajectory", heard.put)
     way = READINGS[Kind.TRAJECTORY]
     began = time.monotonic()
     found = heard.wait(say=lambda: out.send(way))[-1]
@@ -260,12 +257,12 @@ def test_it_knows_who_else_pursues_and_obeys(make_transport):
     other.pursue("/arm/follow")
     node.pursue("/arm/follow")
     until = time.monotonic() + 10.0
-    while len(node.endpoints("/arm/follow")) < 2 and time.monotonic() < until:
+    while len(node.endpoints("/arm/follow", action=True)) < 2 and time.monotonic() < until:
         time.sleep(0.02)
-    ends = node.endpoints("/arm/follow")
+    ends = node.endpoints("/arm/follow", action=True)
     assert sorted(end.writes for end in ends) == [False, True]
     assert {end.type for end in ends} == {FOLLOW}
-    assert node.endpoints("/arm") == []
+    assert node.endpoints("/arm", action=True) == node.endpoints("/arm/follow") == []
 
 
 def test_a_service_answers_whoever_asks_by_its_full_name(make_transport):

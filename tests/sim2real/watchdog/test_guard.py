@@ -145,7 +145,7 @@ def test_orders_arrive_as_they_were_given(world: World):
     for name in ("low", "high", "velocity", "acceleration", "jerk", "dt_s"):
         np.testing.assert_array_equal(getattr(taken.within, name), getattr(limits, name))
     pos = np.arange(len(NAMES), dtype=np.float64)
-    found = taken.outlets[0].reading(Motion(*(part[None] for part in (pos, pos, pos))))
+    found = taken.outlets[0].reading(Motion(pos, pos, pos))
     np.testing.assert_array_equal(found.fields["data"], pos[::-1])
     assert found.names == NAMES[::-1]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.braking import Array, Limits, course
+from robo_rl_sim2real.braking import Array, Limits
 from robo_rl_sim2real.limiter import Limiter
 from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.watchdog.block import Beat, Phase
@@ -73,28 +73,6 @@ def test_what_is_noticed_later_is_held_where_it_stands(dt_s, jerk):
         fault = Fault(limits(dt_s, jerk), ticks, 2.5 * dt_s)
         after = np.stack([pos for _, pos in fault.sent[fault.left :]])
         assert (after == fault.beat.motion.pos).all()
-
-
-@pytest.mark.parametrize(("dt_s", "jerk"), SETTINGS)
-@pytest.mark.parametrize("late", [0.3, 1.5, 2.5, 40.2])
-def test_one_that_coasts_is_told_what_it_does_by_itself(dt_s, jerk, late):
-    within = limits(dt_s, jerk)
-    limiter, aim = Limiter(within, np.zeros(JOINTS)), np.full(JOINTS, 1.4)
-    for _ in range(9):
-        limiter.step(aim)
-    now_s, beat = [100.0 + late * dt_s], Beat(9, 100.0, Phase.SENDING, limiter.motion)
-    own = course(limiter.motion, within).pos
-
-    def sleep(seconds: float) -> None:
-        now_s[0] += seconds
-
-    told = list[int]()
-    clock = Clock(lambda: now_s[0], sleep)
-    for motion in way_to_rest(beat, within, clock, HOLD_S, coasts=True):
-        told.append(int((now_s[0] - 100.0) / dt_s + 1e-6))
-        np.testing.assert_allclose(motion.pos, own[min(told[-1], len(own) - 1)], atol=1e-9)
-    assert told == list(range(told[0], told[0] + len(told)))
-    assert limiter.motion.vel.any()
 
 
 def test_a_robot_that_has_stopped_is_told_of_no_speed():
