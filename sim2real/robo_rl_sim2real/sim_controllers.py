@@ -75,26 +75,32 @@ class Controllers:
         if self._moves_hand:
             transport.subscribe(topics.hand_twist, Kind.TWIST, self._hear(self._twist), NEWEST)
             return
-        follow = self._hear(self._way)
-        transport.subscribe(topics.trajectory, Kind.TRAJECTORY, follow, NEWEST)
+        transport.subscribe(topics.trajectory, Kind.TRAJECTORY, self._hear(self._way), NEWEST)
         try:
-            transport.obey(topics.follow, follow)
+            transport.obey(topics.follow, self._take(self._way))
         except ConfigError as error:
             self.no_action = f"no action '{topics.follow}': {error}"
 
     def _hear(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
         """A controller drops what it can make nothing of."""
+        take = self._take(understand)
 
         def hear(reading: Reading) -> None:
             try:
-                order = understand(reading)
+                take(reading)
             except SpecError as error:
                 self.problem = f"a command was dropped: {error}"
-                return
-            came_s = self._clock.now_s()
-            self._post(lambda: self._into.put(order, came_s))
 
         return hear
+
+    def _take(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
+        """A goal of which nothing can be made is refused."""
+
+        def take(reading: Reading) -> None:
+            order, came_s = understand(reading), self._clock.now_s()
+            self._post(lambda: self._into.put(order, came_s))
+
+        return take
 
     def _place(self, inlet: Inlet) -> Callable[[Reading], _Order]:
         def understand(reading: Reading) -> _Order:

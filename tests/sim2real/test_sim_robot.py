@@ -121,8 +121,12 @@ def test_trajectories_one_after_the_other_are_one_even_motion(lab: Lab):
 def test_a_trajectory_that_cannot_be_followed_is_dropped(lab: Lab, fields, problem):
     before = lab.run(20)[-1]
     lab.points.send(Reading(fields, lab.robot.world.robot.joint_names[:7], 0.0))
+    lab.us.pursue(lab.topics.follow).send(
+        Reading(fields, lab.robot.world.robot.joint_names[:7], 0.0)
+    )
     np.testing.assert_allclose(lab.run(50)[-1], before, atol=0.01)
     assert problem in lab.robot.problem
+    assert problem in lab.robot.transport.problems()[0]  # whose goal it was is refused
 
 
 def test_a_trajectory_of_nothing_or_of_strangers_moves_nothing(lab: Lab):
