@@ -1,0 +1,72 @@
+"""A panda whose control period is another one, simulated in a process of its own over DDS.
+
+Its ``robot.yaml`` says 20 Hz; here it is as fast as a benchmark wants it, and otherwise the same.
+
+    python benchmarks/_paced_panda.py HZ DOMAIN [--camera]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+
+from robo_rl.registry import Component, component, load
+from robo_rl.robot import Rates, Robot
+from robo_rl_sim2real.sim_cameras import SimCameras
+from robo_rl_sim2real.sim_robot import SimRobot
+from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.transport.dds import Dds
+from robo_rl_sim2real.verbs.signals import end_by_signal
+
+CAMERA = "wrist"
+WORLD_HZ = 100
+
+
+def panda_at(hz: float) -> Robot:
+    """The panda, controlled so many times a second."""
+    robot: Robot = load("robots", "panda")
+    rates = Rates(control_hz=hz, physics_hz=robot.rates.physics_hz)
+    return robot.model_copy(update={"rates": rates})
+
+
+def as_component(robot: Robot) -> Component:
+    """As settings name one."""
+    return Component("robots", robot.name, robot, None)
+
+
+@contextmanager
+def simulated(hz: float, domain: int, *, camera: bool) -> Generator[None]:
+    """Such a robot, in another process, meanwhile."""
+    words = [str(hz), str(domain), *(["--camera"] if camera else [])]
+    process = subprocess.Popen([sys.executable, __file__, *words])
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    """That process."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("hz", type=float)
+    parser.add_argument("domain", type=int)
+    parser.add_argument(
+        "--camera", action="store_true", help=f"send the {CAMERA} camera's pictures"
+    )
+    args = parser.parse_args()
+    task = component("tasks").make({"name": "reach", "robot": as_component(panda_at(args.hz))})
+    backend = component("backends").make({"name": "mujoco_cpu", "threads": 1})
+    world = SimWorld(task.build(), backend.build(), 1.0 / WORLD_HZ)
+    cameras = SimCameras.Config(names=(CAMERA,) if args.camera else (), rate_hz=args.hz)
+    cfg = SimRobot.Config(rate_hz=WORLD_HZ, cameras=cameras)
+    with closing(SimRobot(cfg, world, Dds(Dds.Config(domain=args.domain), "panda"))) as robot:
+        end_by_signal(robot.stop)
+        robot.run()
+
+
+if __name__ == "__main__":
+    main()

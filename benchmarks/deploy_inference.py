@@ -1,0 +1,162 @@
+"""K denoising steps on a robot beside one: at 50 Hz, over DDS, asked in every period.
+
+Policies that were never trained hold an arm about its home: a small MLP or U-Net, of states or
+also of a 128×128 picture, of one step or of ``--steps``. The robot is another process, as in
+``deploy_latency``. ``query`` is the policy alone, on one thread. ``command`` is from the arrival of
+the oldest reading in use to the command; readings come at 100 Hz, pictures at 50, so that half a
+period of theirs is in it however quick the policy. ``ratio`` is of the medians of queries. Then the
+cheapest policy runs on for ``--minutes``, for the periods that it misses.
+
+On an otherwise idle machine.
+
+    python benchmarks/deploy_inference.py [--json FILE] [--seconds 30] [--minutes 10] [--steps 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import threading
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from _paced_panda import CAMERA, as_component, panda_at, simulated
+from _still_policy import PICTURE, still_bundle
+
+from robo_rl.config import strict
+from robo_rl.export.bundle import Bundle
+from robo_rl.robot import Robot
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.node import Node
+from robo_rl_sim2real.settings import Settings
+
+HZ = 50.0
+NETS = ("mlp", "unet1d")
+PATIENCE_S = 60.0
+HEADER = f"{'policy':28}{'query ms':>16}{'command ms':>16}{'missed':>14}"
+
+
+class Case(NamedTuple):
+    """A policy."""
+
+    net: str
+    picture: bool
+    num_steps: int
+
+    def __str__(self) -> str:
+        return f"{self.net}, {'picture' if self.picture else 'state'}, K = {self.num_steps}"
+
+
+def main() -> None:
+    args = _arguments()
+    cases = {net: [Case(net, picture, k) for picture, k in _kinds(args.steps)] for net in NETS}
+    found: dict[str, dict[str, Any]] = {}
+    print(HEADER)
+    for case in itertools.chain.from_iterable(cases.values()):
+        found[str(case)] = run(case, args.seconds, args.domain)
+        print(row(str(case), found[str(case)]), flush=True)
+    results: dict[str, Any] = {"hz": HZ, "cases": found, "ratio": ratios(cases.values(), found)}
+    for name, ratio in results["ratio"].items():
+        print(f"{name}: {ratio:.1f} times the query of one step")
+    if args.minutes:
+        results["long"] = run(cases[NETS[0]][0], 60.0 * args.minutes, args.domain)
+        print(row(f"{cases[NETS[0]][0]}, {args.minutes:g} min", results["long"]))
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def run(case: Case, seconds: float, domain: int) -> dict[str, Any]:
+    """Medians and 99th percentiles of the last 1,000 periods, and what was missed of all."""
+    robot = panda_at(HZ)
+    bundle = still_bundle(robot, case.net, case.num_steps, picture=case.picture)
+    with simulated(HZ, domain, camera=case.picture), active(bundle, robot, domain) as node:
+        before = node.health
+        time.sleep(seconds)
+        after = node.health
+        if not node.runtime.state.moves:
+            raise SystemExit(f"{case}: came to rest: {after.reason} {after.problem}")
+    return {
+        "query_ms": [1e3 * value for value in node.inference.percentiles()],
+        "command_ms": [1e3 * value for value in after.latency_s],
+        "ticks": after.ticks - before.ticks,
+        "missed": after.missed - before.missed,
+    }
+
+
+@contextmanager
+def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
+    """A node whose policy is followed, in a thread."""
+    settings = _settings(bundle, robot, domain)
+    node = Node(settings, bundle, settings.transport.build("robo_rl"))
+    loop = threading.Thread(target=node.run, daemon=True)
+    loop.start()
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not node.health.latency_s[0]:
+            node.request("activate")
+            time.sleep(0.5)
+            if time.monotonic() > until:
+                raise SystemExit(f"the policy is not followed: {node.health}")
+        yield node
+    finally:
+        node.stop()
+        loop.join()
+        node.close()
+
+
+def ratios(nets: Iterable[list[Case]], found: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Of the slow one's median query to the quick one's."""
+    pairs = [pair for cases in nets for pair in zip(cases[::2], cases[1::2], strict=True)]
+    return {
+        str(slow): found[str(slow)]["query_ms"][0] / found[str(quick)]["query_ms"][0]
+        for quick, slow in pairs
+    }
+
+
+def row(name: str, found: dict[str, Any]) -> str:
+    """Of the table."""
+    query, command = (
+        " / ".join(f"{ms:.2f}" for ms in found[key]) for key in ("query_ms", "command_ms")
+    )
+    return f"{name:28}{query:>16}{command:>16}{found['missed']:>6} of {found['ticks']}"
+
+
+def _kinds(num_steps: int) -> list[tuple[bool, int]]:
+    return list(itertools.product((False, True), (1, num_steps)))
+
+
+def _settings(bundle: Bundle, robot: Robot, domain: int) -> Settings:
+    state = {"topic": robot.topics.joint_states}
+    observe: dict[str, Any] = {
+        "joint_pos": {**state, "field": "position"},
+        "joint_vel": {**state, "field": "velocity"},
+        PICTURE: {"topic": robot.topics.images[CAMERA], "kind": Kind.IMAGE.value},
+    }
+    items = bundle.manifest.contract.obs.items
+    fields: dict[str, Any] = {
+        "robot": as_component(robot),
+        "observe": {name: observe[name] for name in items},
+        "transport": {"name": "dds", "domain": domain},
+        "lifecycle": {"ramp_s": 0.0, "start_within": 10.0},
+        "cameras": {"frozen_s": 0.0},
+    }
+    return strict(fields, Settings)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each policy")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of counting missed periods")
+    parser.add_argument("--steps", type=int, default=10, help="K of the slow ones")
+    parser.add_argument("--domain", type=int, default=200 + os.getpid() % 30)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

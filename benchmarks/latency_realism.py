@@ -1,0 +1,147 @@
+"""Whether training with a robot's latency pays on that robot: two arms, deployed on a slow robot.
+
+A simulated robot sends its readings ``--latency`` seconds late, in a process of its own, over DDS.
+For each seed a policy is trained without latency; the first one drives the robot for a while and is
+recorded; ``robo-rl deploy latency`` finds from the recording how late the robot is; and for each
+seed another policy is trained with that, all else the same. Then both drive the robot, and their
+successes are counted. Of the robot's latency the training knows only what the recording shows.
+
+Runs are under ``--out``, figures of each seed and arm are kept under
+``benchmarks/results/latency_realism``, and what is there is gone on with. Deploying wants an
+otherwise idle machine.
+
+    python benchmarks/latency_realism.py [--json FILE] [--seeds 3] [--episodes 100] [--redo]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from robo_rl.aggregates import stratified_bootstrap
+from robo_rl.durable import make_directory, write_file
+
+KEPT = Path(__file__).parent / "results" / "latency_realism"
+EXPERIMENT = "lift_reactive"
+ARMS = {"without": False, "with": True}
+FITTED = "fitted.json"
+
+
+def main() -> None:
+    args = _arguments()
+    make_directory(args.results)
+    cells = [(seed, arm) for seed in range(args.seeds) for arm in ARMS]
+    found = {cell: _cell(*cell, args) for cell in cells}
+    for (seed, arm), cell in found.items():
+        print(f"seed {seed} {arm:8} exported {cell['exported']:.1%}  deployed {_rate(cell)}")
+    gains = [_value(found[seed, "with"]) - _value(found[seed, "without"]) for seed in _seeds(args)]
+    low, high = stratified_bootstrap(gains, lambda x: float(x.mean()))
+    results: dict[str, Any] = {
+        "added_latency_s": args.latency,
+        "fitted": json.loads((args.results / FITTED).read_text()),
+        "cells": {f"{seed} {arm}": cell for (seed, arm), cell in found.items()},
+        "gain": {"value": sum(gains) / len(gains), "low": low, "high": high, "seeds": len(gains)},
+    }
+    print(f"gain {results['gain']['value']:+.1%} [{low:+.1%}, {high:+.1%}] of {len(gains)} seeds")
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def _cell(seed: int, arm: str, args: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of a seed's arm, or what comes of it now."""
+    path = args.results / f"{arm}_{seed}.json"
+    if path.exists() and not args.redo:
+        return json.loads(path.read_text())
+    late = [_fitted(args)] if ARMS[arm] else []
+    bundle = train(f"{arm}_{seed}", seed, late, args)
+    deploy = Path(__file__).with_name("deploy_latency.py")
+    words = [str(bundle), "--latency", str(args.latency), "--episodes", str(args.episodes)]
+    scratch = args.out / f"{path.stem}.json"
+    _run([str(deploy), *words, "--minutes", "0", "--json", str(scratch)])
+    write_file(path, scratch.read_bytes())
+    return json.loads(path.read_text())
+
+
+def _fitted(args: argparse.Namespace) -> Path:
+    """Settings of the latency that a recording of the robot shows, as a config."""
+    kept, config = args.results / FITTED, args.out / "latency.yaml"
+    if not kept.exists() or (args.redo and not config.exists()):
+        bundle = train("without_0", 0, [], args)
+        record(bundle, args.out / "recordings", args)
+        fit = ["deploy", "latency", str(args.out / "recordings"), "--json", str(kept)]
+        _run(["-m", "robo_rl", *fit])
+    write_file(config, json.dumps({"env": json.loads(kept.read_text())["env"]}).encode())
+    return config
+
+
+def train(name: str, seed: int, late: Sequence[Path], args: argparse.Namespace) -> Path:
+    """The bundle of an experiment's run, made or gone on with."""
+    experiment = args.out / f"{name}.yaml"
+    base = [f"experiment/{EXPERIMENT}", *(str(path.absolute()) for path in late)]
+    content = {"base": base, "name": name, "seed": seed}
+    write_file(experiment, json.dumps(content, indent=2).encode())
+    _run(["-m", "robo_rl", "run", str(experiment), "--out", str(args.out)])
+    return next((args.out / name).glob("*-export")) / "bundle"
+
+
+def record(bundle: Path, folder: Path, args: argparse.Namespace) -> None:
+    """A policy on the slow robot, for as long as is recorded."""
+    with slow_robot(args):
+        words = ["deploy", str(bundle), "--activate", "--record", str(folder)]
+        words += ["--seconds", str(args.record_s), f"transport.domain={args.domain}"]
+        _run(["-m", "robo_rl", *words])
+
+
+@contextmanager
+def slow_robot(args: argparse.Namespace) -> Generator[None]:
+    """It, meanwhile."""
+    words = ["--domain", str(args.domain), f"out.latency_s={args.latency}"]
+    robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
+    try:
+        yield
+    finally:
+        robot.send_signal(signal.SIGINT)
+        robot.wait()
+
+
+def _run(words: Sequence[str]) -> None:
+    subprocess.run([sys.executable, *words], check=True)
+
+
+def _seeds(args: argparse.Namespace) -> range:
+    return range(args.seeds)
+
+
+def _value(cell: dict[str, Any]) -> float:
+    return cell["success"]["value"]
+
+
+def _rate(cell: dict[str, Any]) -> str:
+    found = cell["success"]
+    return f"{found['value']:.1%} [{found['low']:.1%}, {found['high']:.1%}] of {found['n']}"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=100, help="of each policy, deployed")
+    parser.add_argument("--latency", type=float, default=0.06, help="of every reading, in s")
+    parser.add_argument("--record-s", type=float, default=60.0, help="how long is recorded")
+    parser.add_argument("--out", type=Path, default=Path("runs/latency_realism"))
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
+    parser.add_argument("--redo", action="store_true", help="deploy anew, runs stay")
+    parser.add_argument("--domain", type=int, default=200 + os.getpid() % 30)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
