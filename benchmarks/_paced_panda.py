@@ -54,18 +54,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("hz", type=float)
     parser.add_argument("domain", type=int)
-    parser.add_argument(
-        "--camera", action="store_true", help=f"send the {CAMERA} camera's pictures"
-    )
+    parser.add_argument("--camera", action="store_true", help="send pictures")
     args = parser.parse_args()
-    task = component("tasks").make({"name": "reach", "robot": as_component(panda_at(args.hz))})
+    kind = load("tasks", "reach")
+    robot = as_component(panda_at(args.hz))
+    task = kind(kind.Config().model_copy(update={"robot": robot}))
     backend = component("backends").make({"name": "mujoco_cpu", "threads": 1})
-    world = SimWorld(task.build(), backend.build(), 1.0 / WORLD_HZ)
+    world = SimWorld(task, backend.build(), 1.0 / WORLD_HZ)
     cameras = SimCameras.Config(names=(CAMERA,) if args.camera else (), rate_hz=args.hz)
     cfg = SimRobot.Config(rate_hz=WORLD_HZ, cameras=cameras)
-    with closing(SimRobot(cfg, world, Dds(Dds.Config(domain=args.domain), "panda"))) as robot:
-        end_by_signal(robot.stop)
-        robot.run()
+    with closing(SimRobot(cfg, world, Dds(Dds.Config(domain=args.domain), "panda"))) as sim:
+        end_by_signal(sim.stop)
+        sim.run()
 
 
 if __name__ == "__main__":

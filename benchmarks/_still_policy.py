@@ -6,7 +6,6 @@ says, the arm stays about its home, by ``SWAY`` of each joint's range.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,8 +63,8 @@ class Seeing(FlowPolicy):
         return torch.cat([states, self.eye(obs[PICTURE])], dim=-1)
 
 
-def still_bundle(robot: Robot, net: str, num_steps: int, *, picture: bool) -> Bundle:
-    """The bundle of a policy of so many steps, which is asked every period."""
+def still_bundle(folder: Path, robot: Robot, net: str, num_steps: int, *, picture: bool) -> Bundle:
+    """In a folder, the bundle of a policy of so many steps, which is asked every period."""
     items = _state(robot) | ({PICTURE: _picture()} if picture else {})
     act = _act(robot)
     cfg = FlowPolicy.Config.model_validate(
@@ -75,9 +74,8 @@ def still_bundle(robot: Robot, net: str, num_steps: int, *, picture: bool) -> Bu
     kind = Seeing if picture else FlowPolicy
     policy = kind(cfg, ObsSpec(items=items), act, _normalizer(robot, items))
     contract = contract_of(policy, name="still", robot=robot.name, task="made_up")
-    with tempfile.TemporaryDirectory() as folder:
-        graph = export_policy(policy, Path(folder) / "policy.onnx").read_bytes()
-        return Bundle.write(Path(folder) / "bundle", _manifest(contract), {"policy.onnx": graph})
+    graph = export_policy(policy, folder / "policy.onnx").read_bytes()
+    return Bundle.write(folder / "bundle", _manifest(contract), {"policy.onnx": graph})
 
 
 def _state(robot: Robot) -> dict[str, TensorSpec]:

@@ -18,6 +18,7 @@ import argparse
 import itertools
 import json
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -73,8 +74,11 @@ def main() -> None:
 def run(case: Case, seconds: float, domain: int) -> dict[str, Any]:
     """Medians and 99th percentiles of the last 1,000 periods, and what was missed of all."""
     robot = panda_at(HZ)
-    bundle = still_bundle(robot, case.net, case.num_steps, picture=case.picture)
-    with simulated(HZ, domain, camera=case.picture), active(bundle, robot, domain) as node:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        simulated(HZ, domain, camera=case.picture),
+        active(_bundle(case, robot, Path(folder)), robot, domain) as node,
+    ):
         before = node.health
         time.sleep(seconds)
         after = node.health
@@ -126,6 +130,10 @@ def row(name: str, found: dict[str, Any]) -> str:
     return f"{name:28}{query:>16}{command:>16}{found['missed']:>6} of {found['ticks']}"
 
 
+def _bundle(case: Case, robot: Robot, folder: Path) -> Bundle:
+    return still_bundle(folder, robot, case.net, case.num_steps, picture=case.picture)
+
+
 def _kinds(num_steps: int) -> list[tuple[bool, int]]:
     return list(itertools.product((False, True), (1, num_steps)))
 
@@ -139,13 +147,13 @@ def _settings(bundle: Bundle, robot: Robot, domain: int) -> Settings:
     }
     items = bundle.manifest.contract.obs.items
     fields: dict[str, Any] = {
-        "robot": as_component(robot),
+        "robot": robot.name,
         "observe": {name: observe[name] for name in items},
         "transport": {"name": "dds", "domain": domain},
         "lifecycle": {"ramp_s": 0.0, "start_within": 10.0},
         "cameras": {"frozen_s": 0.0},
     }
-    return strict(fields, Settings)
+    return strict(fields, Settings).model_copy(update={"robot": as_component(robot)})
 
 
 def _arguments() -> argparse.Namespace:

@@ -6,11 +6,11 @@ recorded; ``robo-rl deploy latency`` finds from the recording how late the robot
 seed another policy is trained with that, all else the same. Then both drive the robot, and their
 successes are counted. Of the robot's latency the training knows only what the recording shows.
 
-Runs are under ``--out``, figures of each seed and arm are kept under
-``benchmarks/results/latency_realism``, and what is there is gone on with. Deploying wants an
-otherwise idle machine.
+Runs are under ``--out``, figures of each seed and arm under ``--results``, each in a folder of the
+experiment and the latency; what is there is gone on with. Deploying wants an otherwise idle machine.
 
-    python benchmarks/latency_realism.py [--json FILE] [--seeds 3] [--episodes 100] [--redo]
+    python benchmarks/latency_realism.py [--json FILE] [--experiment lift_reactive]
+        [--latency 0.06] [--seeds 3] [--episodes 100] [--redo]
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from robo_rl.aggregates import stratified_bootstrap
 from robo_rl.durable import make_directory, write_file
 
 KEPT = Path(__file__).parent / "results" / "latency_realism"
-EXPERIMENT = "lift_reactive"
 ARMS = {"without": False, "with": True}
 FITTED = "fitted.json"
 
@@ -38,6 +37,7 @@ FITTED = "fitted.json"
 def main() -> None:
     args = _arguments()
     make_directory(args.results)
+    make_directory(args.out)
     cells = [(seed, arm) for seed in range(args.seeds) for arm in ARMS]
     found = {cell: _cell(*cell, args) for cell in cells}
     for (seed, arm), cell in found.items():
@@ -85,7 +85,7 @@ def _fitted(args: argparse.Namespace) -> Path:
 def train(name: str, seed: int, late: Sequence[Path], args: argparse.Namespace) -> Path:
     """The bundle of an experiment's run, made or gone on with."""
     experiment = args.out / f"{name}.yaml"
-    base = [f"experiment/{EXPERIMENT}", *(str(path.absolute()) for path in late)]
+    base = [args.experiment, *(str(path.absolute()) for path in late)]
     content = {"base": base, "name": name, "seed": seed}
     write_file(experiment, json.dumps(content, indent=2).encode())
     _run(["-m", "robo_rl", "run", str(experiment), "--out", str(args.out)])
@@ -132,6 +132,7 @@ def _rate(cell: dict[str, Any]) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--experiment", default="lift_reactive")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=100, help="of each policy, deployed")
     parser.add_argument("--latency", type=float, default=0.06, help="of every reading, in s")
@@ -140,7 +141,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     parser.add_argument("--redo", action="store_true", help="deploy anew, runs stay")
     parser.add_argument("--domain", type=int, default=200 + os.getpid() % 30)
-    return parser.parse_args()
+    args = parser.parse_args()
+    kind = f"{Path(args.experiment).stem}_{1e3 * args.latency:.0f}ms"
+    args.out, args.results = args.out / kind, args.results / kind
+    return args
 
 
 if __name__ == "__main__":
