@@ -7,7 +7,7 @@ seed another policy is trained with that, all else the same. Then both drive the
 successes are counted. Of the robot's latency the training knows only what the recording shows.
 
 Runs are under ``--out``, figures of each seed and arm under ``--results``, each in a folder of the
-experiment and the latency; what is there is gone on with. Deploying wants an otherwise idle machine.
+experiment and the latency, and gone on with. Deploying wants an otherwise idle machine.
 
     python benchmarks/latency_realism.py [--json FILE] [--experiment lift_reactive]
         [--latency 0.06] [--seeds 3] [--episodes 100] [--redo]
