@@ -42,11 +42,11 @@ class Robot:
 
     def __init__(self) -> None:
         self.pos, self.sent = ROBOT.home_ctrl.copy(), list[tuple[float, Array]]()
-        self._transport = Dds(Dds.Config(domain=DOMAIN), "robot")
-        out = self._transport.advertise
+        self.transport = Dds(Dds.Config(domain=DOMAIN), "robot")
+        out = self.transport.advertise
         self._outs = out(JOINTS, Kind.JOINT_STATES, SENSOR), out(WANTED, Kind.ARRAY, SENSOR)
         topic = ROBOT.topics.command
-        self._transport.subscribe(topic, Kind.ARRAY, self._obey, Qos(depth=100))
+        self.transport.subscribe(topic, Kind.ARRAY, self._obey, Qos(depth=100))
         self._over, self._thread = threading.Event(), threading.Thread(target=self._say)
         self._thread.start()
 
@@ -54,7 +54,7 @@ class Robot:
         """Leave."""
         self._over.set()
         self._thread.join()
-        self._transport.close()
+        self.transport.close()
 
     def _obey(self, reading: Reading) -> None:
         self.pos = reading.fields["data"]
@@ -110,8 +110,13 @@ def _trial(
     return _judged(robot, fault_s, limits, fine=ended and len(robot.sent) == told)
 
 
-def deployed(bundle: Bundle, folder: Path, *more: str) -> subprocess.Popen[str]:
-    """``robo-rl deploy`` of it, with settings in that folder and more words behind."""
+def deployed(
+    bundle: Bundle, folder: Path, *more: str, said: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    """``robo-rl deploy`` of it, with settings in that folder and more words behind.
+
+    ``said`` is where its stderr goes: a pipe that nobody empties stops it in the end.
+    """
     lifecycle = {**SETTINGS["lifecycle"], "hold_s": 0.2}
     settings = folder / "settings.yaml"
     settings.write_text(to_yaml({**SETTINGS, "lifecycle": lifecycle}))
@@ -119,7 +124,7 @@ def deployed(bundle: Bundle, folder: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "robo_rl", *words, f"transport.domain={DOMAIN}", *more],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=said,
         text=True,
     )
 

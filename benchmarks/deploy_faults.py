@@ -1,10 +1,10 @@
 """Faults on their way to a robot: what is to hold, how often it was tried, how often it did not.
 
 Of messages, actions and clocks: the node itself, on a bus and a clock of its own, with a policy
-that passes on where the joints are wanted. Of limits: the limiter, many at once. Of processes:
-``robo-rl deploy`` beside its watchdog, over DDS and in real time, so on an otherwise idle machine.
-``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Of cameras: what can
-be told from pictures; two of one kind whose plugs were swapped cannot.
+that passes on where the joints are wanted. Of limits: the limiter, many at once. Of packets and
+processes: ``robo-rl deploy`` beside its watchdog, over DDS and in real time, so on an otherwise
+idle machine. ``excess`` is by which share the worst limit was exceeded, 0 but for rounding. Of
+cameras: what can be told from pictures; two of one kind whose plugs were swapped cannot.
 
 Rows are kept under ``benchmarks/results/deploy_faults`` after every batch, and gone on with.
 
@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import _fault_actions as actions
+import _fault_frames as frames
 import _fault_messages as messages
 import _fault_pictures as pictures
 import _fault_processes as processes
+import _fault_server as server
 from _fault_stage import make_bundle
 from _fault_table import Fault, Tally, filled, line
 
@@ -41,6 +43,8 @@ SAME = "the same commands, to the bit"
 SEEN = "not followed after 1 s; running again when pictures are good"
 LATCHED = "a fault at the next tick, until a reset"
 STOP = "first stop command in 0.1 s, then braking; never sends again"
+GOES_ON = "no crash; commands in range and no faster; follows again"
+REFUSED = "each refused in a word; the world goes on as it was"
 Run = Callable[[Bundle, int, int], Tally]
 
 
@@ -77,6 +81,8 @@ def faults(bundle: Bundle) -> list[Fault]:
             (name, SEEN, 200, 20, functools.partial(pictures.pictures, spoil))
             for name, spoil in pictures.SPOILS.items()
         ),
+        ("malformed packet", GOES_ON, 100_000, 5_000, frames.packets),
+        ("malformed to serve-env", REFUSED, 100_000, 10_000, server.frames),
         ("kill -9", STOP, 200, 1, functools.partial(processes.processes, processes.killed)),
         ("SIGSTOP", STOP, 200, 1, functools.partial(processes.processes, processes.stopped)),
     ]
