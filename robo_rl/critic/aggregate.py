@@ -32,11 +32,13 @@ class Aggregate:
         ``min`` and ``mean`` are over all members. ``subset_min`` is the least of ``subset`` members
         drawn anew at each call (REDQ, Chen et al. 2021, arXiv 2101.05982, algorithm 1).
         ``lower_bound`` is mean − ``kappa`` · std; with two members and kappa 1 it is the min.
+        ``quantile`` is that of the members, 0 the min (Yang et al. 2023, arXiv 2310.12955).
         """
 
-        rule: Literal["min", "mean", "subset_min", "lower_bound"] = "min"
+        rule: Literal["min", "mean", "subset_min", "lower_bound", "quantile"] = "min"
         subset: int = Field(default=2, ge=1)
         kappa: float = Field(default=1.0, ge=0.0)
+        quantile: float = Field(default=0.25, ge=0.0, le=1.0)
 
     def __init__(self, cfg: Config, members: int) -> None:
         if cfg.rule == "subset_min" and cfg.subset > members:
@@ -55,6 +57,8 @@ class Aggregate:
             return values.mean(dim=0)
         if self.cfg.rule == "lower_bound":
             return lower_bound(values, self.cfg.kappa)
+        if self.cfg.rule == "quantile":
+            return values.quantile(self.cfg.quantile, dim=0)
         if self.cfg.rule == "subset_min":
             values = values[random_subset(len(values), self.cfg.subset, generator)]
         return values.amin(dim=0)
@@ -65,7 +69,7 @@ class Aggregate:
         Raises:
             ConfigError: It does not.
         """
-        if self.cfg.rule == "lower_bound":
+        if self.cfg.rule in ("lower_bound", "quantile"):
             raise ConfigError(
                 "target_rule: no member's law and no mixture of them",
                 expected="min, mean or subset_min with a categorical critic",

@@ -96,7 +96,15 @@ class Replay:
         self._find_decisions()
 
     def sample(self, batch: int, generator: torch.Generator) -> Transitions:
-        """Draw ``batch`` rows with replacement, demonstrations and experience in mixed order.
+        """The transitions that begin at ``batch`` rows of ``draw``.
+
+        Raises:
+            DataError: There is nothing to draw from.
+        """
+        return self.transitions(self.draw(batch, generator))
+
+    def draw(self, batch: int, generator: torch.Generator) -> Tensor:
+        """So many rows with replacement, demonstrations and experience in mixed order.
 
         Raises:
             DataError: There is nothing to draw from.
@@ -110,7 +118,7 @@ class Replay:
             _draw(self._online, batch - num_demos, generator),
         ]
         order = torch.randperm(batch, generator=generator, device=generator.device)
-        return self.transitions(torch.cat(drawn)[order.to(self._table.device)])
+        return torch.cat(drawn)[order.to(self._table.device)]
 
     def transitions(self, rows: Tensor) -> Transitions:
         """The transitions that begin at rows (B,), over ``n_step`` decisions."""

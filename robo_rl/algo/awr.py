@@ -1,0 +1,96 @@
+"""Cloning in which good actions count for more: a policy is improved without leaving the data.
+
+Shapes: B rows of a batch, H actions of a chunk, A act_dim. The cloning loss of a family, flow or
+diffusion, of every row times exp(advantage / temperature), held to ``cap``: the projection onto the
+family of the best policy near the data (Peng et al. 2019, arXiv 1910.00177, eq. 10; with IQL's
+advantages: Kostrikov et al. 2021, arXiv 2110.06169, eq. 7). Advantages count in units of their
+spread over the data, so that a temperature means the same in every task; weights are divided by
+their mean over the batch, so that a learning rate does.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.bc import Supervised
+from robo_rl.algo.iql import Iql
+from robo_rl.config import ConfigModel
+from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import make_generator
+
+_SEEN = 4096
+"""Decisions of which the spread of advantages is taken."""
+
+
+class Awr:
+    """Goes on cloning a policy, rows weighted by what they are worth; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins; stays as it is.
+        critics: What the data's actions are worth.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches, times and noise.
+    """
+
+    class Config(ConfigModel):
+        """``temperature`` in units of the advantages' spread, the largest weight, and cloning."""
+
+        temperature: float = Field(default=0.5, gt=0.0)
+        cap: float = Field(default=20.0, gt=1.0)
+        batch: int = Field(default=256, ge=1)
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: Iql,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
+        self.trainer = Supervised(cfg.optim, deepcopy(policy).train(), steps)
+        self.scale = cfg.temperature * _spread(critics, replay)
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """What came of it: the averaged weights."""
+        return self.trainer.ema.module.eval()
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss."""
+        batch = self.replay.sample(self.cfg.batch, self.generator)
+        advantage = self.critics.advantage(batch.obs, batch.act)
+        policy = self.trainer.policy
+        loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
+        return {"loss": self.trainer.step(weights(advantage / self.scale, self.cfg.cap) * loss)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return self.trainer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.trainer.load_state_dict(state)
+
+
+def weights(advantage: Tensor, cap: float) -> Tensor:
+    """Of advantages (B,) in units of the temperature: exp, held to cap, divided by their mean."""
+    raw = advantage.exp().clamp(max=cap)
+    return raw / raw.mean().clamp(min=1e-6)
+
+
+def _spread(critics: Iql, replay: Replay) -> float:
+    """Standard deviation of the advantages of the data, or of some of them."""
+    batch = replay.sample(_SEEN, make_generator("spread", 0))
+    return max(float(critics.advantage(batch.obs, batch.act).std()), 1e-6)

@@ -1,0 +1,69 @@
+"""Better, worse, or not to be told: what estimates of two policies amount to.
+
+Shapes: M resamples of the data.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from scipy.special import stdtrit
+from torch import Tensor
+
+from robo_rl.stats import Interval
+
+
+class Answer(str, Enum):
+    """Of one policy beside another."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    CANNOT_TELL = "cannot tell"
+
+
+class Verdict(NamedTuple):
+    """By how much one policy is estimated to be above another.
+
+    Args:
+        difference: Mean over the resamples.
+        interval: The bootstrap's.
+        margin: By how much a policy has to be above to count as better.
+        answer: See ``judge``.
+    """
+
+    difference: float
+    interval: Interval
+    margin: float
+    answer: Answer
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        by = f"{self.difference:+.3f} [{low:+.3f}, {high:+.3f}], margin {self.margin:g}"
+        return f"{self.answer.value}: {by}"
+
+
+def judge(new: Tensor, old: Tensor, margin: float = 0.0, confidence: float = 0.95) -> Verdict:
+    """Estimates (M,) of two policies on the same resamples.
+
+    Better if the whole interval of the difference is above the margin, worse if it is below 0.
+    """
+    interval = bootstrapped(new - old, confidence)
+    answer = Answer.CANNOT_TELL
+    if interval.low > margin:
+        answer = Answer.BETTER
+    elif interval.high < 0.0:
+        answer = Answer.WORSE
+    return Verdict(float((new - old).mean()), interval, margin, answer)
+
+
+def bootstrapped(members: Tensor, confidence: float = 0.95) -> Interval:
+    """Of an estimate of which resamples of the data gave these (M,).
+
+    Their standard deviation is the estimate's standard error (Efron 1979); that it comes of few of
+    them is Student's t with M − 1 degrees of freedom.
+    """
+    number = len(members)
+    reach = float(stdtrit(number - 1, (1.0 + confidence) / 2.0) * members.double().std())
+    centre = float(members.double().mean())
+    return Interval(centre - reach, centre + reach)

@@ -1,0 +1,67 @@
+"""What a dataset must hold for values to be learnt from it, told before training starts."""
+
+from __future__ import annotations
+
+import warnings
+
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.spec import TensorSpec
+
+
+def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
+    """Demand that a policy's observations and actions are those of the data.
+
+    Raises:
+        DataError: Another robot's, or of other arrays; each that differs is named.
+    """
+    ours = {"act": policy.act_spec, **policy.obs_spec.items}
+    theirs = {"act": store.act_spec, **store.obs_spec.items}
+    apart = [n for n in sorted({*ours, *theirs}) if _shown(ours.get(n)) != _shown(theirs.get(n))]
+    if apart:
+        raise DataError(
+            f"holds other arrays than the policy reads and says: {', '.join(apart)}",
+            where=store.path,
+            expected="; ".join(f"{name} {_shown(ours.get(name))}" for name in apart),
+            found="; ".join(f"{name} {_shown(theirs.get(name))}" for name in apart),
+            hint="take a dataset of the same robot and task, or a policy of this one",
+        )
+
+
+def demand_outcomes(store: ZarrStore, data: WindowDataset) -> None:
+    """Demand rewards that differ, and actions that do; warn where no episode failed, or all did.
+
+    Raises:
+        DataError: All rewards are one, or no element of the action ever changes.
+    """
+    rew = data.outcomes().rew
+    if bool((rew == rew[0]).all()):
+        raise DataError(
+            "holds the same reward in every row, so that no action is better than another",
+            where=store.path,
+            expected="rewards that tell success from failure",
+            found=f"{float(rew[0]):g} in all of {len(rew)} rows",
+            hint="collect it with a task's rewards",
+        )
+    act = data.stats().keys["act"]
+    if bool((act.low == act.high).all()):
+        raise DataError(
+            "holds one and the same action in every row",
+            where=store.path,
+            expected="what was commanded, row by row",
+            hint="record what was sent, and convert it again",
+        )
+    succeeded = {record.success for record in store.episodes}
+    if len(succeeded) == 1:
+        what = "succeeded" if succeeded.pop() else "failed"
+        warnings.warn(
+            f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
+            stacklevel=2,
+        )
+
+
+def _shown(spec: TensorSpec | None) -> str:
+    """What must agree of an array."""
+    return "is not there" if spec is None else f"{spec.shape} {','.join(spec.names)}".strip()

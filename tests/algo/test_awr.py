@@ -1,0 +1,52 @@
+"""Cloning in which good actions count for more."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_logged import logged_replay, small_policy
+
+from robo_rl.algo.awr import Awr, weights
+from robo_rl.algo.iql import Iql
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.value import ValueCritic
+
+ADVANTAGE = torch.linspace(-3.0, 3.0, 101)
+
+
+def test_weights_rise_with_the_advantage_are_held_and_have_mean_one():
+    found = weights(ADVANTAGE, cap=5.0)
+    assert float(found.mean()) == pytest.approx(1.0)
+    assert bool((found.diff() >= 0.0).all())
+    low, high = weights(torch.tensor([0.0, 9.0]), cap=5.0)
+    assert float(high / low) == pytest.approx(5.0)
+
+
+def test_data_of_one_advantage_are_cloned_as_they_are():
+    assert torch.equal(weights(torch.zeros(5), cap=5.0), torch.ones(5))
+
+
+def test_what_pays_is_done_more_often_than_in_the_data_and_the_policy_before_stays():
+    """Half of the decisions pay; a clone of them pays as often."""
+    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
+    torch.manual_seed(0)
+    policy = small_policy()
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
+    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
+    for _ in range(300):
+        critics.step(replay.sample(128, generator))
+    shares = {}
+    for temperature in (0.5, 1e6):
+        cfg = Awr.Config(temperature=temperature, optim={"lr": 3e-3, "ema_decay": 0.9})  # pyright: ignore
+        improver = Awr(
+            cfg, policy, critics, replay, steps=400, generator=torch.Generator().manual_seed(1)
+        )
+        for _ in range(400):
+            improver.step()
+        obs = replay.transitions(torch.arange(400)).obs
+        act = improver.policy.act(obs, torch.Generator().manual_seed(2))
+        shares[temperature] = float((act[:, 0, 0] > 0.0).float().mean())
+    assert shares[1e6] == pytest.approx(0.5, abs=0.12)
+    assert shares[0.5] > 0.85
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())

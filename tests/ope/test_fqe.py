@@ -1,0 +1,63 @@
+"""What fitted Q evaluation says of policies whose worth is known."""
+
+from __future__ import annotations
+
+import torch
+from small_logged import Always, logged_replay, small_policy
+
+from robo_rl.critic.q import QCritic
+from robo_rl.ope.fqe import Fqe
+from robo_rl.ope.resample import Resample
+from robo_rl.ope.verdict import Answer, bootstrapped, judge
+
+ROWS = 600
+CFG = Fqe.Config(steps=600, lr=3e-3, critic=QCritic.Config(members=6, hidden=(32,)))
+
+
+def members(value: float, seed: int = 0) -> torch.Tensor:
+    """Estimates of a policy that always says so."""
+    generator = torch.Generator().manual_seed(seed)
+    resample = Resample(torch.arange(ROWS), 6, torch.Generator().manual_seed(1))
+    torch.manual_seed(2)
+    policy = Always(small_policy(), value)
+    fqe = Fqe(CFG, policy, logged_replay(ROWS), resample, generator)  # pyright: ignore
+    for _ in range(CFG.steps):
+        fqe.step()
+    return fqe.estimate().members
+
+
+def test_it_tells_what_pays_from_what_does_not():
+    good, bad = members(0.6), members(-0.6)
+    assert abs(float(good.mean()) - 1.0) < 0.1
+    assert abs(float(bad.mean())) < 0.1
+    assert judge(good, bad).answer is Answer.BETTER
+    assert judge(bad, good).answer is Answer.WORSE
+
+
+def test_a_policy_beside_itself_cannot_be_told_apart_and_differs_by_nothing():
+    one, same = members(0.6), members(0.6)
+    assert torch.equal(one, same)
+    assert judge(one, same).answer is Answer.CANNOT_TELL
+
+
+def test_an_interval_of_resamples_covers_the_mean_as_often_as_it_says():
+    generator = torch.Generator().manual_seed(0)
+    covered = 0
+    for _ in range(400):
+        values = torch.randn(60, generator=generator)
+        resample = Resample(torch.arange(60), 12, generator)
+        low, high = bootstrapped(resample.mean(values.expand(12, 60)))
+        covered += low <= 0.0 <= high
+    # 95 % of 400, less three standard errors and what a bootstrap of 12 falls short by
+    assert covered >= 0.95 * 400 - 3 * 4.4 - 10
+
+
+def test_a_resample_draws_as_many_episodes_as_there_are_and_weighs_their_rows():
+    last = torch.tensor([2, 2, 2, 4, 4, 5])
+    resample = Resample(last, 5, torch.Generator().manual_seed(0))
+    assert resample.starts.tolist() == [0, 3, 5]
+    assert resample.counts.sum(dim=1).tolist() == [3.0] * 5
+    weights = resample.weights(torch.arange(6))
+    assert torch.equal(weights[:, 0], weights[:, 2])
+    assert torch.equal(weights[:, 3], resample.counts[:, 1])
+    assert torch.equal(resample.mean(torch.ones(5, 3)), torch.ones(5))

@@ -1,0 +1,34 @@
+"""What counts as better, as worse, and as not to be told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from robo_rl.ope.verdict import Answer, judge
+
+SPREAD = torch.linspace(-1.0, 1.0, 9)
+
+
+@pytest.mark.parametrize(
+    ("shift", "margin", "answer"),
+    [
+        (3.0, 0.0, Answer.BETTER),
+        (3.0, 2.0, Answer.CANNOT_TELL),
+        (0.5, 0.0, Answer.CANNOT_TELL),
+        (-0.5, 0.0, Answer.CANNOT_TELL),
+        (-3.0, 0.0, Answer.WORSE),
+    ],
+)
+def test_only_a_whole_interval_beyond_the_margin_counts(
+    shift: float, margin: float, answer: Answer
+):
+    found = judge(SPREAD + shift, torch.zeros(9), margin)
+    assert found.answer is answer
+    assert found.interval.low < shift < found.interval.high
+    assert str(found).startswith(answer.value)
+
+
+def test_what_both_have_in_common_does_not_blur_the_difference():
+    common = 100.0 * torch.randn(9, generator=torch.Generator().manual_seed(0))
+    assert judge(common + 1.0 + 0.1 * SPREAD, common).answer is Answer.BETTER

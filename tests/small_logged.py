@@ -1,0 +1,66 @@
+"""Logged decisions of a made-up world of one step, in which what is right is known.
+
+A decision pays 1 if its first action's first element is positive, and ends the episode.
+"""
+
+from __future__ import annotations
+
+import torch
+from small_policies import ACT, OBS, make_policy
+from torch import Tensor
+
+from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
+
+HORIZON = 3
+GAMMA = 0.99
+
+
+def logged_columns(rows: int, seed: int = 0) -> dict[str, Tensor]:
+    """Decisions at random, each an episode of its own."""
+    generator = torch.Generator().manual_seed(seed)
+    act = 2.0 * torch.rand(rows, HORIZON, ACT.size, generator=generator) - 1.0
+    seen = {
+        f"obs.{name}": torch.randn(rows, 1, *spec.shape, generator=generator)
+        for name, spec in OBS.items.items()
+    }
+    return {
+        **seen,
+        "act": act,
+        "rew": (act[:, 0, 0] > 0.0).float(),
+        "discount": torch.full((rows,), GAMMA),
+        "terminated": torch.ones(rows, dtype=torch.bool),
+        "num_exec": torch.ones(rows, dtype=torch.int64),
+        "next": torch.arange(rows),
+        "decision": torch.ones(rows, dtype=torch.bool),
+    }
+
+
+def logged_replay(rows: int, seed: int = 0) -> Replay:
+    """These, as learners want them."""
+    replay = Replay(Replay.Config(demo_share=1.0))
+    replay.add_demonstrations(logged_columns(rows, seed))
+    return replay
+
+
+class Always(torch.nn.Module):
+    """A policy that says one and the same, whatever it sees."""
+
+    def __init__(self, like: DenoisingPolicy, value: float) -> None:
+        super().__init__()
+        self.like, self.value = like, value
+
+    def __getattr__(self, name: str):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("like"), name)
+
+    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        del obs
+        return torch.full_like(noise, self.value)
+
+
+def small_policy() -> DenoisingPolicy:
+    """Of that world."""
+    return make_policy("flow_sde", 2, horizon=HORIZON, exec_horizon=1).float()

@@ -1,0 +1,64 @@
+"""The stage that improves a policy on its dataset, and the gate in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import STAGES, Runner, write_experiment
+
+OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
+
+
+def run(runner: Runner, folder: Path, **offline: Any) -> dict[str, Any]:
+    """The report of the stage, behind few demonstrations of which some fail."""
+    collect = {**STAGES["collect"], "noise": 0.7}
+    stages = {"collect": collect, "bc": STAGES["bc"], "offline": {**OFFLINE, **offline}}
+    waive = dict.fromkeys(("collect", "bc"), "too short to pass")
+    config = write_experiment(folder, stages=stages, waive=waive)
+    ended = runner.run("run", config, "--out", folder / "runs")
+    assert ended.status == 0, ended.output
+    return json.loads((folder / "runs" / "tiny" / "02-offline" / "report.json").read_text())
+
+
+def tensors(folder: Path, stage: str) -> bytes:
+    return (folder / "runs" / "tiny" / stage / "policy" / "tensors.safetensors").read_bytes()
+
+
+def test_a_margin_that_nothing_reaches_hands_on_the_policy_before(runner: Runner, tmp_path: Path):
+    found = run(runner, tmp_path, margin=1e6)
+    assert found["status"] == "passed"
+    assert found["numbers"]["accepted"] == 0.0
+    assert found["gate"]["detail"].endswith("the policy before goes on")
+    assert tensors(tmp_path, "02-offline") == tensors(tmp_path, "01-bc")
+    before, after = (found["numbers"][f"success{name}"]["value"] for name in ("_before", ""))
+    assert before == after
+    assert found["numbers"]["value_before"]["low"] <= found["numbers"]["value_before"]["value"]
+
+
+def test_data_in_which_no_action_is_better_are_refused_before_anything_is_learnt(
+    runner: Runner, tmp_path: Path
+):
+    collect = {**STAGES["collect"], "episodes": 2, "num_envs": 2}
+    task = {"name": "reach", "robot": "panda", "episode_s": 0.1, "success_m": 0.001}
+    stages = {"collect": collect, "bc": {**STAGES["bc"], "only_success": False}, "offline": OFFLINE}
+    config = write_experiment(
+        tmp_path, stages=stages, task={**task, "reward": "sparse"}, waive=dict.fromkeys(stages, "x")
+    )
+    ended = runner.run("run", config, "--out", tmp_path / "runs")
+    assert ended.status == 2
+    assert "holds the same reward in every row" in ended.output
+    assert "Traceback" not in ended.output
+    assert not (tmp_path / "runs" / "tiny" / "02-offline" / "critics").exists()
+
+
+@pytest.mark.parametrize("missing", ["collect", "bc"])
+def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str):
+    stages = {"collect": STAGES["collect"], "bc": STAGES["bc"], "offline": OFFLINE}
+    del stages[missing]
+    config = write_experiment(tmp_path, stages=stages, waive={})
+    ended = runner.run("run", config, "--out", tmp_path / "runs")
+    assert ended.status == 2
+    assert "no earlier stage makes a" in ended.output
