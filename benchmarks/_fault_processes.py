@@ -32,6 +32,8 @@ from robo_rl_sim2real.transport.dds import Dds
 PATIENCE_S = 120.0
 WITHIN_S = 0.1
 """From the fault to the first command of the watchdog."""
+ON_THE_WAY_S = 0.005
+"""After which nothing that the policy sent before the fault is still to come."""
 BEFORE = 6
 """Commands of the policy's that are looked at together with the watchdog's."""
 DOMAIN = 200 + os.getpid() % 30
@@ -139,20 +141,16 @@ def _wait_for_motion(robot: Robot, policy: subprocess.Popen[str], rng: np.random
 
 
 def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tally:
-    """What was commanded after a fault.
-
-    The watchdog's first command repeats the policy's last, so it is the first that equals the one
-    before; a command of the policy's may still have been under way.
-    """
+    """What was commanded after a fault."""
     times = np.array([at_s for at_s, _ in robot.sent])
     path = np.stack([pos for _, pos in robot.sent])
     after = int(np.searchsorted(times, fault_s))
     same = (path[1:] == path[:-1]).all(axis=1)
-    repeats = [i for i in range(max(after, 1), len(path)) if same[i - 1]]
+    first = _first(times, same, fault_s)
     moving = [i for i in range(after, len(path)) if i > 0 and not same[i - 1]]
-    first_s = times[repeats[0]] - fault_s if repeats else PATIENCE_S
+    first_s = times[first] - fault_s if first < len(path) else PATIENCE_S
     rest_s = times[moving[-1]] - fault_s if moving else 0.0
-    over = _hand_over(times, path, repeats[0]) if repeats else 0.0
+    over = _hand_over(times, path, first) if first < len(path) else 0.0
     speed = np.abs(path[after - 1] - path[after - 2]) / DT_S
     braking_s = float((speed / limits.acceleration).max()) + 3 * DT_S
     late = first_s > WITHIN_S or rest_s > WITHIN_S + braking_s
@@ -161,22 +159,36 @@ def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tall
     return Tally(1, int(broken), worst)
 
 
-def _hand_over(times: Array, path: Array, repeat: int) -> float:
+def _first(times: Array, same: Array, fault_s: float) -> int:
+    """Which command is the watchdog's first.
+
+    It repeats the policy's last one; or that had been worked out and was not sent, and is new then.
+    So it is the first that equals the one before, or that came when all that the policy had sent
+    must have arrived.
+    """
+    after = max(int(np.searchsorted(times, fault_s)), 1)
+    arrived = int(np.searchsorted(times, fault_s + ON_THE_WAY_S))
+    repeats = [i for i in range(after, len(times)) if same[i - 1]]
+    return min([max(arrived, 1), *repeats[:1]])
+
+
+def _hand_over(times: Array, path: Array, first: int) -> float:
     """By which share the commands on either side of the watchdog's first break a limit together.
 
-    That first one repeats the one before it and is left out. Where a period was missed it goes on
-    from standstill, as the runtime does, so nothing may move any more: 0 if so, else infinity. It
-    counts one as missed from two periods on; what is known here is when commands arrived, so a
+    If that first one repeats the one before it, it is left out. Where a period was missed it goes
+    on from standstill, as the runtime does, so nothing may move any more: 0 if so, else infinity.
+    It counts one as missed from two periods on; what is known here is when commands arrived, so a
     fifth of a period is allowed for their way.
     """
-    limits, before = commanded(contract(), ROBOT).limits, slice(repeat - BEFORE, repeat)
-    if (path[repeat:] == path[repeat]).all():
+    limits, before = commanded(contract(), ROBOT).limits, slice(first - BEFORE, first)
+    if (path[first:] == path[first]).all():
         return 0.0
-    if times[repeat + 1] - times[repeat - 1] > 2.2 * DT_S:
+    going_on = first + int((path[first] == path[first - 1]).all())
+    if times[going_on] - times[first - 1] > 2.2 * DT_S:
         return np.inf
     if (np.diff(times[before]) > 1.5 * DT_S).any():
         return 0.0
-    pos, worst = np.concatenate([path[before], path[repeat + 1 :]]), 0.0
+    pos, worst = np.concatenate([path[before], path[going_on:]]), 0.0
     for bound in (limits.velocity, limits.acceleration, limits.jerk):
         pos = np.diff(pos, axis=0) / DT_S
         worst = max(worst, float((np.abs(pos) / bound).max()) - 1.0)

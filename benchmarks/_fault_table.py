@@ -67,10 +67,16 @@ def filled(fault: Fault, wanted: int, folder: Path, *, redo: bool = False) -> Ta
     return tally
 
 
+HEADER = """| fault | tried | violations | what was to hold | worst |
+|---|---|---|---|---|"""
+
+
 def line(fault: Fault, tally: Tally) -> str:
-    """A row of the table."""
+    """A row of the table, in Markdown."""
     worst = ", ".join(f"{name} {value:.3g}" for name, value in tally.worst.items())
-    return f"{fault.name:24}{tally.trials:>9}  {fault.holds:62}{tally.violations:>11}  {worst}"
+    return (
+        f"| {fault.name} | {tally.trials:,} | {tally.violations} | {fault.holds} | {worst or '–'} |"
+    )
 
 
 def _show(text: str) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from robo_rl.data.normalize import Affine, Normalizer
+from robo_rl.durable import make_directory
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import ClosedLoopParity, Latency, Manifest, NumericParity
 from robo_rl.export.onnx import contract_of, export_policy
@@ -63,7 +64,7 @@ class Seeing(FlowPolicy):
         return torch.cat([states, self.eye(obs[PICTURE])], dim=-1)
 
 
-def still_bundle(folder: Path, robot: Robot, net: str, num_steps: int, *, picture: bool) -> Bundle:
+def still_bundle(folder: Path, robot: Robot, net: Any, num_steps: int, *, picture: bool) -> Bundle:
     """In a folder, the bundle of a policy of so many steps, which is asked every period."""
     items = _state(robot) | ({PICTURE: _picture()} if picture else {})
     act = _act(robot)
@@ -74,6 +75,7 @@ def still_bundle(folder: Path, robot: Robot, net: str, num_steps: int, *, pictur
     kind = Seeing if picture else FlowPolicy
     policy = kind(cfg, ObsSpec(items=items), act, _normalizer(robot, items))
     contract = contract_of(policy, name="still", robot=robot.name, task="made_up")
+    make_directory(folder)
     graph = export_policy(policy, folder / "policy.onnx").read_bytes()
     return Bundle.write(folder / "bundle", _manifest(contract), {"policy.onnx": graph})
 

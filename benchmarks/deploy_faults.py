@@ -28,7 +28,7 @@ import _fault_pictures as pictures
 import _fault_processes as processes
 import _fault_server as server
 from _fault_stage import make_bundle
-from _fault_table import Fault, Tally, filled, line
+from _fault_table import HEADER, Fault, Tally, filled, line
 
 from robo_rl.export.bundle import Bundle
 from robo_rl_sim2real.lag import Lag
@@ -59,8 +59,7 @@ def main() -> None:
             tally = filled(fault, wanted, args.results, redo=args.redo)
             results[fault.name] = {"holds": fault.holds, **tally._asdict()}
             rows.append(line(fault, tally))
-    print(f"{'fault':24}{'trials':>9}  {'what was to hold':62}{'violations':>11}  worst")
-    print("\n".join(rows))
+    print("\n".join([HEADER, *rows]))
     if args.json:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 

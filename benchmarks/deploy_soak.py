@@ -1,9 +1,10 @@
 """A policy that drives a robot for an hour: whether its memory grows, and what it missed.
 
 ``robo-rl deploy`` with its watchdog and a ring of the flight recorder, over DDS, on a robot that is
-this process. Resident memory of both processes is read from the system every ``--every`` seconds;
-``slope`` is the median of the slopes between all pairs of readings (Theil–Sen) after the first
-tenth of the time, in MB an hour. On an otherwise idle machine where missed periods are to count.
+this process. Memory of both processes, that which is their own and no file's, is read from the
+system every ``--every`` seconds; ``slope`` is the median of the slopes between all pairs of
+readings (Theil–Sen) after the first tenth of the time, in MB an hour; ``mb`` is read every tenth of
+it. On an otherwise idle machine where missed periods are to count.
 
     python benchmarks/deploy_soak.py [--json FILE] [--minutes 60] [--every 10]
 """
@@ -58,7 +59,7 @@ def main() -> None:
 def _watched(
     policy: subprocess.Popen[str], minutes: float, every_s: float
 ) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]:
-    """Times (T,) in s, and process → its resident memory (T,) in MB."""
+    """Times (T,) in s, and process → its memory (T,) in MB."""
     time.sleep(min(START_S, 6.0 * minutes))
     pids = {"policy": policy.pid, "watchdog": _child(policy.pid)}
     began_s, at_s, found = time.monotonic(), list[float](), list[list[float]]()
@@ -66,23 +67,26 @@ def _watched(
         if policy.poll() is not None:
             raise SystemExit(f"the policy process ended after {now_s:.0f} s")
         at_s.append(now_s)
-        found.append([_resident_mb(pid) for pid in pids.values()])
+        found.append([_memory_mb(pid) for pid in pids.values()])
         print(f"\r{now_s:.0f} s: {found[-1][0]:.1f} MB", end="", file=sys.stderr, flush=True)
         time.sleep(every_s)
     print(file=sys.stderr)
     return np.array(at_s), dict(zip(pids, np.array(found).T, strict=True))
 
 
-def _growth(at_s: NDArray[np.float64], mb: NDArray[np.float64]) -> dict[str, float]:
+def _growth(at_s: NDArray[np.float64], mb: NDArray[np.float64]) -> dict[str, Any]:
     late = at_s >= at_s[-1] / 10.0
     t, y = at_s[late] / 3600.0, mb[late]
     i, j = np.triu_indices(len(t), k=1)
     slope = float(np.median((y[j] - y[i]) / (t[j] - t[i]))) if len(i) else float("nan")
-    return {"first_mb": float(mb[0]), "last_mb": float(mb[-1]), "slope_mb_an_hour": slope}
+    tenths = [float(mb[place]) for place in np.linspace(0, len(mb) - 1, 11).round().astype(int)]
+    return {"mb": tenths, "slope_mb_an_hour": slope}
 
 
-def _resident_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_MB
+def _memory_mb(pid: int) -> float:
+    """Resident and anonymous: pages of libraries come and go as the system sees fit."""
+    resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+    return (resident - shared) * PAGE_MB
 
 
 def _child(pid: int) -> int:

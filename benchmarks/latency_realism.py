@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from robo_rl.aggregates import stratified_bootstrap
+from robo_rl.aggregates import student_interval
 from robo_rl.durable import make_directory, write_file
 
 KEPT = Path(__file__).parent / "results" / "latency_realism"
@@ -43,7 +43,7 @@ def main() -> None:
     for (seed, arm), cell in found.items():
         print(f"seed {seed} {arm:8} exported {cell['exported']:.1%}  deployed {_rate(cell)}")
     gains = [_value(found[seed, "with"]) - _value(found[seed, "without"]) for seed in _seeds(args)]
-    low, high = stratified_bootstrap(gains, lambda x: float(x.mean()))
+    low, high = student_interval(gains)
     results: dict[str, Any] = {
         "added_latency_s": args.latency,
         "fitted": json.loads((args.results / FITTED).read_text()),

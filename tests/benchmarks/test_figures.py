@@ -18,6 +18,7 @@ RATIOS = {
     "joint": "flow_noise | 4 | 4",
     "one_step": "flow_sde | 4 | 1",
 }
+ARMS = ("without", "with")
 METHODS = {"default": "default", "reinflow": "ReinFlow's setting", "dppo": "DPPO's setting"}
 
 
@@ -61,8 +62,37 @@ def loop_profile() -> Iterator[str]:
     yield f"at most {min(overlap):.2f} to {max(overlap):.2f} times as fast"
 
 
+def queries() -> Iterator[str]:
+    found = written("query_time")
+    for name, row in found.items():
+        if name != "steps":
+            net, _, sees = name.rpartition(", ")
+            times = " | ".join(pair(row[key]) for key in ("one_ms", "many_ms"))
+            yield f"| {net} | {sees} | {times} | {row['ratio']:.1f} |"
+
+
+def inference() -> Iterator[str]:
+    found = written("deploy_inference")
+    for name, row in found["cases"].items():
+        times = " | ".join(pair(row[key]) for key in ("query_ms", "command_ms"))
+        yield f"| {name} | {times} | {row['missed']} of {row['ticks']:,} |"
+
+
+def pair(values: list[float]) -> str:
+    return " / ".join(f"{value:.2f}" for value in values)
+
+
 @pytest.mark.parametrize(
-    "figures", [throughput, update_speed, update_scaling, update_precision, loop_profile]
+    "figures",
+    [
+        throughput,
+        update_speed,
+        update_scaling,
+        update_precision,
+        loop_profile,
+        queries,
+        inference,
+    ],
 )
 def test_the_readme_says_what_was_measured(figures: Any):
     text = (ROOT / "README.md").read_text()
@@ -90,3 +120,29 @@ def test_a_task_that_the_suite_lacks_is_a_mistake_with_a_name(
         runpy.run_path(str(script), run_name="__main__")
     assert ended.value.code == 2
     assert "no task 'lift_cub'; did you mean 'lift_cube'" in capsys.readouterr().err
+
+
+def faults() -> Iterator[str]:
+    for path in sorted((ROOT / "benchmarks" / "results" / "deploy_faults").glob("*.json")):
+        found = json.loads(path.read_text())
+        name = path.stem.replace("_percent", " %").replace("_", " ")
+        yield f"| {name} | {found['trials']:,} | {found['violations']} |"
+
+
+def latency() -> Iterator[str]:
+    folder = ROOT / "benchmarks" / "results" / "latency_realism" / "lift_reactive_60ms"
+    for seed in range(3):
+        cells = [json.loads((folder / f"{arm}_{seed}.json").read_text()) for arm in ARMS]
+        shown = " | ".join(f"{cell['exported']:.1%} | {rate(cell['success'])}" for cell in cells)
+        yield f"| {seed} | {shown} |".replace("%", " %")
+
+
+def rate(found: Any) -> str:
+    low, high = (f"{100 * found[end]:.1f}" for end in ("low", "high"))
+    return f"{found['value']:.1%} [{low}, {high}]"
+
+
+@pytest.mark.parametrize("figures", [faults, latency])
+def test_the_page_on_deploying_says_what_was_measured(figures: Any):
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    assert [row for row in figures() if row not in text] == []
