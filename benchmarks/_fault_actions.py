@@ -30,7 +30,7 @@ def bad_actions(bundle: Bundle, first: int, number: int) -> Tally:
     """Chunks with one number or a whole shape that is wrong: what goes out is a command or none."""
     rng, stage, spoil = np.random.default_rng(first), Stage(bundle), list[Callable[[Any], Any]]()
 
-    def query(obs: Mapping[str, Any]) -> Any:
+    def query(obs: Mapping[str, Any], _plan: Any) -> Any:
         chunk = np.repeat(obs["wanted"].astype(np.float32), HORIZON, axis=1)
         return spoil.pop()(chunk) if spoil else chunk
 

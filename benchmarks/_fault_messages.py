@@ -167,7 +167,7 @@ def other_robot(bundle: Bundle, first: int, number: int) -> Tally:
             assemble(
                 strict(SETTINGS, Settings),
                 wrong,
-                lambda obs: np.zeros(0, np.float32),
+                lambda obs, plan: np.zeros(0, np.float32),
                 time.monotonic,
             )
             accepted += 1

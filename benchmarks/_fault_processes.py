@@ -1,7 +1,9 @@
 """Faults of the policy process: killed, stopped, hanging; over DDS, beside its watchdog.
 
 Every trial is a ``robo-rl deploy`` of its own. The robot is this process: it says where it was told
-to be, and notes what it was told and when, on the machine's one monotonic clock.
+to be, and notes what it was told and when, on the machine's one monotonic clock. A trial in which a
+core of the machine stood still around the fault says nothing of the watchdog: it is void, counted
+as such, and made anew.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from _fault_stage import DT_S, JOINTS, NAMES, ROBOT, SETTINGS, WANTED, Array, contract, wander
 from _fault_table import TOLERANCE, Tally
+from _standstill import Standstills, watched
 
 from robo_rl.config import to_yaml
 from robo_rl.export.bundle import Bundle
@@ -37,6 +40,10 @@ ON_THE_WAY_S = 0.005
 BEFORE = 6
 """Commands of the policy's that are looked at together with the watchdog's."""
 DOMAIN = 200 + os.getpid() % 30
+VOID = 20
+"""So many void trials in a row, and this is no machine to judge by."""
+AROUND_S = 0.5
+"""Before the fault, and after the last command, the machine must not stand still."""
 
 
 class Robot:
@@ -73,13 +80,28 @@ class Robot:
 def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: int) -> Tally:
     """Trials of a fault, at a random moment of motion."""
     tally = Tally(0, 0, {})
-    for trial in range(first, first + number):
+    with watched() as standstills:
+        for trial in range(first, first + number):
+            tally += _fair(bundle, fault, trial, standstills)
+    return tally
+
+
+def _fair(
+    bundle: Bundle, fault: Callable[[int], None], trial: int, standstills: Standstills
+) -> Tally:
+    """A trial on a machine that goes on, and the void ones before it."""
+    void = Tally(0, 0, {})
+    for attempt in range(VOID):
         robot = Robot()
         try:
-            tally += _trial(bundle, robot, fault, np.random.default_rng(trial))
+            tally, fault_s = _trial(bundle, robot, fault, np.random.default_rng([trial, attempt]))
         finally:
             robot.close()
-    return tally
+        last_s = robot.sent[-1][0]
+        if not standstills.between(fault_s - AROUND_S, last_s + AROUND_S):
+            return tally + void
+        void += tally.voided()
+    raise SystemExit(f"the machine stood still in {VOID} trials in a row")
 
 
 def killed(pid: int) -> None:
@@ -94,7 +116,8 @@ def stopped(pid: int) -> None:
 
 def _trial(
     bundle: Bundle, robot: Robot, fault: Callable[[int], None], rng: np.random.Generator
-) -> Tally:
+) -> tuple[Tally, float]:
+    """What came of it, and when the fault was."""
     with tempfile.TemporaryDirectory() as folder:
         policy = deployed(bundle, Path(folder))
         try:
@@ -109,7 +132,8 @@ def _trial(
     time.sleep(4 * DT_S)
     ended = policy.returncode == -signal.SIGKILL and "robo-rl watchdog" in said
     limits = commanded(bundle.manifest.contract, ROBOT).limits
-    return _judged(robot, fault_s, limits, fine=ended and len(robot.sent) == told)
+    fine = ended and len(robot.sent) == told
+    return _judged(robot, fault_s, limits, fine=fine), fault_s
 
 
 def deployed(

@@ -20,18 +20,32 @@ class Tally(NamedTuple):
         trials: How many.
         violations: In how many something did not hold.
         worst: Figure → its largest value.
+        void: How many more were made anew, since the machine itself stood still in them.
+        void_violations: In how many of those something did not hold.
     """
 
     trials: int
     violations: int
     worst: dict[str, float]
+    void: int = 0
+    void_violations: int = 0
 
     def __add__(self, other: Tally) -> Tally:  # type: ignore[override]
         """Of both."""
         names = self.worst.keys() | other.worst.keys()
         least = float("-inf")
         worst = {n: max(self.worst.get(n, least), other.worst.get(n, least)) for n in sorted(names)}
-        return Tally(self.trials + other.trials, self.violations + other.violations, worst)
+        return Tally(
+            self.trials + other.trials,
+            self.violations + other.violations,
+            worst,
+            self.void + other.void,
+            self.void_violations + other.void_violations,
+        )
+
+    def voided(self) -> Tally:
+        """These trials as void ones."""
+        return Tally(0, 0, {}, self.trials, self.violations)
 
 
 class Fault(NamedTuple):
@@ -74,9 +88,9 @@ HEADER = """| fault | tried | violations | what was to hold | worst |
 def line(fault: Fault, tally: Tally) -> str:
     """A row of the table, in Markdown."""
     worst = ", ".join(f"{name} {value:.3g}" for name, value in tally.worst.items())
-    return (
-        f"| {fault.name} | {tally.trials:,} | {tally.violations} | {fault.holds} | {worst or '–'} |"
-    )
+    void = f" (void: {tally.void_violations} of {tally.void})" if tally.void else ""
+    violations = f"{tally.violations}{void}"
+    return f"| {fault.name} | {tally.trials:,} | {violations} | {fault.holds} | {worst or '–'} |"
 
 
 def _show(text: str) -> None:

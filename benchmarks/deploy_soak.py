@@ -4,7 +4,8 @@
 this process. Memory of both processes, that which is their own and no file's, is read from the
 system every ``--every`` seconds; ``slope`` is the median of the slopes between all pairs of
 readings (Theil–Sen) after the first tenth of the time, in MB an hour; ``mb`` is read every tenth of
-it. On an otherwise idle machine where missed periods are to count.
+it; ``standstills`` of the machine itself are counted per core, see ``_standstill.py``. On an
+otherwise idle machine where missed periods are to count.
 
     python benchmarks/deploy_soak.py [--json FILE] [--minutes 60] [--every 10]
 """
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 from _fault_processes import Robot, deployed
 from _fault_stage import make_bundle
+from _standstill import watched
 from numpy.typing import NDArray
 
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -39,15 +41,20 @@ def main() -> None:
         bundle, robot = make_bundle(Path(folder) / "bundle"), Robot()
         policy = deployed(bundle, Path(folder), *words)
         try:
-            at_s, memory = _watched(policy, args.minutes, args.every)
+            with watched() as standstills:
+                began_s = time.monotonic()
+                at_s, memory = _watched(policy, args.minutes, args.every)
+                still = standstills.between(began_s, time.monotonic())
         finally:
             policy.send_signal(signal.SIGINT)
             _, said = policy.communicate(timeout=60.0)
             robot.close()
-            print("\n".join(said.splitlines()[-3:]), file=sys.stderr)
+            print("\n".join(said.splitlines()[-5:]), file=sys.stderr)
         results: dict[str, Any] = {
             "minutes": args.minutes,
             "commands": len(robot.sent),
+            "standstills": len(still),
+            "longest_standstill_s": max((gap.long_s for gap in still), default=0.0),
             "health": json.loads(health.read_text()),
             **{name: _growth(at_s, mb) for name, mb in memory.items()},
         }

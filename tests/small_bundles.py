@@ -98,6 +98,47 @@ def with_items(path: Path, bundle: Bundle, **items: TensorSpec) -> Bundle:
     return Bundle.write(path, manifest, {"policy.onnx": bundle.read("policy.onnx")})
 
 
+def with_inpainting(path: Path, bundle: Bundle, offset: float = 0.002) -> Bundle:
+    """Another bundle, whose policy of ``make_bundle`` also goes on from a plan, by its weights."""
+    manifest = bundle.manifest.model_copy(update={"files": {}})
+    steps = np.full(manifest.contract.act.shape, offset, np.float32)
+    files = {"policy.onnx": bundle.read("policy.onnx"), "inpaint.onnx": _inpainting(steps)}
+    return Bundle.write(path, manifest, files)
+
+
+def _inpainting(offset: np.ndarray) -> bytes:
+    """pos (B, 1, n), planned (B, H, n), weight (B, H) → act: free + weight·(planned − free)."""
+    size, rows = len(offset), ["B"]
+    growing = np.arange(1, HORIZON + 1, dtype=np.float32)[None, :, None] * offset[None, None]
+    nodes = [
+        helper.make_node("Add", ["pos", "offset"], ["free"]),
+        helper.make_node("Sub", ["planned", "free"], ["gap"]),
+        helper.make_node("Unsqueeze", ["weight", "last"], ["share"]),
+        helper.make_node("Mul", ["share", "gap"], ["pull"]),
+        helper.make_node("Add", ["free", "pull"], ["act"]),
+    ]
+    inputs = {"pos": [1, size], "planned": [HORIZON, size], "weight": [HORIZON]}
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "inpainting",
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, [*rows, *shape])
+                for name, shape in inputs.items()
+            ],
+            [helper.make_tensor_value_info("act", TensorProto.FLOAT, [*rows, HORIZON, size])],
+            [
+                numpy_helper.from_array(growing.astype(np.float32), "offset"),
+                numpy_helper.from_array(np.array([2]), "last"),
+            ],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    model.ir_version = 10
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
 def make_hand_bundle(path: Path, robot: Robot, goal: np.ndarray) -> Bundle:
     """A bundle on disk that is shown where the hand is, and wants hand and gripper at ``goal``."""
     assert robot.hand is not None

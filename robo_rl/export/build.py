@@ -18,6 +18,7 @@ from torch import Tensor
 from robo_rl.errors import GateError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import (
+    INPAINT_FILE,
     MODEL_FILE,
     ClosedLoopParity,
     Contract,
@@ -31,6 +32,7 @@ from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import (
     MIN_ROWS,
     closed_loop_parity,
+    inpaint_parity,
     numeric_parity,
     policy_latency,
     session_latency,
@@ -38,7 +40,7 @@ from robo_rl.export.parity import (
 from robo_rl.export.session import Session
 from robo_rl.train.provenance import versions
 
-GRAPH, POLICY = "onnx", "torch"
+GRAPH, INPAINTING, POLICY = "onnx", "onnx_inpaint", "torch"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def build_bundle(
     policy_score: tuple[int, int],
     generator: torch.Generator,
     latency_calls: int = 1000,
+    inpaint: bool = False,
 ) -> Bundle:
     """Export a policy, prove the graph, and only then write the bundle.
 
@@ -84,21 +87,27 @@ def build_bundle(
         policy_score: The same of the policy.
         generator: Draws the noise of the numeric comparison.
         latency_calls: How many queries to time.
+        inpaint: Whether the bundle also has the graph that goes on from a plan.
 
     Raises:
         GateError: The policy does not export, or a proof fails; it lists all that failed.
             Nothing was written.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        model = export_policy(policy, Path(scratch) / MODEL_FILE).read_bytes()
-    session = Session(model, contract)
+    files = _graphs(policy, inpaint=inpaint)
+    session = Session(files[MODEL_FILE], contract)
     numeric = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
     times = {
         GRAPH: session_latency(session, obs, calls=latency_calls),
         POLICY: policy_latency(policy, obs, calls=latency_calls),
     }
-    gate = _judge(numeric, closed, times[GRAPH], 1.0 / contract.act.rate_hz)
+    inpainting = None
+    if inpaint:
+        planner = Session(files[INPAINT_FILE], contract, inpaint=True)
+        inpainting = inpaint_parity(policy, planner, obs, generator)
+        times[INPAINTING] = session_latency(planner, obs, calls=latency_calls)
+    proofs = {"numeric parity": numeric, "parity of inpainting": inpainting}
+    gate = _judge(proofs, closed, times[GRAPH], contract)
     manifest = Manifest(
         contract=contract,
         normalizer=policy.normalizer.stats_hash,
@@ -110,32 +119,55 @@ def build_bundle(
         closed_loop=closed,
         latency={**evidence.latency, **times},
         versions=versions(),
+        inpainting=inpainting,
     )
-    return Bundle.write(path, manifest, {MODEL_FILE: model})
+    return Bundle.write(path, manifest, files)
+
+
+def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
+    """File name → graph."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return {
+            name: export_policy(policy, Path(scratch) / name, inpaint=plans).read_bytes()
+            for name, plans in ((MODEL_FILE, False), (INPAINT_FILE, True))
+            if inpaint or not plans
+        }
 
 
 def _judge(
-    numeric: NumericParity, closed: ClosedLoopParity, graph: Latency, period_s: float
+    proofs: Mapping[str, NumericParity | None],
+    closed: ClosedLoopParity,
+    graph: Latency,
+    contract: Contract,
 ) -> GateRecord:
-    failures: list[str] = []
-    if numeric.rows < MIN_ROWS:
-        failures.append(f"numeric parity: {numeric.rows} observations, at least {MIN_ROWS} needed")
-    if not numeric.passed:
-        failures.append(
-            f"numeric parity: max |Δ| {numeric.max_abs:.3g} in action units,"
-            f" limit {numeric.limit:g}"
-        )
+    failures = [
+        f"{name}: {failure}"
+        for name, found in proofs.items()
+        if found is not None
+        for failure in _differences(found)
+    ]
     if not closed.passed:
         failures.append(
             f"closed loop: success {closed.success:.1%} of {closed.episodes} episodes,"
             f" outside the policy's interval [{closed.low:.1%}, {closed.high:.1%}]"
         )
-    if not graph.p99_us <= period_s * 1e6:
+    played_us = 1e6 * contract.exec_horizon / contract.act.rate_hz
+    if not graph.p99_us <= played_us:
         failures.append(
-            f"latency: p99 {graph.p99_us:.0f} µs, longer than a control period,"
-            f" {period_s * 1e6:.0f} µs"
+            f"latency: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"
+            f" periods, after which it is asked again, {played_us:.0f} µs"
         )
     if failures:
         raise GateError("export failed: " + "; ".join(failures), hint="no bundle was written")
-    detail = f"max |Δ| {numeric.max_abs:.2g}, closed loop {closed.success:.1%}"
+    worst = max(found.max_abs for found in proofs.values() if found is not None)
+    detail = f"max |Δ| {worst:.2g}, closed loop {closed.success:.1%}"
     return GateRecord(name="export", passed=True, detail=f"{detail}, p99 {graph.p99_us:.0f} µs")
+
+
+def _differences(found: NumericParity) -> list[str]:
+    failures: list[str] = []
+    if found.rows < MIN_ROWS:
+        failures.append(f"{found.rows} observations, at least {MIN_ROWS} needed")
+    if not found.passed:
+        failures.append(f"max |Δ| {found.max_abs:.3g} in action units, limit {found.limit:g}")
+    return failures

@@ -19,6 +19,7 @@ from robo_rl.durable import staged_directory, write_file
 from robo_rl.errors import BundleError
 from robo_rl.export.contract import mismatches
 from robo_rl.export.manifest import (
+    INPAINT_FILE,
     MANIFEST_FILE,
     MODEL_FILE,
     SCHEMA_VERSION,
@@ -120,9 +121,21 @@ class Bundle:
             )
         return data
 
-    def session(self, *, threads: int = 1) -> Session:
-        """The policy, ready to act."""
-        return Session(self.read(MODEL_FILE), self.manifest.contract, threads=threads)
+    def session(self, *, threads: int = 1, inpaint: bool = False) -> Session:
+        """The policy, ready to act; able to go on from a plan with ``inpaint``.
+
+        Raises:
+            BundleError: It cannot, since it was exported without; or a file is not what it was.
+        """
+        file = INPAINT_FILE if inpaint else MODEL_FILE
+        if file not in self.manifest.files:
+            raise BundleError(
+                "this policy cannot go on from what is planned",
+                where=self.path / file,
+                hint="export it again with stages.export.inpaint=true, or chunks.merge=soft",
+            )
+        contract = self.manifest.contract
+        return Session(self.read(file), contract, threads=threads, inpaint=inpaint)
 
     def check_contract(
         self,

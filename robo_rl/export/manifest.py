@@ -16,6 +16,8 @@ from robo_rl.spec import ActSpec, ObsSpec
 SCHEMA_VERSION = 1
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
+INPAINT_FILE = "inpaint.onnx"
+"""The same policy going on from a plan, if the bundle has that; see ``robo_rl.policy.inpaint``."""
 
 
 class _Record(BaseModel):
@@ -144,6 +146,7 @@ class Manifest(_Record):
     closed_loop: ClosedLoopParity
     latency: dict[str, Latency]
     versions: dict[str, str]
+    inpainting: NumericParity | None = None
     files: dict[str, FileRecord] = {}
 
     def tree(self) -> dict[str, Any]:

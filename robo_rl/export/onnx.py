@@ -1,7 +1,9 @@
 """A policy as one ONNX graph: normaliser, network, all steps of the evaluation sampler, and back.
 
 Shapes: B rows, To observation history, H horizon, A act_dim. Inputs: each observation by name
-(B, To, …) and ``noise`` (B, H, A), physical units; output ``act`` (B, H, A), physical units.
+(B, To, …) and ``noise`` (B, H, A), physical units; output ``act`` (B, H, A), physical units. The
+graph that goes on from a plan also takes ``planned`` (B, H, A), physical units, and ``weight``
+(B, H); see ``robo_rl.policy.inpaint``.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from robo_rl.errors import BundleError, DeviceError, GateError
+from robo_rl.export.derivatives import spelled_out
 from robo_rl.export.manifest import Contract
 from robo_rl.export.parity import both_acts
-from robo_rl.export.session import ACT, NOISE, Session
+from robo_rl.export.session import ACT, NOISE, PLANNED, WEIGHT, Session
 from robo_rl.spec import ActSpec, ObsSpec
 
 _EXAMPLE_ROWS = 2  # an example of one row would freeze the batch to 1
@@ -63,23 +66,27 @@ def contract_of(policy: Exportable, *, name: str, robot: str, task: str) -> Cont
     )
 
 
-def export_policy(policy: Exportable, path: str | os.PathLike[str]) -> Path:
+def export_policy(
+    policy: Exportable, path: str | os.PathLike[str], *, inpaint: bool = False
+) -> Path:
     """Write the policy's graph and make sure that it takes batches of any size.
 
     Args:
         policy: Stays as it is; a copy on the CPU is exported.
         path: File to write; it is there whole or not at all.
+        inpaint: Whether it is the graph of ``policy.inpaint``.
 
     Raises:
-        GateError: The graph cannot be made, or it differs from the policy at some batch size.
+        GateError: The graph cannot be made, or it differs from the policy at some batch size; or
+            the policy has no ``inpaint``.
         DeviceError: The packages of the ``export`` extra are not installed.
     """
     target = Path(path)
     model = cast(Any, copy.deepcopy(policy)).cpu().eval()
     scratch = target.with_name(f".{target.name}.tmp")
     try:
-        _write_graph(model, scratch)
-        _try_batches(model, scratch.read_bytes())
+        _write_graph(_Graph(model, inpaint=inpaint).eval(), scratch)
+        _try_batches(model, scratch.read_bytes(), inpaint=inpaint)
         scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
@@ -87,7 +94,10 @@ def export_policy(policy: Exportable, path: str | os.PathLike[str]) -> Path:
 
 
 def random_inputs(policy: Exportable, rows: int, seed: int = 0) -> tuple[dict[str, Tensor], Tensor]:
-    """Inputs of the right shapes and types, to try a graph with: obs and noise."""
+    """Inputs of the right shapes and types, to try a graph with: obs and noise.
+
+    What is planned is drawn by ``random_plan``.
+    """
     generator = torch.Generator().manual_seed(seed)
     obs: dict[str, Tensor] = {}
     for name, spec in policy.obs_spec.items.items():
@@ -98,20 +108,44 @@ def random_inputs(policy: Exportable, rows: int, seed: int = 0) -> tuple[dict[st
     return obs, torch.randn(shape, generator=generator)
 
 
-class _Graph(nn.Module):
-    """``decode`` with positional inputs, which is what the exporter names."""
+def random_plan(policy: Exportable, rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """What may be planned already, likewise: act (rows, H, A) and weight (rows, H)."""
+    generator = torch.Generator().manual_seed(seed)
+    act = torch.randn(rows, policy.horizon, policy.act_spec.shape[-1], generator=generator)
+    return act, torch.rand(rows, policy.horizon, generator=generator)
 
-    def __init__(self, policy: Any) -> None:
+
+class _Graph(nn.Module):
+    """``decode``, or ``inpaint``, with positional inputs, which is what the exporter names."""
+
+    def __init__(self, policy: Any, *, inpaint: bool) -> None:
         super().__init__()
         self.policy = policy
+        self.call = _inpaint_of(policy) if inpaint else policy.decode
         self.names = tuple(policy.obs_spec.items)
+        self.inputs = [*self.names, NOISE, *([PLANNED, WEIGHT] if inpaint else [])]
+        self.differentiates = inpaint
+
+    def example(self) -> tuple[Tensor, ...]:
+        obs, noise = random_inputs(self.policy, _EXAMPLE_ROWS)
+        plan = random_plan(self.policy, _EXAMPLE_ROWS) if self.differentiates else ()
+        return *obs.values(), noise, *plan
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        obs = dict(zip(self.names, inputs[:-1], strict=True))
-        return self.policy.decode(obs, inputs[-1])
+        size = len(self.names)
+        return self.call(dict(zip(self.names, inputs[:size], strict=True)), *inputs[size:])
 
 
-def _write_graph(model: Any, path: Path) -> None:
+def _inpaint_of(policy: Any) -> Any:
+    if not hasattr(policy, "inpaint"):
+        raise GateError(
+            f"{type(policy).__name__} cannot go on from what is planned",
+            expected="inpaint(obs, noise, planned, weight)",
+        )
+    return policy.inpaint
+
+
+def _write_graph(model: _Graph, path: Path) -> None:
     try:
         import onnxscript  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError:
@@ -132,19 +166,17 @@ def _write_graph(model: Any, path: Path) -> None:
         program.save(path)
 
 
-def _trace(model: Any) -> Any:
-    obs, noise = random_inputs(model, _EXAMPLE_ROWS)
-    example = (*obs.values(), noise)
+def _trace(model: _Graph) -> Any:
+    example = model.example()
     rows = torch.export.Dim("rows")
     traced = torch.export.export(
-        _Graph(model).eval(),
+        spelled_out(model, example) if model.differentiates else model,
         example,
         dynamic_shapes=(tuple({0: rows} for _ in example),),
         strict=False,
     )
-    names = [*obs, NOISE]
     return torch.onnx.export(
-        traced, (), dynamo=True, input_names=names, output_names=[ACT], verbose=False
+        traced, (), dynamo=True, input_names=model.inputs, output_names=[ACT], verbose=False
     )
 
 
@@ -154,16 +186,17 @@ def _drop_stack_traces(program: Any) -> None:
         node.metadata_props.clear()
 
 
-def _try_batches(model: Any, graph: bytes) -> None:
+def _try_batches(model: Any, graph: bytes, *, inpaint: bool) -> None:
     contract = contract_of(model, name="", robot="", task="")
     try:
-        session = Session(graph, contract)
+        session = Session(graph, contract, inpaint=inpaint)
     except BundleError as error:
         raise GateError(f"the exported graph does not fit the policy: {error}") from None
     for rows in _TRIED_ROWS:
         obs, noise = random_inputs(model, rows)
         try:
-            ours, theirs = both_acts(model, session, obs, noise)
+            plan = random_plan(model, rows) if inpaint else None
+            ours, theirs = both_acts(model, session, obs, noise, plan)
         except Exception as error:  # onnxruntime's own exceptions share no base
             first_line = str(error).partition("\n")[0]
             raise GateError(f"the graph fails on a batch of {rows}: {first_line}") from None

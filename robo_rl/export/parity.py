@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.export.manifest import ClosedLoopParity, Latency, NumericParity
-from robo_rl.export.session import Session
+from robo_rl.export.session import Plan, Session
 from robo_rl.stats import wilson
 
 NUMERIC_LIMIT = 1e-4  # in action units: 0.1 mm, 0.006°
@@ -50,14 +50,48 @@ def numeric_parity(
     return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
 
 
-@torch.inference_mode()
+@torch.no_grad()  # which, unlike inference mode, leaves room for the derivatives within
+def inpaint_parity(
+    policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
+) -> NumericParity:
+    """Likewise, going on from plans: what the policy itself would do from other noise.
+
+    Args:
+        policy: The policy that was exported.
+        session: Its graph that inpaints.
+        obs: Name → (N, To, …), observations of the dataset.
+        generator: Draws noise and weights.
+    """
+    num, worst = len(next(iter(obs.values()))), list[float]()
+    for rows in torch.arange(num).split(_BATCH_ROWS):
+        batch = {name: tensor[rows] for name, tensor in obs.items()}
+        shape = (len(rows), *session.contract.chunk_shape)
+        noise, other = (torch.randn(shape, generator=generator) for _ in range(2))
+        plan = policy.decode(batch, other), torch.rand(shape[:2], generator=generator)
+        ours, theirs = both_acts(policy, session, batch, noise, plan)
+        worst.append(float(np.abs(ours - theirs).max()))
+    return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
+
+
+@torch.no_grad()
 def both_acts(
-    policy: Any, session: Session, obs: Mapping[str, Tensor], noise: Tensor
+    policy: Any,
+    session: Session,
+    obs: Mapping[str, Tensor],
+    noise: Tensor,
+    plan: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What policy and graph make of one batch: two (B, H, A)."""
+    """What policy and graph make of one batch, going on from a plan if there is one: two (B, H, A).
+
+    ``plan`` is what is planned (B, H, A) and its weight (B, H).
+    """
     device = next(policy.parameters()).device
-    ours = policy.decode({k: v.to(device) for k, v in obs.items()}, noise.to(device))
-    theirs = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.numpy())
+    call = policy.decode if plan is None else policy.inpaint
+    ours = call(
+        {k: v.to(device) for k, v in obs.items()}, *(v.to(device) for v in (noise, *(plan or ())))
+    )
+    given = None if plan is None else Plan(*(each.numpy() for each in plan))
+    theirs = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.numpy(), given)
     return ours.cpu().numpy(), theirs
 
 

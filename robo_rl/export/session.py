@@ -1,4 +1,4 @@
-"""A bundle's graph under ONNX Runtime, with the types and shapes that its contract promises.
+"""A bundle's graphs under ONNX Runtime, with the types and shapes that its contract promises.
 
 Shapes: B rows, To observation history, H horizon, A act_dim.
 """
@@ -6,15 +6,28 @@ Shapes: B rows, To observation history, H horizon, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from robo_rl.errors import BundleError, DeviceError, SpecError
-from robo_rl.export.manifest import MODEL_FILE, Contract
+from robo_rl.export.manifest import INPAINT_FILE, MODEL_FILE, Contract
 
 NOISE, ACT = "noise", "act"
+PLANNED, WEIGHT = "planned", "weight"
 _ONNX_TYPES = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(bool)": "bool"}
+
+
+class Plan(NamedTuple):
+    """What is planned already for the ticks of a chunk.
+
+    Args:
+        act: (B, H, A) float32, in physical units.
+        weight: (B, H) float32 in [0, 1]: 1 where it is kept as it is, 0 where nothing is planned.
+    """
+
+    act: np.ndarray
+    weight: np.ndarray
 
 
 class Session:
@@ -24,15 +37,19 @@ class Session:
         model: The graph, as bytes.
         contract: What it takes and gives.
         threads: Threads that one query may use.
+        inpaint: Whether it is the graph that goes on from a plan.
 
     Raises:
         BundleError: The graph does not load or does not fit the contract.
         DeviceError: ONNX Runtime is not installed.
     """
 
-    def __init__(self, model: bytes, contract: Contract, *, threads: int = 1) -> None:
-        self.contract = contract
-        self._runtime = _open(model, threads)
+    def __init__(
+        self, model: bytes, contract: Contract, *, threads: int = 1, inpaint: bool = False
+    ) -> None:
+        self.contract, self.inpaints = contract, inpaint
+        self._file = INPAINT_FILE if inpaint else MODEL_FILE
+        self._runtime = _open(model, threads, self._file)
         self._needs = {node.name: node for node in self._runtime.get_inputs()}
         self._expected = {
             name: ((contract.obs_horizon, *spec.shape), np.dtype(spec.dtype))
@@ -41,7 +58,10 @@ class Session:
         self._check_graph()
 
     def act(
-        self, obs: Mapping[str, np.ndarray], noise: np.ndarray | np.random.Generator
+        self,
+        obs: Mapping[str, np.ndarray],
+        noise: np.ndarray | np.random.Generator,
+        plan: Plan | None = None,
     ) -> np.ndarray:
         """Query the policy once.
 
@@ -49,12 +69,13 @@ class Session:
             obs: Name → (B, To, …), in physical units; names beyond the contract's are an error.
             noise: (B, H, A) float32, standard normal, that the chain starts from; or a generator to
                 draw it from.
+            plan: What the chunk goes on from, if anything; only of a graph that inpaints.
 
         Returns:
             (B, H, A) float32.
 
         Raises:
-            SpecError: An observation or the noise does not fit the contract.
+            SpecError: An observation, the noise or the plan does not fit the contract.
         """
         rows = self._num_rows(obs)
         if isinstance(noise, np.random.Generator):
@@ -63,9 +84,22 @@ class Session:
             expected = f"{(rows, *self.contract.chunk_shape)} float32"
             found = f"{noise.shape} {noise.dtype}"
             raise SpecError("'noise' does not fit", expected=expected, found=found)
+        given = {**obs, NOISE: noise, **self._planned(plan, rows)}
         # An input that the network ignores is not in the graph.
-        feed = {key: value for key, value in (*obs.items(), (NOISE, noise)) if key in self._needs}
+        feed = {key: value for key, value in given.items() if key in self._needs}
         return self._runtime.run([ACT], feed)[0]
+
+    def _planned(self, plan: Plan | None, rows: int) -> dict[str, np.ndarray]:
+        shape = (rows, *self.contract.chunk_shape)
+        if plan is None:
+            if not self.inpaints:
+                return {}
+            plan = Plan(np.zeros(shape, np.float32), np.zeros(shape[:2], np.float32))
+        found = [(each.shape, each.dtype.name) for each in plan]
+        expected = [(shape, "float32"), (shape[:2], "float32")] if self.inpaints else "no plan"
+        if found != expected:
+            raise SpecError("the plan does not fit", expected=expected, found=found)
+        return {PLANNED: plan.act, WEIGHT: plan.weight}
 
     def _num_rows(self, obs: Mapping[str, np.ndarray]) -> int:
         rows = next(iter(obs.values())).shape[0] if obs else 0
@@ -84,17 +118,19 @@ class Session:
                 raise SpecError(
                     f"obs '{name}': rows and history", expected=expected, found=array.shape[:2]
                 )
-        raise SpecError("observations do not fit", where=MODEL_FILE)
+        raise SpecError("observations do not fit", where=self._file)
 
     def _check_graph(self) -> None:
         chunk = self.contract.chunk_shape, np.dtype("float32")
         shapes = {**self._expected, NOISE: chunk}
+        if self.inpaints:
+            shapes |= {PLANNED: chunk, WEIGHT: (chunk[0][:1], chunk[1])}
         for name, node in self._needs.items():
             self._check_node(node, shapes.get(name))
         outputs = {node.name: node for node in self._runtime.get_outputs()}
         if ACT not in outputs:
             raise BundleError(
-                "has no such output", where=f"{MODEL_FILE}: {ACT}", found=list(outputs)
+                "has no such output", where=f"{self._file}: {ACT}", found=list(outputs)
             )
         self._check_node(outputs[ACT], chunk)
 
@@ -106,13 +142,13 @@ class Session:
         if found != wanted:
             raise BundleError(
                 "does not fit the contract",
-                where=f"{MODEL_FILE}: {node.name}",
+                where=f"{self._file}: {node.name}",
                 expected=wanted,
                 found=found,
             )
 
 
-def _open(model: bytes, threads: int) -> Any:
+def _open(model: bytes, threads: int, file: str) -> Any:
     try:
         import onnxruntime
     except ImportError:
@@ -127,4 +163,4 @@ def _open(model: bytes, threads: int) -> Any:
             model, sess_options=options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # onnxruntime's own exceptions share no base
-        raise BundleError(f"does not load ({error})", where=MODEL_FILE) from None
+        raise BundleError(f"does not load ({error})", where=file) from None

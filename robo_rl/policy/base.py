@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import torch
@@ -30,6 +31,7 @@ from robo_rl.policy.chain import (
     draw_chain,
 )
 from robo_rl.policy.correlation import Correlation, continued
+from robo_rl.policy.inpaint import Plan
 from robo_rl.policy.kernel import Kernel
 from robo_rl.policy.schedule import at_progress, number
 from robo_rl.registry import Component, component, default
@@ -283,14 +285,35 @@ class DenoisingPolicy(nn.Module):
         """The deterministic map of noise x[0] (B, H, A) to the chunk (B, H, A), physical units."""
         return self.to_env(self.decode_normalized(obs, noise))
 
-    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        """``decode`` before the normaliser is undone."""
-        features = self.features(obs)
+    def inpaint(
+        self, obs: dict[str, Tensor], noise: Tensor, planned: Tensor, weight: Tensor
+    ) -> Tensor:
+        """``decode`` that goes on from what is planned already; see ``robo_rl.policy.inpaint``.
+
+        Args:
+            obs: Name → (B, To, …).
+            noise: x[0], (B, H, A).
+            planned: (B, H, A) in physical units.
+            weight: (B, H) in [0, 1]; with 0 throughout this is ``decode``.
+
+        Raises:
+            SpecError: The family's sampler cannot keep a plan.
+        """
+        plan = Plan(self.normalizer.normalize("act", planned), weight)
+        return self.to_env(self.decode_normalized(obs, noise, plan))
+
+    def decode_normalized(
+        self, obs: dict[str, Tensor], noise: Tensor, plan: Plan | None = None
+    ) -> Tensor:
+        """``decode`` before the normaliser is undone; keeping a plan, if there is one."""
+        features, sampler = self.features(obs), self.eval_sampler
         x = noise.to(features)
-        predict = self._predictor(features, self.eval_sampler)
+        predict = self._predictor(features, sampler)
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
-            x = self.eval_sampler.kernel(k, x, predict(step, x)).mean
+            said = partial(predict, step)
+            prediction = said(x) if plan is None else plan.kept(sampler, k, x, said)
+            x = sampler.kernel(k, x, prediction).mean
         return x
 
     def to_env(self, x: Tensor) -> Tensor:

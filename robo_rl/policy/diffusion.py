@@ -89,12 +89,27 @@ class Ddim:
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The law of the next state."""
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
-        act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
-        act = act.clamp(-self.cfg.clip, self.cfg.clip)
+        act = self.act_of(k, x, prediction)
         noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
         sigma = at_step(self.sigma, k, x)
         mean = after.sqrt() * act + (1.0 - after - sigma**2).clamp(min=0.0).sqrt() * noise
         return Kernel(mean, at_step(self.std, k, x))
+
+    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+        """x̂ = (x − √(1−ᾱ)·ε)/√ᾱ, clamped to ±clip."""
+        now = at_step(self.alpha_bar, k, x)
+        act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
+        return act.clamp(-self.cfg.clip, self.cfg.clip)
+
+    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+        """The noise that is in x if x̂ is ``act``."""
+        now = at_step(self.alpha_bar, k, x)
+        return (x - now.sqrt() * act) / (1.0 - now).sqrt()
+
+    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the action √ᾱ, of noise √(1−ᾱ)."""
+        now = at_step(self.alpha_bar, k, x)
+        return now.sqrt(), (1.0 - now).sqrt()
 
     def _posterior_std(self) -> Tensor:
         now, after = self.alpha_bar[:-1], self.alpha_bar[1:]
@@ -129,8 +144,7 @@ class Ddpm(Ddim):
         if self.cfg.std_max is not None:
             return super().kernel(k, x, prediction)
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
-        act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
-        act = act.clamp(-self.cfg.clip, self.cfg.clip)
+        act = self.act_of(k, x, prediction)
         alpha = now / after
         mean = after.sqrt() * (1.0 - alpha) * act + alpha.sqrt() * (1.0 - after) * x
         return Kernel(mean / (1.0 - now), at_step(self.std, k, x))

@@ -51,6 +51,19 @@ class FlowOde:
         del k
         return Kernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
 
+    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+        """The action that a velocity leads to, x + (1−t)·v."""
+        return x + (1.0 - at_step(self.times, k, x)) * prediction.out
+
+    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+        """The velocity that leads to an action."""
+        return (act - x) / (1.0 - at_step(self.times, k, x))
+
+    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the action t, of noise 1 − t."""
+        t = at_step(self.times, k, x)
+        return t, 1.0 - t
+
 
 class FlowSde(FlowOde):
     """The SDE with the flow's own marginals (Flow-SDE, 2510.25889, eq. 6; Flow-GRPO, 2505.05470).
@@ -120,7 +133,7 @@ class FlowCps(FlowOde):
         """The law of the next state; exactly deterministic at the last step."""
         t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
         rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
-        act = x + (1.0 - t) * prediction.out
+        act = self.act_of(k, x, prediction)
         noise = x - t * prediction.out
         return Kernel((1.0 - rest) * act + rest * cos * noise, rest * sin)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
+from robo_rl.policy.inpaint import Plan
 from robo_rl.policy.kernel import Kernel
 from robo_rl.policy.noise import LearntStd, learnt_std
 from robo_rl.registry import Component, component, default
@@ -46,6 +47,21 @@ class Gaussian:
         del k, x
         return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg))
 
+    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+        """The mean."""
+        del k, x
+        return prediction.out
+
+    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+        """``act`` as the mean."""
+        del k, x
+        return act
+
+    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """There is no noise in x: nothing to be guided."""
+        del k
+        return torch.ones_like(x[:, :1, :1]), torch.zeros_like(x[:, :1, :1])
+
 
 class StateIndependentNoise(nn.Module):
     """One raw noise level an action element, whatever the observation."""
@@ -75,9 +91,11 @@ class GaussianPolicy(DenoisingPolicy):
         """The same sampler, whose mean is what evaluation takes."""
         return Gaussian(Gaussian.Config(), num_steps)
 
-    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+    def decode_normalized(
+        self, obs: dict[str, Tensor], noise: Tensor, plan: Plan | None = None
+    ) -> Tensor:
         """The mean, whatever the noise."""
-        return super().decode_normalized(obs, torch.zeros_like(noise))
+        return super().decode_normalized(obs, torch.zeros_like(noise), plan)
 
     def make_noise_head(self) -> nn.Module:
         """State-independent noise, as is usual in PPO."""

@@ -34,9 +34,13 @@ class Export:
     """
 
     class Config(ConfigModel):
-        """Number of queries that are timed."""
+        """Number of queries that are timed; whether the bundle can go on from a plan.
+
+        ``inpaint`` adds the graph that ``chunks.merge=inpaint`` of a deployment needs.
+        """
 
         latency_calls: int = Field(default=1000, ge=100)
+        inpaint: bool = False
 
     waivable = False  # a proof that fails leaves no bundle
     needs: ClassVar = ("policy", "dataset")
@@ -79,6 +83,7 @@ class Export:
             policy_score=(int(good_episodes(result, result).sum()), len(result.success)),
             generator=make_generator("parity", context.seed),
             latency_calls=self.cfg.latency_calls,
+            inpaint=self.cfg.inpaint,
         )
         return _report(bundle.manifest, _COUNTED[result.measure])
 

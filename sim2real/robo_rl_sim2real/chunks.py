@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
+from robo_rl.export.session import Plan
 
 Array = NDArray[np.float64]
 
@@ -30,11 +31,18 @@ class Merge(str, Enum):
     by exp(−``decay``·newer ones), as in ACT (Zhao et al. 2023, arXiv 2304.13705, section IV-B).
     soft: From the old chunk to the new one over the ticks on which both speak, by the weights of
     real-time chunking's soft mask (Black et al. 2025, arXiv 2506.07339, eq. 5).
+    inpaint: The newest chunk's; but the policy is given what the old one still has to say, with the
+    same weights, and goes on from there (likewise; see ``robo_rl.policy.inpaint``).
     """
 
     NEWEST = "newest"
     ENSEMBLE = "ensemble"
     SOFT = "soft"
+    INPAINT = "inpaint"
+
+
+_REMEMBERED = 10
+"""Answers whose delay the next one's is expected not to exceed."""
 
 
 class Chunk(NamedTuple):
@@ -95,9 +103,15 @@ class ChunkScheduler:
         decay: float = Field(default=0.1, ge=0.0)
         ahead: int = Field(default=0, ge=0)
 
+        @property
+        def inpaints(self) -> bool:
+            """Whether the policy has to go on from what is planned."""
+            return self.merge is Merge.INPAINT
+
     def __init__(self, cfg: Config, exec_horizon: int) -> None:
         self.cfg, self.exec_horizon = cfg, exec_horizon
         self._chunks: deque[Chunk] = deque()
+        self._delays: deque[int] = deque(maxlen=_REMEMBERED)
 
     @property
     def empty(self) -> bool:
@@ -118,9 +132,28 @@ class ChunkScheduler:
         """Take in a chunk; one that rests on no newer observation than the last is left out."""
         if self._chunks and chunk.observed <= self._chunks[-1].observed:
             return
+        self._delays.append(chunk.arrived - chunk.observed)
         if self._chunks and self.cfg.merge is Merge.SOFT:
             chunk = blended(self._chunks[-1], chunk)
+        if self._chunks and self.cfg.inpaints:
+            old = self._chunks[-1]
+            chunk = chunk._replace(mixed=(old.end, old.observed_s))
         self._chunks.append(chunk)
+
+    def plan(self, tick: int) -> Plan | None:
+        """What is planned from a tick on, for the policy that is asked in it to go on from.
+
+        None where it need not. The actions until its answer is there will have been done by then:
+        so many as the slowest of the last answers took are kept as they are.
+        """
+        if not self.cfg.inpaints or not self._chunks or self._chunks[-1].end <= tick:
+            return None
+        old = self._chunks[-1]
+        size, left = len(old.act), old.end - tick
+        ticks = np.minimum(np.arange(size) + tick, old.end - 1)
+        act = old.act[ticks - old.observed]
+        weight = soft_mask(size, left, max(self._delays))
+        return Plan(act[None].astype(np.float32), weight[None].astype(np.float32))
 
     def due(self, tick: int) -> Due | None:
         """What is to be done at a tick; None where no chunk reaches it. Ticks must not fall."""
@@ -138,12 +171,28 @@ class ChunkScheduler:
 def blended(old: Chunk, new: Chunk) -> Chunk:
     """The new chunk, its actions on the ticks of both mixed with those of what was planned.
 
-    The old one's weight falls with the ticks that it has left, c·(eᶜ − 1)/(e − 1) where c runs from
-    1 to 0.
+    The old one's weight is that of ``soft_mask``.
     """
     act, last = new.act.copy(), min(old.end, new.end)
+    weight = soft_mask(len(act), old.end - new.observed, new.arrived - new.observed)
     for tick in range(max(new.arrived, new.observed), last):
-        left = (old.end - tick) / (old.end - new.arrived + 1)
-        share = left * np.expm1(left) / np.expm1(1.0)
+        share = weight[tick - new.observed]
         act[tick - new.observed] = share * old.at(tick) + (1.0 - share) * new.at(tick)
     return new._replace(act=act, mixed=(last, old.observed_s))
+
+
+def soft_mask(size: int, left: int, delay: int) -> Array:
+    """The old chunk's weight (H,) on the ticks of a new one (Black et al. 2025, eq. 5).
+
+    1 on the first ``delay`` of them, which are over by the time the new one is there; then
+    c·(eᶜ − 1)/(e − 1) where c falls evenly from 1 to 0 over those that the old one has left.
+
+    Args:
+        size: H.
+        left: How many ticks from the new chunk's first on the old one still speaks of.
+        delay: How many of them pass before the new one is there.
+    """
+    tick = np.arange(size)
+    c = np.clip((left - tick) / max(left - delay + 1, 1), 0.0, 1.0)
+    weight = c * np.expm1(c) / np.expm1(1.0)
+    return np.where(tick < min(delay, left), 1.0, weight)

@@ -61,7 +61,7 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query, now_s = warm(bundle, seed), self.clock.now_s
+        query, now_s = warm(bundle, seed, inpaint=settings.chunks.inpaints), self.clock.now_s
         query, self.inference = timed(query, now_s)
         self.runtime, self.wiring = assemble(settings, contract, query, now_s)
         self.guard: Guard = Unguarded()
@@ -235,13 +235,17 @@ class Node:
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
 
 
-def warm(bundle: Bundle, seed: int) -> Query:
-    """The bundle's policy, asked a few times, for the first answers take long."""
-    session, noise = bundle.session(), np.random.default_rng(seed)
+def warm(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
+    """The bundle's policy, asked a few times, for the first answers take long.
+
+    Raises:
+        BundleError: It is to go on from what is planned, and cannot.
+    """
+    session, noise = bundle.session(inpaint=inpaint), np.random.default_rng(seed)
     zeros = nothing(bundle.manifest.contract)
     for _ in range(_WARM_UP):
         session.act(zeros, noise)
-    return lambda obs: session.act(obs, noise)
+    return lambda obs, plan: session.act(obs, noise, plan)
 
 
 def nothing(contract: Contract) -> dict[str, Values]:

@@ -13,19 +13,25 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from robo_rl.export.session import Plan
 from robo_rl_sim2real.readings import Values
 
-Query = Callable[[Mapping[str, Values]], NDArray[np.float32]]
-"""Observation name → (1, To, …) to a chunk (1, H, A)."""
+Query = Callable[[Mapping[str, Values], Plan | None], NDArray[np.float32]]
+"""Observation name → (1, To, …), and what is planned already if it is to go on from that, to a
+chunk (1, H, A)."""
 
 
 class Question(NamedTuple):
-    """An observation, its tick, when the oldest reading in it arrived, and which activation's."""
+    """An observation, its tick, when the oldest reading in it arrived, and which activation's.
+
+    ``plan`` is what the answer is to go on from, None for nothing.
+    """
 
     obs: Mapping[str, Values]
     tick: int
     observed_s: float
     epoch: int = 0
+    plan: Plan | None = None
 
 
 class Answer(NamedTuple):
@@ -152,4 +158,4 @@ class ThreadPlanner:
 
 
 def _asked(query: Query, question: Question) -> Answer:
-    return Answer(question, query(question.obs)[0].astype(np.float64))
+    return Answer(question, query(question.obs, question.plan)[0].astype(np.float64))

@@ -126,7 +126,10 @@ def faults() -> Iterator[str]:
     for path in sorted((ROOT / "benchmarks" / "results" / "deploy_faults").glob("*.json")):
         found = json.loads(path.read_text())
         name = path.stem.replace("_percent", " %").replace("_", " ")
-        yield f"| {name} | {found['trials']:,} | {found['violations']} |"
+        void = (
+            f" (void: {found['void_violations']} of {found['void']})" if found.get("void") else ""
+        )
+        yield f"| {name} | {found['trials']:,} | {found['violations']}{void} |"
 
 
 def latency() -> Iterator[str]:

@@ -84,3 +84,41 @@ def test_graph_in_the_place_of_the_policy_draws_the_same_noise(
     act = as_act(Session(graph, contract))(batch, torch.Generator().manual_seed(3))
     noise = torch.randn(5, *contract.chunk_shape, generator=torch.Generator().manual_seed(3))
     torch.testing.assert_close(act, policy.decode(batch, noise), atol=1e-5, rtol=0)
+
+
+class Planning:
+    """Makes a policy of ``decode`` one that also goes on from a plan."""
+
+    def inpaint(
+        self, obs: dict[str, Tensor], noise: Tensor, planned: Tensor, weight: Tensor
+    ) -> Tensor:
+        return torch.lerp(self.decode(obs, noise), planned, weight[..., None])  # pyright: ignore
+
+
+@pytest.fixture
+def planning(policy: Any) -> Any:
+    return type("PlanningPolicy", (Planning, type(policy)), {})()
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_the_graph_that_inpaints_equals_the_policy(
+    planning: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path, rows: int
+) -> None:
+    graph = export_policy(planning, tmp_path / "inpaint.onnx", inpaint=True).read_bytes()
+    session = Session(graph, contract, inpaint=True)
+    noise, planned = (torch.randn(rows, *contract.chunk_shape) for _ in range(2))
+    batch = {name: tensor[:rows] for name, tensor in dataset_obs.items()}
+    plan = planned, torch.rand(rows, contract.horizon)
+    ours, theirs = both_acts(planning, session, batch, noise, plan)
+    assert np.abs(ours - theirs).max() < 1e-5
+    free, without = both_acts(planning, session, batch, noise)  # no plan: weight 0
+    assert np.abs(free - without).max() < 1e-5
+    assert np.abs(free - ours).max() > 0.1
+
+
+def test_a_policy_that_cannot_go_on_from_a_plan_is_said_to_be_one(
+    policy: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(GateError, match="cannot go on from what is planned"):
+        export_policy(policy, tmp_path / "inpaint.onnx", inpaint=True)
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ import torch
 from small_policies import OBS, make_policy
 
 from robo_rl.export.onnx import contract_of, export_policy
-from robo_rl.export.parity import numeric_parity
+from robo_rl.export.parity import inpaint_parity, numeric_parity
 from robo_rl.export.session import Session
 
 
@@ -27,3 +27,20 @@ def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
         for name, spec in OBS.items.items()
     }
     assert numeric_parity(policy, session, obs, generator).max_abs < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("sampler", "net"), [("ddim", "mlp"), ("flow_noise", "mlp"), ("flow_sde", "unet1d")]
+)
+def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
+    """Derivatives through the network included; 1e-4 in action units is the gate's own limit."""
+    policy = make_policy(sampler, 2, obs_horizon=2, horizon=4, net={"name": net}).float()
+    graph = export_policy(policy, tmp_path / "inpaint.onnx", inpaint=True).read_bytes()
+    contract = contract_of(policy, name=sampler, robot="none", task="none")
+    session = Session(graph, contract, inpaint=True)
+    generator = torch.Generator().manual_seed(1)
+    obs = {
+        name: torch.randn(300, 2, *spec.shape, generator=generator)
+        for name, spec in OBS.items.items()
+    }
+    assert inpaint_parity(policy, session, obs, generator).max_abs < 1e-4

@@ -11,7 +11,7 @@ import pytest
 
 from robo_rl.errors import BundleError, SpecError
 from robo_rl.export.manifest import Contract
-from robo_rl.export.session import Session
+from robo_rl.export.session import Plan, Session
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +83,15 @@ def test_the_robots_half_imports_no_torch() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(np.zeros((1, 8, 2), np.float32), np.zeros((1, 8), np.float32)),  # no such input
+        Plan(np.zeros((1, 8, 3), np.float32), np.zeros((1, 8), np.float32)),
+    ],
+)
+def test_a_graph_that_does_not_inpaint_refuses_a_plan(session: Session, plan: Plan) -> None:
+    with pytest.raises(SpecError, match="the plan does not fit"):
+        session.act(observation(1), np.random.default_rng(0), plan)

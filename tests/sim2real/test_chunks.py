@@ -11,7 +11,7 @@ import torch
 from robo_rl.env.base import Step
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_sim2real.chunks import Chunk, ChunkScheduler
+from robo_rl_sim2real.chunks import Chunk, ChunkScheduler, soft_mask
 
 H, E = 8, 4
 
@@ -31,7 +31,7 @@ def played(scheduler: ChunkScheduler, ticks: range) -> list[float | None]:
     return [None if each is None else float(each.act[0]) for each in due]
 
 
-@pytest.mark.parametrize("merge", ["newest", "ensemble", "soft"])
+@pytest.mark.parametrize("merge", ["newest", "ensemble", "soft", "inpaint"])
 @pytest.mark.parametrize("delay", [0, 1, 3])
 def test_each_tick_gets_the_action_that_was_meant_for_it(merge, delay):
     """Whatever the delay and the rule, where all chunks agree on what a tick wants."""
@@ -100,13 +100,55 @@ def test_soft_goes_over_from_the_old_chunk_to_the_new_one_without_a_jump():
 
 
 def test_what_is_done_is_as_old_as_the_oldest_chunk_in_it():
-    for merge, basis in (("newest", 4), ("ensemble", 0), ("soft", 0)):
+    for merge, basis in (("newest", 4), ("ensemble", 0), ("soft", 0), ("inpaint", 0)):
         scheduler = make(merge=merge)
         scheduler.add(ramp(0))
         scheduler.add(ramp(4))
         due = scheduler.due(5)
         assert due is not None
         assert due.basis_s == basis / 50.0
+
+
+@pytest.mark.parametrize("merge", ["newest", "ensemble", "soft"])
+def test_only_a_policy_that_inpaints_is_given_a_plan(merge):
+    scheduler = make(merge=merge)
+    scheduler.add(ramp(0))
+    assert scheduler.plan(2) is None
+
+
+def test_a_plan_is_what_the_old_chunk_still_has_to_say_of_the_new_ones_ticks():
+    scheduler = make(merge="inpaint")
+    assert scheduler.plan(0) is None
+    scheduler.add(ramp(0, arrived=1))
+    scheduler.add(ramp(4, arrived=7, offset=100.0))
+    plan = scheduler.plan(8)
+    assert plan is not None
+    assert plan.act.shape == (1, H, 1)
+    assert plan.weight.shape == (1, H)
+    # of the eight ticks from 8 on, the chunk of tick 4 speaks of four
+    np.testing.assert_array_equal(plan.act[0, :4, 0], np.arange(8, 12) + 100)
+    assert (plan.weight[0, 4:] == 0).all()
+    assert scheduler.plan(12) is None  # it is over
+
+
+def test_what_passes_until_the_answer_is_kept_by_the_slowest_of_the_last_answers():
+    scheduler = make(merge="inpaint")
+    for observed, delay in ((0, 1), (4, 3), (8, 2)):
+        scheduler.add(ramp(observed, observed + delay))
+    plan = scheduler.plan(10)
+    assert plan is not None
+    kept, rest = plan.weight[0, :3], plan.weight[0, 3:6]
+    assert (kept == 1.0).all()
+    assert (np.diff(rest) < 0).all()
+    assert (rest < 1.0).all()
+    assert (rest > 0.0).all()
+
+
+def test_the_mask_is_that_of_real_time_chunking():
+    c = np.array([4, 3, 2, 1]) / 5  # of two ticks that pass, four that are left, and two beyond
+    soft = c * (np.exp(c) - 1) / (np.e - 1)
+    np.testing.assert_allclose(soft_mask(8, 6, 2), [1, 1, *soft, 0, 0])
+    np.testing.assert_array_equal(soft_mask(4, 2, 3), [1, 1, 0, 0])  # later than it lasts
 
 
 def test_after_clear_there_is_nothing():

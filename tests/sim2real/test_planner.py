@@ -15,7 +15,7 @@ def question(tick: int) -> Question:
     return Question({"tick": np.full((1, 1), tick, np.float32)}, tick, tick / 50.0)
 
 
-def query(obs) -> np.ndarray:
+def query(obs, plan=None) -> np.ndarray:
     return np.broadcast_to(obs["tick"][:, :, None], (1, 3, 2)).astype(np.float32)
 
 
@@ -57,7 +57,7 @@ def test_every_question_has_its_own_answer_once(kind):
 def test_a_thread_lets_the_loop_go_on_and_tells_for_how_long():
     go = threading.Event()
 
-    def slow(obs) -> np.ndarray:
+    def slow(obs, plan) -> np.ndarray:
         go.wait(5.0)
         return query(obs)
 
@@ -74,7 +74,7 @@ def test_a_thread_lets_the_loop_go_on_and_tells_for_how_long():
 
 
 def test_what_the_query_raises_reaches_the_loop():
-    def broken(obs) -> np.ndarray:
+    def broken(obs, plan) -> np.ndarray:
         raise ValueError("graph")
 
     planner = ThreadPlanner(broken, Hand())

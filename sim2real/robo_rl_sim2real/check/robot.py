@@ -57,7 +57,7 @@ def observation(facts: Facts) -> Iterator[Finding]:
     if obs is None:
         return
     yield ok("observation", f"{', '.join(obs)} as in training")
-    first = np.asarray(facts.query(obs))[0, 0].astype(np.float64)
+    first = np.asarray(facts.query(obs, None))[0, 0].astype(np.float64)
     if not np.isfinite(first).all():
         yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
     elif facts.runtime.measured.change is None:

@@ -104,7 +104,7 @@ def survey(
         BundleError: The bundle does not fit the robot.
         ConfigError: The settings do not fit the bundle.
     """
-    clock, query = clock or Clock(), warm(bundle, 0)
+    clock, query = clock or Clock(), warm(bundle, 0, inpaint=settings.chunks.inpaints)
     contract, inline = bundle.manifest.contract, settings.model_copy(update={"planner": "inline"})
     runtime, wiring = assemble(inline, contract, query, clock.now_s)
     inbox, transport = Inbox(), connect()
@@ -162,7 +162,7 @@ def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.nd
     until_s = clock.now_s() + 2.0
     while len(spent) < number and (clock.now_s() < until_s or not spent):
         began_s = clock.now_s()
-        query(zeros)
+        query(zeros, None)
         spent.append(clock.now_s() - began_s)
     return np.array(spent)
 

@@ -1,0 +1,63 @@
+"""Which control periods a node missed, and whether the machine itself stood still meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from _standstill import Standstills
+
+from robo_rl_sim2real.listener import Tick
+from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.readings import Reading
+
+
+class Late(NamedTuple):
+    """Periods that were left out, between the beginnings of two that were not; s."""
+
+    number: int
+    began_s: float
+    ended_s: float
+
+
+class Missed:
+    """A listener of a node, from its next period on; see ``robo_rl_sim2real.listener``."""
+
+    def __init__(self) -> None:
+        self.first: Tick | None = None
+        self._last: Tick | None = None
+        self._late = list[Late]()
+
+    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+        """Nothing to note."""
+
+    def told(self, event: str, what: str) -> None:
+        """Nothing to note."""
+
+    def problems(self) -> list[str]:
+        """None."""
+        return []
+
+    def ticked(self, tick: Tick) -> None:
+        """Note what was left out since the last one."""
+        self.first = self.first or tick
+        before, self._last = self._last, tick
+        if before is not None and (number := tick.number - before.number - 1) > 0:
+            self._late.append(Late(number, before.began_s, tick.began_s))
+
+    def figures(self, standstills: Standstills) -> dict[str, Any]:
+        """Periods, how many were missed, and in how many of those the machine stood still.
+
+        ``standstills`` are counted per core, ``longest_ms`` among them.
+        """
+        if self.first is None or self._last is None:
+            raise SystemExit("the node did not tick")
+        late = self._late
+        still = standstills.between(self.first.began_s, self._last.began_s)
+        excused = [each.number for each in late if standstills.between(each.began_s, each.ended_s)]
+        return {
+            "ticks": self._last.number - self.first.number,
+            "missed": sum(each.number for each in late),
+            "missed_at_standstill": sum(excused),
+            "standstills": len(still),
+            "longest_ms": 1e3 * max((gap.long_s for gap in still), default=0.0),
+        }

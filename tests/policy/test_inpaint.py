@@ -1,0 +1,103 @@
+"""A chunk that goes on from a plan: what is kept, what is free, and that the rest fits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_policies import make_obs, make_policy
+from torch import Tensor
+
+from robo_rl.errors import SpecError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Prediction
+from robo_rl.policy.diffusion import Ddim
+from robo_rl.policy.flow import FlowOde
+from robo_rl.policy.gaussian import Gaussian
+from robo_rl.policy.inpaint import Plan
+
+FAMILIES = ["flow", "diffusion", "gaussian"]
+SAMPLERS = {
+    "flow": FlowOde(FlowOde.Config(), 5),
+    "diffusion": Ddim(Ddim.Config(eta=0.0), 5),
+    "gaussian": Gaussian(Gaussian.Config()),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_is_aimed_at_is_what_is_expected(name, generator):
+    """At every step, whatever x is, ``act_of`` undoes ``aim``."""
+    sampler = SAMPLERS[name]
+    for step in range(len(sampler.times)):
+        x = torch.randn(7, 4, 2, generator=generator, dtype=torch.float64)
+        act = torch.rand(7, 4, 2, generator=generator, dtype=torch.float64) * 2 - 1
+        k = torch.full((7,), step)
+        out = sampler.aim(k, x, act)
+        torch.testing.assert_close(sampler.act_of(k, x, Prediction(out)), act)
+
+
+def shapes(policy: DenoisingPolicy) -> tuple[int, int, int]:
+    return 6, policy.horizon, policy.act_spec.size
+
+
+@pytest.mark.parametrize("name", ["flow_noise", "ddpm", "ddim", "gaussian"])
+def test_without_weight_nothing_changes_and_with_all_of_it_the_plan_is_done(name, generator):
+    policy, obs = make_policy(name, num_steps=4), make_obs(6)
+    noise = torch.randn(shapes(policy), generator=generator).double()
+    planned = policy.to_env(torch.rand(shapes(policy), generator=generator).double() - 0.5)
+    none, full = torch.zeros(shapes(policy)[:2]), torch.ones(shapes(policy)[:2])
+    free = policy.decode(obs, noise)
+    torch.testing.assert_close(
+        policy.inpaint(obs, noise, planned, none), free, atol=1e-4, rtol=1e-4
+    )
+    kept = policy.inpaint(obs, noise, planned, full)
+    torch.testing.assert_close(kept, planned, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["flow_noise", "ddim"])
+@pytest.mark.parametrize("num_steps", [1, 4])
+def test_what_has_weight_1_is_kept_whatever_else_is_planned(name, num_steps, generator):
+    policy, obs = make_policy(name, num_steps), make_obs(6)
+    noise = torch.randn(shapes(policy), generator=generator).double()
+    planned = policy.to_env(torch.rand(shapes(policy), generator=generator).double() - 0.5)
+    weight = torch.tensor([1.0, 0.4, 0.0]).expand(6, -1)
+    found = policy.inpaint(obs, noise, planned, weight)
+    torch.testing.assert_close(found[:, 0], planned[:, 0], atol=1e-5, rtol=1e-5)
+    assert (found[:, 2] - planned[:, 2]).abs().min() > 1e-4
+
+
+def bimodal(x: Tensor, t: float) -> Tensor:
+    """Velocity of the flow to chunks that are +1 or −1 throughout, each half of the time.
+
+    Given x at t the chunk is ±1 with the posterior odds of a Gaussian mixture, so that it expects
+    tanh(t·Σx/(1−t)²) of every action.
+    """
+    expected = torch.tanh(t * x.sum(dim=1, keepdim=True) / (1.0 - t) ** 2)
+    return (expected.expand_as(x) - x) / (1.0 - t)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_the_rest_of_the_chunk_follows_the_plan_where_there_are_two_ways(side, generator):
+    """Half of a chunk that may go left or right is planned: the other half goes the same way.
+
+    Mixing two finished chunks would leave half of the rows in between.
+    """
+    sampler, rows, horizon = FlowOde(FlowOde.Config(), 10), 2000, 8
+    weight = (torch.arange(horizon) < horizon // 2).double().expand(rows, -1)
+    plan = Plan(torch.full((rows, horizon, 1), side, dtype=torch.float64), weight)
+    x = torch.randn(rows, horizon, 1, generator=generator, dtype=torch.float64)
+    for step, t in enumerate(sampler.times.tolist()):
+        k = torch.full((rows,), step)
+        prediction = plan.kept(sampler, k, x, lambda x, t=t: Prediction(bimodal(x, t)))
+        x = sampler.kernel(k, x, prediction).mean
+    torch.testing.assert_close(x[:, : horizon // 2], plan.act[:, : horizon // 2])
+    follows = (x[:, horizon // 2 :].mean(dim=(1, 2)) * side > 0.5).double().mean()
+    assert follows > 0.97
+
+
+def test_a_sampler_that_cannot_is_said_to_be_one():
+    class Other:
+        pass
+
+    plan = Plan(torch.zeros(1, 2, 1), torch.zeros(1, 2))
+    with pytest.raises(SpecError, match="Other cannot keep a plan"):
+        plan.kept(Other(), torch.zeros(1), torch.zeros(1, 2, 1), Prediction)  # pyright: ignore[reportArgumentType]
