@@ -18,6 +18,7 @@ from robo_rl.robot import Rates, Robot
 from robo_rl_sim2real.sim_cameras import SimCameras
 from robo_rl_sim2real.sim_robot import SimRobot
 from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.ticks import settle
 from robo_rl_sim2real.transport.dds import Dds
 from robo_rl_sim2real.verbs.signals import end_by_signal
 
@@ -65,6 +66,7 @@ def main() -> None:
     cfg = SimRobot.Config(rate_hz=WORLD_HZ, cameras=cameras)
     with closing(SimRobot(cfg, world, Dds(Dds.Config(domain=args.domain), "panda"))) as sim:
         end_by_signal(sim.stop)
+        settle()
         sim.run()
 
 

@@ -39,6 +39,7 @@ from robo_rl.robot import Robot
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.ticks import settle
 
 HZ = 50.0
 NETS = ("mlp", "unet1d")
@@ -101,6 +102,7 @@ def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
     """A node whose policy is followed, in a thread."""
     settings = _settings(bundle, robot, domain)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
+    settle()  # this process exported what it runs, which a robot's does not
     loop = threading.Thread(target=node.run, daemon=True)
     loop.start()
     try:

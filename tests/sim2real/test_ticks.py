@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
-from robo_rl_sim2real.ticks import Clock, Recent, Ticks
+from robo_rl_sim2real.ticks import Clock, Recent, Ticks, settle
 
 
 class Hand:
@@ -58,3 +61,22 @@ def test_percentiles_are_of_the_latest():
     for value in range(1000):
         recent.add(float(value))
     assert recent.percentiles() == (949.5, pytest.approx(998.01))
+
+
+class Node:
+    """Something that holds on to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_was_there_is_never_looked_at_again_and_what_comes_later_is():
+    settled = Node()
+    try:
+        settle()
+        assert all(each is not settled for each in gc.get_objects())
+        later = weakref.ref(Node())
+        gc.collect()
+        assert later() is None
+    finally:
+        gc.unfreeze()

@@ -21,6 +21,7 @@ from robo_rl_sim2real.flight import recording
 from robo_rl_sim2real.node import Health, Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
+from robo_rl_sim2real.ticks import settle
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.verbs.signals import end_by_signal
 from robo_rl_sim2real.verbs.watched import watched
@@ -66,6 +67,7 @@ def run(
         typer.echo(node.served, err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
         view, starter = View(node), Starter(node, wanted)
+        settle()
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
     if json_file is not None:
         write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")

@@ -11,6 +11,7 @@ from robo_rl.config_files import available
 from robo_rl.registry import Component, component, default
 from robo_rl_sim2real.sim_robot import SimRobot
 from robo_rl_sim2real.sim_world import SimWorld
+from robo_rl_sim2real.ticks import settle
 from robo_rl_sim2real.verbs.signals import end_by_signal
 
 Overrides = Annotated[
@@ -55,6 +56,7 @@ def run(
     if services or transport != "dds":
         typer.echo(simulated.controllers.no_action or "it takes goals, too", err=True)
     steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
+    settle()
     try:
         simulated.run(lambda: next(steps, None) is None)
     finally:

@@ -8,7 +8,6 @@ It ends with 0 when the policy process has ended in order, with 3 after it has s
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ import threading
 from collections.abc import Sequence
 
 from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.ticks import Clock, settle
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.watchdog.block import Block
 from robo_rl_sim2real.watchdog.judge import Verdict
@@ -46,7 +45,7 @@ def _watch(orders: Orders, policy: Process, block: Block) -> int:
     transport, clock, said = orders.transport.build(f"{POLICY}_watchdog"), Clock(), ""
     try:
         mouth = open_mouth(orders, transport)
-        gc.freeze()  # a full collection would look at all that was imported
+        settle()
         found = watch(block, policy, orders.dt_s + orders.grace_s, clock)
         if found.verdict is Verdict.LEAVE:
             return 0

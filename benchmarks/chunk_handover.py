@@ -1,0 +1,173 @@
+"""A policy that answers late, in a world that does not wait: what its chunks come to by their rule.
+
+Answers are there ``--delays`` control periods after their observation, and are merged by the
+scheduler that runs on robots; of a policy that inpaints, the plan goes into its denoising.
+``jerks`` is how much faster commands change speed where a new chunk takes over than elsewhere: the
+mean over episodes of max |a(t) − 2a(t−1) + a(t−2)|, actions in the policy's own units, at the two
+ticks of a hand-over, over the same at all other ticks; 1 is a hand-over that nobody notices.
+Policies are stages of runs, one a seed; success has the interval over seeds and episodes.
+
+    python benchmarks/chunk_handover.py STAGE ... [--json FILE] [--delays 0 2 4] [--episodes 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.aggregates import rate_interval
+from robo_rl.compose import compose
+from robo_rl.config import validate
+from robo_rl.env.base import VecEnv, successes
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import make_generator
+from robo_rl.train.experiment import HAS_RUN, Experiment
+from robo_rl.train.policies import load_policy
+from robo_rl_sim2real.chunks import Chunk, ChunkScheduler, Merge
+
+SEED = 7
+HEADER = f"{'delay':>6}{'rule':>10}{'success':>26}{'jerks':>8}"
+
+
+class Found(NamedTuple):
+    """Of N episodes.
+
+    Args:
+        success: (N,) bool.
+        hand_over: Mean change of speed where a chunk takes over.
+        elsewhere: At other ticks.
+    """
+
+    success: Tensor
+    hand_over: float
+    elsewhere: float
+
+
+def main() -> None:
+    args = _arguments()
+    results: dict[str, Any] = {"episodes": args.episodes, "seeds": len(args.stages), "rows": {}}
+    print(HEADER)
+    for delay in args.delays:
+        for merge in Merge:
+            found = [_of_stage(stage, merge, delay, args.episodes) for stage in args.stages]
+            results["rows"][f"{delay} {merge.value}"] = row = _row(found)
+            shown = f"{row['value']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
+            print(f"{delay:>6}{merge.value:>10}{shown:>26}{row['jerks']:>8.2f}", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def _row(found: list[Found]) -> dict[str, float]:
+    rates = [float(each.success.double().mean()) for each in found]
+    low, high = rate_interval(rates, len(found[0].success))
+    jerks = float(np.mean([each.hand_over / each.elsewhere for each in found]))
+    return {"value": float(np.mean(rates)), "low": low, "high": high, "jerks": jerks}
+
+
+def _of_stage(stage: Path, merge: Merge, delay: int, episodes: int) -> Found:
+    config = compose(str(stage.absolute().parent / "config.yaml"), ())
+    experiment = validate(config, Experiment, HAS_RUN)
+    policy = load_policy(stage / "policy")
+    with closing(experiment.make_env(episodes)) as env:
+        return Late(policy, env, merge, delay).run()
+
+
+class Late:
+    """Episodes, all begun at once, of a policy that is ``delay`` control periods late.
+
+    Args:
+        policy: Whose chunks are played.
+        env: Of single steps; B episodes.
+        merge: The rule.
+        delay: From the observation to the answer; the first answer is waited for.
+    """
+
+    def __init__(self, policy: DenoisingPolicy, env: VecEnv, merge: Merge, delay: int) -> None:
+        self.policy, self.env, self.delay = policy, env, delay
+        cfg = ChunkScheduler.Config(merge=merge)
+        self.schedulers = [ChunkScheduler(cfg, policy.exec_horizon) for _ in range(env.num_envs)]
+        self.noise = make_generator("handover", SEED)
+        self.asked: tuple[int, Tensor] | None = None
+        self.over = torch.zeros(env.num_envs, dtype=torch.bool)
+        self.succeeded = self.over.clone()
+        self.came: list[int] = []
+        self.path: list[Tensor] = []
+
+    @torch.no_grad()
+    def run(self) -> Found:
+        """Until all episodes have ended."""
+        obs, alive = self.env.reset(SEED), list[Tensor]()
+        size = self.policy.obs_horizon
+        history = {k: v.unsqueeze(1).repeat_interleave(size, dim=1) for k, v in obs.items()}
+        for tick in range(self.env.max_episode_steps):
+            self._think(tick, history)
+            alive.append(~self.over)
+            step = self.env.step(self._due(tick))
+            self.succeeded |= successes(step.metrics, step.terminated) & ~self.over
+            self.over |= step.terminated | step.truncated
+            history = {
+                k: torch.cat([v[:, 1:], step.obs[k].unsqueeze(1)], dim=1)
+                for k, v in history.items()
+            }
+            if bool(self.over.all()):
+                break
+        return self._found(torch.stack(alive))
+
+    def _think(self, tick: int, history: dict[str, Tensor]) -> None:
+        first = self.schedulers[0]
+        if self.asked is None and first.wants(tick):
+            self.asked = tick, self._query(tick, history)
+        if self.asked is not None and tick >= self.asked[0] + (0 if first.empty else self.delay):
+            observed, act = self.asked
+            self.came.append(tick)
+            for scheduler, chunk in zip(self.schedulers, act.double().numpy(), strict=True):
+                scheduler.add(Chunk(chunk, observed, tick, 0.0))
+            self.asked = None
+
+    def _query(self, tick: int, history: dict[str, Tensor]) -> Tensor:
+        shape = self.env.num_envs, self.policy.horizon, self.policy.act_spec.size
+        noise = torch.randn(shape, generator=self.noise)
+        plans = [plan for each in self.schedulers if (plan := each.plan(tick)) is not None]
+        if not plans:
+            return self.policy.decode(history, noise)
+        planned, weight = (torch.from_numpy(np.concatenate(x)) for x in zip(*plans, strict=True))
+        return self.policy.inpaint(history, noise, planned, weight)
+
+    def _due(self, tick: int) -> Tensor:
+        """What is due (B, A); where no chunk reaches the tick, the last action goes on."""
+        due = [scheduler.due(tick) for scheduler in self.schedulers]
+        if any(each is None for each in due):
+            act = self.path[-1]
+        else:
+            act = torch.from_numpy(np.stack([each.act for each in due if each is not None])).float()
+        self.path.append(act)
+        return act
+
+    def _found(self, alive: Tensor) -> Found:
+        path = self.policy.normalizer.normalize("act", torch.stack(self.path))
+        change = (path[2:] - 2.0 * path[1:-1] + path[:-2]).abs().amax(dim=-1)
+        ticks, alive = torch.arange(2, len(path)), alive[2:]
+        near = torch.tensor([t for came in self.came[1:] for t in (came, came + 1)])
+        taken = torch.isin(ticks, near)[:, None].expand_as(alive)
+        means = [float(change[alive & mask].mean()) for mask in (taken, ~taken)]
+        return Found(self.succeeded, *means)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("stages", type=Path, nargs="+", help="as runs/lift_reactive/01-bc")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--delays", type=int, nargs="+", default=[0, 2, 4], help="control periods")
+    parser.add_argument("--episodes", type=int, default=200, help="of each policy")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
