@@ -140,12 +140,24 @@ def latency() -> Iterator[str]:
         yield f"| {seed} | {shown} |".replace("%", " %")
 
 
+def handover() -> Iterator[str]:
+    rows = written("chunk_handover")["rows"]
+    for delay in range(4):
+        found = [rows[f"{delay} {rule}"] for rule in ("newest", "ensemble", "soft", "inpaint")]
+        cells = [
+            f"{100 * row['value']:.1f} % [{100 * row['low']:.0f}, {100 * row['high']:.0f}],"
+            f" {row['jerk']:.3f}"
+            for row in found
+        ]
+        yield f"| {delay} | {' | '.join(cells)} |"
+
+
 def rate(found: Any) -> str:
     low, high = (f"{100 * found[end]:.1f}" for end in ("low", "high"))
     return f"{found['value']:.1%} [{low}, {high}]"
 
 
-@pytest.mark.parametrize("figures", [faults, latency])
+@pytest.mark.parametrize("figures", [faults, latency, handover])
 def test_the_page_on_deploying_says_what_was_measured(figures: Any):
     text = (ROOT / "docs" / "deploy.md").read_text()
     assert [row for row in figures() if row not in text] == []
