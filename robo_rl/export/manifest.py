@@ -132,6 +132,7 @@ class Manifest(_Record):
         numeric: Numeric parity; ``closed_loop``: closed-loop parity.
         latency: What was timed → its latency.
         versions: Package → version.
+        inpainting: Numeric parity of the graph that goes on from a plan, if there is one.
         files: File name → content; filled by ``Bundle.write``.
     """
 
@@ -150,8 +151,12 @@ class Manifest(_Record):
     files: dict[str, FileRecord] = {}
 
     def tree(self) -> dict[str, Any]:
-        """As JSON values; JSON has no infinite numbers, so they are ``"inf"`` and ``"-inf"``."""
-        return _finite(self.model_dump())
+        """As JSON values; JSON has no infinite numbers, so they are ``"inf"`` and ``"-inf"``.
+
+        What a bundle does not have is not named, so that who knows nothing of it can read it.
+        """
+        absent = {"inpainting"} if self.inpainting is None else None
+        return _finite(self.model_dump(exclude=absent))
 
 
 def _finite(value: Any) -> Any:

@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import VecEnv
+from robo_rl.env.host import on_host
 from robo_rl.naming import did_you_mean
 from robo_rl.registry import Component, component, default
 from robo_rl.train.evaluate import EvalProtocol
@@ -95,9 +96,12 @@ class Experiment(ConfigModel):
                 yield f"stage '{label}' leaves nothing behind when it fails"
 
     def make_env(self, num_envs: int) -> VecEnv:
-        """The env of single steps; a task is handed to an env that runs tasks."""
+        """The env of single steps, as seen from the processor, where all that learns is.
+
+        A task is handed to an env that runs tasks.
+        """
         task = () if self.task is None else (self.task.build(),)
-        return self.env.build(*task, num_envs)
+        return on_host(self.env.build(*task, num_envs))
 
     def capacity(self) -> int | None:
         """How many envs fit the simulator's device; None where nothing limits them."""

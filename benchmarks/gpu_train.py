@@ -1,0 +1,110 @@
+"""How long ``lift_cube`` takes from cloning to 95 % success, its physics on a GPU.
+
+The demo's road up to fine-tuning, which ends once 95 % of the training episodes succeed; then 400
+episodes of evaluation say what the policy is worth. Physics are on the GPU, networks on the
+processor. ``to_95_s`` is fine-tuning from the clone on until then, ``collect_s`` and ``update_s``
+are its parts; ``bc_s`` is cloning with its evaluation. Demonstrations are collected here, or taken
+from ``--dataset``, a dataset that was collected elsewhere. Needs this tree and the wheels of
+``robo-rl[train,warp]`` that are missing, nothing installed, as ``gpu_throughput.py``. A run that
+was cut off goes on in ``--out``.
+
+    python benchmarks/gpu_train.py [--json FILE] [--dataset DATA.zarr] [--seeds 0 1 2]
+        [--envs 4096] [--device cuda] [--out runs/gpu_train]
+
+Without a GPU it trains eight envs for two updates, which shows that it runs and no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import _carried
+
+_carried.use_tree()
+
+import torch  # noqa: E402
+
+from robo_rl.config import to_yaml  # noqa: E402
+from robo_rl.durable import make_directory, write_file  # noqa: E402
+from robo_rl.train.pipeline import run_experiment  # noqa: E402
+
+SUCCESS = 0.95
+
+
+def main() -> None:
+    args = _arguments()
+    results: dict[str, Any] = {"versions": _carried.versions(), "envs": args.envs, "runs": []}
+    print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
+    for seed in args.seeds:
+        results["runs"].append(found := trained(args, seed))
+        print(json.dumps(found), flush=True)
+        if args.json:  # after every run, so that one that is cut off leaves what it has
+            args.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def trained(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """One road, or the rest of it: seconds of its parts, and what came out."""
+    folder = args.out / f"seed_{seed}"
+    make_directory(folder)
+    write_file(file := folder / "experiment.yaml", to_yaml(experiment(args, seed)).encode())
+    done = run_experiment(str(file), [], folder, until="online")
+    stages = {stage["stage"]: stage for stage in done["stages"]}
+    online, spent = stages["online"]["numbers"], _spent(Path(done["directory"]))
+    return {
+        "seed": seed,
+        "to_95_s": sum(spent.values()),
+        **spent,
+        "bc_s": stages["bc"]["seconds"],
+        "updates": online["updates"],
+        "env_steps": online["env_steps"],
+        "before": online["success_before"],
+        "success": online["success"],
+    }
+
+
+def experiment(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """The demo, on MuJoCo Warp, until 95 %."""
+    tried = not torch.cuda.is_available() and args.device == "auto"
+    online: dict[str, Any] = {"num_envs": args.envs, "stop_success": SUCCESS, "stop_episodes": 400}
+    first = {"dataset": {"path": str(args.dataset.absolute())}} if args.dataset else {"collect": {}}
+    stages: dict[str, Any] = {**first, "bc": {}, "online": online}
+    if args.dataset:
+        stages["collect"] = False
+    if tried:
+        online |= {"updates": 2, "stop_episodes": 1}
+        stages["bc"] = {"steps": 20}
+    return {
+        "base": ["demo"],
+        "name": "gpu_train",
+        "seed": seed,
+        "env": {"name": "sim", "backend": {"name": "mujoco_warp", "device": args.device}},
+        "eval": {"episodes": 8, "num_envs": 8} if tried else {"episodes": 400, "num_envs": 400},
+        "waive": {"bc": "a trial", "online": "a trial"} if tried else {},
+        "stages": stages,
+    }
+
+
+def _spent(directory: Path) -> dict[str, float]:
+    """Seconds of fine-tuning's two parts."""
+    (log,) = directory.glob("*-online/metrics.jsonl")
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    return {part: sum(row[part] for row in rows) for part in ("collect_s", "update_s")}
+
+
+def _arguments() -> argparse.Namespace:
+    gpu = torch.cuda.is_available()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file, run by run")
+    parser.add_argument("--dataset", type=Path, help="demonstrations; collected here if left out")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2] if gpu else [0])
+    parser.add_argument("--envs", type=int, default=4096 if gpu else 8)
+    parser.add_argument("--device", default="auto", help="auto, cuda, cuda:1 or cpu")
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu_train"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
