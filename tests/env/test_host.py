@@ -53,9 +53,8 @@ class FarSim(Far):
 
     @property
     def view(self) -> SimView:
-        parts = [torch.zeros(ENVS, 2, device=GPU) for _ in range(5)]
-        goal = {"at": torch.zeros(ENVS, 3, device=GPU)}
-        return SimView(*parts, goal, {"hand": slice(0, 1)}, {"lost": parts[0]})
+        some, goal = torch.zeros(ENVS, 2, device=GPU), {"at": torch.zeros(ENVS, 3, device=GPU)}
+        return SimView(some, some, some, some, some, goal, {"hand": slice(0, 1)}, {"lost": some})
 
     def rollout(self, act: Tensor) -> list[Step]:
         return [self.step(each) for each in act.unbind(1)]
