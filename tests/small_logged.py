@@ -10,6 +10,7 @@ from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
 from robo_rl.data.replay import Replay
+from robo_rl.ope.clock import timed
 from robo_rl.policy.base import DenoisingPolicy
 
 HORIZON = 3
@@ -20,11 +21,11 @@ def logged_columns(rows: int, seed: int = 0) -> dict[str, Tensor]:
     """Decisions at random, each an episode of its own."""
     generator = torch.Generator().manual_seed(seed)
     act = 2.0 * torch.rand(rows, HORIZON, ACT.size, generator=generator) - 1.0
-    seen = {
+    seen: dict[str, Tensor] = {
         f"obs.{name}": torch.randn(rows, 1, *spec.shape, generator=generator)
         for name, spec in OBS.items.items()
     }
-    return {
+    columns = {
         **seen,
         "act": act,
         "rew": (act[:, 0, 0] > 0.0).float(),
@@ -34,6 +35,7 @@ def logged_columns(rows: int, seed: int = 0) -> dict[str, Tensor]:
         "next": torch.arange(rows),
         "decision": torch.ones(rows, dtype=torch.bool),
     }
+    return timed(columns, torch.zeros(rows, dtype=torch.int64), 2)
 
 
 def logged_replay(rows: int, seed: int = 0) -> Replay:
@@ -56,9 +58,10 @@ class Always(torch.nn.Module):
         except AttributeError:
             return getattr(super().__getattr__("like"), name)
 
-    def decode_normalized(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
-        del obs
-        return torch.full_like(noise, self.value)
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        del generator
+        rows = len(next(iter(obs.values())))
+        return self.like.to_env(torch.full((rows, HORIZON, ACT.size), self.value))
 
 
 def small_policy() -> DenoisingPolicy:

@@ -70,7 +70,7 @@ class Awr:
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
         batch = self.replay.sample(self.cfg.batch, self.generator)
-        advantage = self.critics.advantage(batch.obs, batch.act)
+        advantage = self.critics.advantage(batch.obs, batch.act, self.generator)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
         return {"loss": self.trainer.step(weights(advantage / self.scale, self.cfg.cap) * loss)}
@@ -92,5 +92,6 @@ def weights(advantage: Tensor, cap: float) -> Tensor:
 
 def _spread(critics: Iql, replay: Replay) -> float:
     """Standard deviation of the advantages of the data, or of some of them."""
-    batch = replay.sample(_SEEN, make_generator("spread", 0))
-    return max(float(critics.advantage(batch.obs, batch.act).std()), 1e-6)
+    generator = make_generator("spread", 0)
+    batch = replay.sample(_SEEN, generator)
+    return max(float(critics.advantage(batch.obs, batch.act, generator).std()), 1e-6)

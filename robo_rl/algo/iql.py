@@ -81,7 +81,7 @@ class Iql:
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        missing = self._q(batch.obs, batch.act) - self.value(batch.obs)
+        missing = self._q(batch.obs, batch.act, self.generator) - self.value(batch.obs)
         value_loss = expectile_loss(missing, self.cfg.expectile).mean()
         self.descents["value"].step(value_loss)
         with torch.no_grad():
@@ -94,13 +94,16 @@ class Iql:
         return {name: float(value.detach()) for name, value in found.items()}
 
     @torch.no_grad()
-    def advantage(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        """Q'(o, a) − V(o) of chunks (B, H, A) in network units: (B,)."""
-        return self._q(obs, act) - self.value(obs)
+    def advantage(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Q'(o, a) − V(o) of chunks (B, H, A) in network units: (B,).
+
+        The generator is the caller's, for the rule: what is drawn from it comes back with it.
+        """
+        return self._q(obs, act, generator) - self.value(obs)
 
     @torch.no_grad()
-    def _q(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
-        return self.rule(self.target.module(obs, act), self.generator)
+    def _q(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        return self.rule(self.target.module(obs, act), generator)
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

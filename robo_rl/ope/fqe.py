@@ -4,7 +4,10 @@ Shapes: M members, B rows of a batch, E episodes, H actions of a chunk, A act_di
 Voloshin & Yue 2019 (arXiv 1903.08738), algorithm 3, over whole chunks and with an average of the
 weights in place of iterations:
 
-    Q(o, a) ← rew + discount·(1 − terminated)·Q'(o', π(o'))
+    Q(o, a, t) ← rew + discount·(1 − terminated)·Q'(o', π(o'), t')
+
+What is estimated is what an episode of the data's length comes to: t is the time, and at the limit
+nothing follows (``ope.clock``).
 
 Each member learns from episodes drawn anew, so that their scatter is the bootstrap's (Hao et al.
 2021, arXiv 2102.03607, algorithm 2). Two policies that are judged with one seed are judged on the
@@ -13,19 +16,39 @@ same resamples, batches and initial weights: their difference is sharper than ei
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import Follower
 from robo_rl.config import ConfigModel
 from robo_rl.critic.q import QCritic, td_target
+from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay
+from robo_rl.errors import DataError
+from robo_rl.ope.clock import TimedNormalizer, knowing_time
 from robo_rl.ope.resample import Resample
-from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.spec import ActSpec, ObsSpec
+
+_LEAST = 4
+"""Members of which a standard error can be told."""
+
+
+class Judged(Protocol):
+    """A policy, as far as its worth is concerned."""
+
+    obs_spec: ObsSpec
+    act_spec: ActSpec
+    obs_horizon: int
+    exec_horizon: int
+    normalizer: Normalizer
+
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        """As it is evaluated: name → (B, To, …) to a chunk (B, H, A) in physical units."""
+        ...
 
 
 class Estimate(NamedTuple):
@@ -40,7 +63,7 @@ class Fqe:
     Args:
         cfg: See Config.
         policy: Is judged as it is evaluated; not trained.
-        replay: The data, every row of them.
+        replay: The data, every row of them, which know the time (``ope.clock.timed``).
         resample: Of its episodes, with as many members.
         generator: Draws batches and the policy's noise.
     """
@@ -55,29 +78,39 @@ class Fqe:
         target_ema: float = Field(default=0.99, ge=0.0, lt=1.0)
         critic: QCritic.Config = QCritic.Config(members=8)
 
+        @field_validator("critic")
+        @classmethod
+        def _scatters(cls, critic: QCritic.Config) -> QCritic.Config:
+            if critic.members < _LEAST:
+                raise ValueError(
+                    f"members: at least {_LEAST}, for how sure one is is their scatter"
+                )
+            return critic
+
     def __init__(
         self,
         cfg: Config,
-        policy: DenoisingPolicy,
+        policy: Judged,
         replay: Replay,
         resample: Resample,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.replay, self.resample = replay, resample
+        timed = TimedNormalizer(policy.normalizer, tuple(policy.obs_spec.items))
         self.critic = QCritic(
             cfg.critic,
-            policy.obs_spec,
+            knowing_time(policy.obs_spec),
             policy.act_spec,
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
-            normalizer=policy.normalizer,
+            normalizer=cast(Normalizer, timed),
         )
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
 
-    def step(self) -> float:
-        """One of ``cfg.steps``; returns the loss.
+    def step(self) -> dict[str, float]:
+        """One of ``cfg.steps``; returns the loss, and the mean value of what follows.
 
         Raises:
             PluginError: The gradient was not finite for long.
@@ -90,16 +123,34 @@ class Fqe:
         loss = (weights * self.critic.loss(batch.obs, batch.act, wanted)).sum(dim=0).mean()
         self.descent.step(loss)
         self.target.update(self.critic)
-        return float(loss.detach())
+        return {"loss": float(loss.detach()), "value": float(ahead.mean())}
 
     @torch.no_grad()
     def estimate(self) -> Estimate:
-        """From the starts of all episodes, each member's mean over its own."""
+        """From the starts of all episodes, each member's mean over its own.
+
+        Raises:
+            DataError: A value is not finite.
+        """
         obs = self.replay.transitions(self.resample.starts).obs
-        values = self.target.module(obs, self._act(obs))
-        return Estimate(self.resample.mean(values))
+        members = self.resample.mean(self.target.module(obs, self._act(obs)))
+        if not bool(members.isfinite().all()):
+            raise DataError("the policy's values are not finite", hint="fqe.lr, or the rewards")
+        return Estimate(members)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "critic": self.critic.net.state_dict(),
+            "target": self.target.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.critic.net.load_state_dict(state["critic"])
+        self.target.load_state_dict(state["target"])
+        self.descent.optim.load_state_dict(state["optim"])
 
     def _act(self, obs: dict[str, Tensor]) -> Tensor:
-        shape = len(next(iter(obs.values()))), self.policy.horizon, self.policy.act_spec.size
-        noise = self.policy.eval_sampler.start(shape, self.generator)
-        return self.policy.decode_normalized(obs, noise)
+        return self.policy.normalizer.normalize("act", self.policy.act(obs, self.generator))

@@ -1,6 +1,8 @@
-"""Hands the demonstrations of a run to an algorithm that learns from them, if there are any."""
+"""What was logged, as decisions of a policy; handed to an algorithm that learns from them."""
 
 from __future__ import annotations
+
+from torch import Tensor
 
 from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations
 from robo_rl.data.dataset import WindowDataset
@@ -23,7 +25,10 @@ def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> Non
     if not isinstance(algo, LearnsFromDemonstrations) or not context.has("dataset"):
         return
     data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
-    gamma, executed = context.experiment.gamma, policy.exec_horizon
-    algo.add_demonstrations(
-        transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
-    )
+    algo.add_demonstrations(decisions_of(data, policy, context.experiment.gamma))
+
+
+def decisions_of(data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> dict[str, Tensor]:
+    """A dataset as decisions of a policy: its chunks, its normaliser; see ``transitions_of``."""
+    executed = policy.exec_horizon
+    return transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)

@@ -3,13 +3,13 @@
 No env is asked by which anything is chosen. Critics learn what the data's actions are worth (IQL);
 an ``Improver`` makes the policy better by them; then fitted Q evaluation says what the two policies
 would come to, on the same resamples of the data. Unless the new one is better by more than the
-margin, the one before goes on: that is the gate, and refusing is no failure. What both really do is
-measured afterwards and stands beside it.
+margin, the one before goes on: that is the gate, and refusing is no failure. What both really come
+to is measured afterwards, in the units of the gate too, and stands beside it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
 
@@ -17,16 +17,17 @@ from robo_rl.algo.iql import Iql
 from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.data.transitions import transitions_of
-from robo_rl.ope.fqe import Estimate, Fqe
-from robo_rl.ope.resample import Resample
-from robo_rl.ope.verdict import Answer, Verdict, bootstrapped, judge
+from robo_rl.errors import ConfigError
+from robo_rl.ope.fqe import Fqe
+from robo_rl.ope.verdict import Answer, Verdict
+from robo_rl.ope.verdict import judge as judged
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
-from robo_rl.seeding import derive, initialising, make_generator
+from robo_rl.seeding import initialising, make_generator
+from robo_rl.train.demonstrations import decisions_of
+from robo_rl.train.judge import Judge
 from robo_rl.train.logged import demand_fit, demand_outcomes
 from robo_rl.train.policies import load_policy, save_policy
-from robo_rl.train.progress import Progress
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.steps import Learner, take_steps
 
@@ -58,7 +59,6 @@ class ImproveOffline:
         """Lengths, critics, what improves, and the gate.
 
         Args:
-            gamma: Discount per env step.
             critic_steps: Gradient steps of the critics.
             steps: Of the policy.
             iql: Critics.
@@ -68,7 +68,6 @@ class ImproveOffline:
             checkpoint_every: Steps between checkpoints.
         """
 
-        gamma: float = Field(default=0.99, gt=0.0, le=1.0)
         critic_steps: int = Field(default=4000, ge=1)
         steps: int = Field(default=3000, ge=1)
         iql: Iql.Config = Iql.Config()
@@ -86,39 +85,45 @@ class ImproveOffline:
     def run(self, context: Context) -> Report:
         """Learn critics, improve, judge, and keep whichever policy is to go on."""
         old = load_policy(context.artifact("policy"))
+        _demand_whole(old)
         data = _data(context, old)
-        replay = self._replay(data, old)
-        critics, losses = self._critics(context, replay, old)
+        replay = Replay(Replay.Config(demo_share=1.0))
+        replay.add_demonstrations(decisions_of(data, old, context.experiment.gamma))
+        critics, figures = self._critics(context, replay, old)
         new = self._improved(context, replay, old, critics)
-        verdict, estimates = self._judged(context, data, replay, old, new)
+        verdict, values = self._judged(context, data, old, new)
         chosen = new if verdict.answer is Answer.BETTER else old
         path = save_policy(context.directory / "policy", chosen)
         return Report(
             "offline",
             numbers={
-                **context.evaluate(chosen, "offline").named(),
-                **context.evaluate(new, "offline, whatever the gate says").named("{}_ungated"),
-                **context.evaluate(old, "before").named("{}_before"),
-                **{f"value_{name}": _number(found) for name, found in estimates.items()},
+                **_truths(context, old, new, chosen),
+                **values,
                 "difference": verdict.difference,
                 "accepted": float(chosen is new),
-                **losses,
+                **{f"critics_{name}": figure for name, figure in figures.items()},
             },
             artifacts={"policy": path.name},
             gate=Gate(name="off-policy evaluation", passed=True, detail=_said(verdict)),
         )
 
-    def _replay(self, data: WindowDataset, policy: DenoisingPolicy) -> Replay:
-        replay = Replay(Replay.Config(demo_share=1.0))
-        replay.add_demonstrations(
-            transitions_of(
-                data,
-                policy.normalizer,
-                exec_horizon=policy.exec_horizon,
-                gamma=self.cfg.gamma,
-            )
+    def _judged(
+        self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
+    ) -> tuple[Verdict, dict[str, Any]]:
+        """The gate: both on the same resamples and batches, from the same weights."""
+        judge = Judge(
+            self.cfg.fqe,
+            data,
+            old,
+            gamma=context.experiment.gamma,
+            folder=context.directory,
+            seed=context.seed,
         )
-        return replay
+        every = self.cfg.checkpoint_every
+        before = judge.estimate("before", old, every=every)
+        after = judge.estimate("after", new, every=every)
+        values = {"value_before": judge.number(before), "value_after": judge.number(after)}
+        return judged(after.members, before.members, self.cfg.margin), values
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
@@ -155,30 +160,21 @@ class ImproveOffline:
         )
         return improver.policy
 
-    def _judged(
-        self,
-        context: Context,
-        data: WindowDataset,
-        replay: Replay,
-        old: DenoisingPolicy,
-        new: DenoisingPolicy,
-    ) -> tuple[Verdict, dict[str, Estimate]]:
-        """The gate: both on the same resamples and batches, from the same weights."""
-        members = self.cfg.fqe.critic.members
-        resample = Resample.of(data, members, make_generator("resample", context.seed))
-        estimates: dict[str, Estimate] = {}
-        for name, policy in {"before": old, "after": new}.items():
-            generator = make_generator("fqe", context.seed)
-            with initialising("fqe", derive("fqe", context.seed)):
-                fqe = Fqe(self.cfg.fqe, policy, replay, resample, generator)
-            with Progress(self.cfg.fqe.steps, f"judge {name}", "steps") as progress:
-                for done in range(1, self.cfg.fqe.steps + 1):
-                    loss = fqe.step()
-                    if done % 100 == 0 or done == self.cfg.fqe.steps:
-                        progress.update(done, loss=loss)
-            estimates[name] = fqe.estimate()
-        after, before = estimates["after"].members, estimates["before"].members
-        return judge(after, before, self.cfg.margin), estimates
+
+def _demand_whole(policy: DenoisingPolicy) -> None:
+    """What is improved must be what acts: all of its denoising steps.
+
+    Raises:
+        ConfigError: Its first steps run on weights that were put aside when RL began.
+    """
+    if policy.base_net is not None and policy.cfg.finetune_steps:
+        raise ConfigError(
+            "a policy whose first denoising steps were kept as they were cloned cannot be improved",
+            where="policy.finetune_steps",
+            expected="0, or a policy that no stage 'online' has trained",
+            found=policy.cfg.finetune_steps,
+            hint="distil it first, or fine-tune all of its steps",
+        )
 
 
 def _data(context: Context, policy: DenoisingPolicy) -> WindowDataset:
@@ -189,12 +185,22 @@ def _data(context: Context, policy: DenoisingPolicy) -> WindowDataset:
     return data
 
 
-def _number(estimate: Estimate) -> dict[str, float | int | str]:
-    low, high = bootstrapped(estimate.members)
-    number = {"value": float(estimate.members.mean()), "low": low, "high": high}
-    return {**number, "n": len(estimate.members), "unit": "discounted return"}
-
-
 def _said(verdict: Verdict) -> str:
     goes_on = "the new policy" if verdict.answer is Answer.BETTER else "the policy before"
     return f"{verdict}; {goes_on} goes on"
+
+
+def _truths(
+    context: Context, old: DenoisingPolicy, new: DenoisingPolicy, chosen: DenoisingPolicy
+) -> dict[str, Any]:
+    """What the policies really come to: nothing is chosen by it."""
+    after = context.evaluate(new, "offline, whatever the gate says")
+    before = context.evaluate(old, "before")
+    goes_on = after if chosen is new else before
+    return {
+        **goes_on.named(),
+        **after.named("{}_ungated"),
+        **before.named("{}_before"),
+        "discounted_before": before.discounted_numbers(),
+        "discounted_after": after.discounted_numbers(),
+    }

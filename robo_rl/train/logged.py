@@ -19,13 +19,14 @@ def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
     """
     ours = {"act": policy.act_spec, **policy.obs_spec.items}
     theirs = {"act": store.act_spec, **store.obs_spec.items}
-    apart = [n for n in sorted({*ours, *theirs}) if _shown(ours.get(n)) != _shown(theirs.get(n))]
+    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if apart:
+        pairs = [(name, *_differences(ours.get(name), theirs.get(name))) for name in apart]
         raise DataError(
             f"holds other arrays than the policy reads and says: {', '.join(apart)}",
             where=store.path,
-            expected="; ".join(f"{name} {_shown(ours.get(name))}" for name in apart),
-            found="; ".join(f"{name} {_shown(theirs.get(name))}" for name in apart),
+            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
+            found="; ".join(f"{name} {found}" for name, _, found in pairs),
             hint="take a dataset of the same robot and task, or a policy of this one",
         )
 
@@ -62,6 +63,12 @@ def demand_outcomes(store: ZarrStore, data: WindowDataset) -> None:
         )
 
 
-def _shown(spec: TensorSpec | None) -> str:
-    """What must agree of an array."""
-    return "is not there" if spec is None else f"{spec.shape} {','.join(spec.names)}".strip()
+def _differences(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
+    """Of two that are not the same, the fields in which they differ."""
+    sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
+    apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    shown = [
+        ", ".join(f"{name} {side[name]}" for name in apart) if side else "is not there"
+        for side in sides
+    ]
+    return shown[0], shown[1]

@@ -176,6 +176,7 @@ class Context:
                 obs_horizon=who.obs_horizon,
                 exec_horizon=who.exec_horizon,
                 protocol_hash=protocol_digest(protocol, self.experiment.world(), who.exec_horizon),
+                gamma=self.experiment.gamma,
                 progress=progress.update,
             )
 

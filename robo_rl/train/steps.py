@@ -62,7 +62,7 @@ def take_steps(
             if done % _EVERY == 0 or done == total:
                 log.log({"step": done, **means})
                 progress.update(done, **means)
-            if done % checkpoint_every == 0:
+            if done % checkpoint_every == 0 or done == total:
                 kept = {"learner": learner.state_dict(), "generator": generator.get_state()}
                 series.save(done, kept | {"done": done, "means": means})
     return means

@@ -48,7 +48,7 @@ def test_what_pays_has_the_advantage():
         learnt(config(), 400),
         logged_replay(300, seed=1).transitions(torch.arange(300)),
     )
-    advantage = critics.advantage(batch.obs, batch.act)
+    advantage = critics.advantage(batch.obs, batch.act, torch.Generator())
     good = batch.act[:, 0, 0] > 0.2
     bad = batch.act[:, 0, 0] < -0.2
     assert advantage[good].mean() - advantage[bad].mean() > 0.7

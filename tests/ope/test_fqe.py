@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from small_chain import GAMMA, logged_chain
 from small_logged import Always, logged_replay, small_policy
 
 from robo_rl.critic.q import QCritic
@@ -26,6 +28,11 @@ def members(value: float, seed: int = 0) -> torch.Tensor:
     return fqe.estimate().members
 
 
+def test_so_few_members_that_nothing_scatters_are_refused():
+    with pytest.raises(ValueError, match="at least 4"):
+        Fqe.Config(critic=QCritic.Config(members=1))
+
+
 def test_it_tells_what_pays_from_what_does_not():
     good, bad = members(0.6), members(-0.6)
     assert abs(float(good.mean()) - 1.0) < 0.1
@@ -38,6 +45,35 @@ def test_a_policy_beside_itself_cannot_be_told_apart_and_differs_by_nothing():
     one, same = members(0.6), members(0.6)
     assert torch.equal(one, same)
     assert judge(one, same).answer is Answer.CANNOT_TELL
+
+
+def from_the_start(limit: int, value: float, steps: int = 1500) -> float:
+    """What a policy of one action comes to from the chain's first place."""
+    chain = logged_chain(300, limit)
+    resample = Resample(chain.last, 4, torch.Generator().manual_seed(1))
+    torch.manual_seed(2)
+    cfg = Fqe.Config(
+        steps=steps, lr=3e-3, target_ema=0.97, critic=QCritic.Config(members=4, hidden=(64,))
+    )
+    policy, generator = Always(small_policy(), value), torch.Generator().manual_seed(0)
+    fqe = Fqe(cfg, policy, chain.replay, resample, generator)  # pyright: ignore
+    for _ in range(steps):
+        fqe.step()
+    obs = chain.replay.transitions(
+        resample.starts[::2]
+    ).obs  # every other one is at the first place
+    return float(fqe.target.module(obs, fqe._act(obs)).mean())
+
+
+def test_a_value_is_carried_along_chunks_of_different_lengths():
+    """Three decisions of 2, 1 and 2 steps; the reward comes in the last step: γ⁴."""
+    assert from_the_start(limit=14, value=0.6) == pytest.approx(GAMMA**4, abs=0.04)
+    assert from_the_start(limit=14, value=-0.6) == pytest.approx(0.0, abs=0.04)
+
+
+def test_what_would_come_behind_the_time_limit_is_not_counted():
+    """Five steps lead to the end, and there are but four: going on behind the cut would give γ⁴."""
+    assert from_the_start(limit=4, value=0.6) == pytest.approx(0.0, abs=0.04)
 
 
 def test_an_interval_of_resamples_covers_the_mean_as_often_as_it_says():

@@ -8,18 +8,40 @@ from typing import Any
 
 import pytest
 from small_runs import STAGES, Runner, write_experiment
+from torch import Tensor
+
+from robo_rl.ope.fqe import Fqe
+from robo_rl.ope.verdict import Answer, Verdict
+from robo_rl.stats import Interval
+from robo_rl.train import improve
+from robo_rl.train.pipeline import run_experiment
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
 
 
-def run(runner: Runner, folder: Path, **offline: Any) -> dict[str, Any]:
-    """The report of the stage, behind few demonstrations of which some fail."""
+def written(folder: Path, **offline: Any) -> Path:
+    """An experiment with the stage, behind few demonstrations of which some fail."""
     collect = {**STAGES["collect"], "noise": 0.7}
     stages = {"collect": collect, "bc": STAGES["bc"], "offline": {**OFFLINE, **offline}}
     waive = dict.fromkeys(("collect", "bc"), "too short to pass")
-    config = write_experiment(folder, stages=stages, waive=waive)
-    ended = runner.run("run", config, "--out", folder / "runs")
+    folder.mkdir(exist_ok=True)
+    return write_experiment(folder, stages=stages, waive=waive)
+
+
+def run(runner: Runner, folder: Path, **offline: Any) -> dict[str, Any]:
+    """The report of the stage."""
+    ended = runner.run("run", written(folder, **offline), "--out", folder / "runs")
     assert ended.status == 0, ended.output
+    return report(folder)
+
+
+def run_here(folder: Path) -> dict[str, Any]:
+    """The report of the stage, run in this very process."""
+    run_experiment(str(written(folder)), [], folder / "runs")
+    return report(folder)
+
+
+def report(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "runs" / "tiny" / "02-offline" / "report.json").read_text())
 
 
@@ -62,3 +84,44 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
     assert "no earlier stage makes a" in ended.output
+
+
+@pytest.mark.parametrize("answer", list(Answer))
+def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+):
+    def said(new: Tensor, old: Tensor, margin: float) -> Verdict:
+        difference = float((new - old).mean())
+        return Verdict(difference, Interval(difference, difference), margin, answer)
+
+    monkeypatch.setattr(improve, "judged", said)
+    found = run_here(tmp_path)
+    accepted = answer is Answer.BETTER
+    assert found["numbers"]["accepted"] == float(accepted)
+    assert found["gate"]["detail"].startswith(answer.value)
+    same = tensors(tmp_path, "02-offline") == tensors(tmp_path, "01-bc")
+    assert same is not accepted
+    numbers = found["numbers"]
+    kept = numbers["success_ungated" if accepted else "success_before"]
+    assert numbers["success"]["value"] == kept["value"]
+    for which in ("before", "after"):
+        assert numbers[f"discounted_{which}"]["unit"] == numbers[f"value_{which}"]["unit"]
+    assert numbers["value_before"]["n"] == STAGES["collect"]["episodes"]
+
+
+def test_a_run_that_is_cut_off_in_its_last_part_does_not_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole = run_here(tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(improve, "judged", _cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            run_here(tmp_path / "cut")
+    monkeypatch.setattr(Fqe, "step", _cut_off)  # all of it has been done
+    again = run_here(tmp_path / "cut")
+    for name in ("value_before", "value_after", "critics_value_loss"):
+        assert again["numbers"][name] == whole["numbers"][name]
+
+
+def _cut_off(*args: Any, **fields: Any) -> Any:
+    raise KeyboardInterrupt
