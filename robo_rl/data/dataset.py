@@ -10,7 +10,7 @@ start of an episode its first observation is repeated, at its end its last actio
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +81,7 @@ class WindowDataset:
         obs_horizon: To.
         horizon: H.
         only_success: Leave out episodes that failed.
+        among: Numbers of the store's episodes that may be in it; all of them if left out.
         device: Where the tensors live and the batches come out.
 
     Raises:
@@ -94,10 +95,15 @@ class WindowDataset:
         horizon: int,
         *,
         only_success: bool = False,
+        among: Collection[int] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.obs_horizon, self.horizon = obs_horizon, horizon
-        episodes = [record for record in store.episodes if record.success or not only_success]
+        episodes = [
+            record
+            for number, record in enumerate(store.episodes)
+            if (among is None or number in among) and (record.success or not only_success)
+        ]
         if not episodes:
             raise DataError(
                 "holds no episode to learn from",
@@ -112,7 +118,9 @@ class WindowDataset:
         self._rows = _read_rows(store, episodes, keys, device)
         self._store, self._episodes = store, episodes
         self._first, self._last = _episode_bounds(episodes, device)
-        self.digest = hashlib.sha256(f"{store.digest()} {only_success}".encode()).hexdigest()
+        chosen = "" if among is None else f" {sorted(among)}"
+        said = f"{store.digest()} {only_success}{chosen}"
+        self.digest = hashlib.sha256(said.encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._first)

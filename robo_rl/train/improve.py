@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Protocol
 
+import torch
 from pydantic import Field
 
 from robo_rl.algo.iql import Iql
 from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import Answer, Verdict
 from robo_rl.ope.verdict import judge as judged
@@ -27,7 +27,7 @@ from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.judge import Judge
 from robo_rl.train.logged import demand_fit, demand_outcomes
-from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.policies import demand_whole, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.steps import Learner, take_steps
 
@@ -64,6 +64,8 @@ class ImproveOffline:
             iql: Critics.
             improver: How the policy is made better.
             fqe: What judges.
+            judge_share: Share of the episodes that only the judge sees: a policy that is judged by
+                the very episodes that it was made of looks as lucky as they were. 0 does so.
             margin: By how much the new policy's value must be above the old one's.
             checkpoint_every: Steps between checkpoints.
         """
@@ -73,6 +75,7 @@ class ImproveOffline:
         iql: Iql.Config = Iql.Config()
         improver: Annotated[Component, component("improvers")] = default("awr")
         fqe: Fqe.Config = Fqe.Config()
+        judge_share: float = Field(default=0.5, ge=0.0, le=0.9)
         margin: float = Field(default=0.0, ge=0.0)
         checkpoint_every: int = Field(default=1000, ge=1)
 
@@ -85,13 +88,13 @@ class ImproveOffline:
     def run(self, context: Context) -> Report:
         """Learn critics, improve, judge, and keep whichever policy is to go on."""
         old = load_policy(context.artifact("policy"))
-        _demand_whole(old)
-        data = _data(context, old)
+        demand_whole(old)
+        data, apart = self._data(context, old)
         replay = Replay(Replay.Config(demo_share=1.0))
         replay.add_demonstrations(decisions_of(data, old, context.experiment.gamma))
         critics, figures = self._critics(context, replay, old)
         new = self._improved(context, replay, old, critics)
-        verdict, values = self._judged(context, data, old, new)
+        verdict, values = self._judged(context, apart, old, new)
         chosen = new if verdict.answer is Answer.BETTER else old
         path = save_policy(context.directory / "policy", chosen)
         return Report(
@@ -106,6 +109,23 @@ class ImproveOffline:
             artifacts={"policy": path.name},
             gate=Gate(name="off-policy evaluation", passed=True, detail=_said(verdict)),
         )
+
+    def _data(
+        self, context: Context, policy: DenoisingPolicy
+    ) -> tuple[WindowDataset, WindowDataset]:
+        """What is learnt from, and what is judged by."""
+        store = context.dataset()
+        demand_fit(store, policy)
+        number = len(store.episodes)
+        order = torch.randperm(number, generator=make_generator("judge share", context.seed))
+        kept = max(1, round(self.cfg.judge_share * number)) if self.cfg.judge_share else 0
+        parts = (order[kept:], order[:kept]) if 0 < kept < number else (order, order)
+        data, apart = (
+            WindowDataset(store, policy.obs_horizon, policy.horizon, among=set(part.tolist()))
+            for part in parts
+        )
+        demand_outcomes(store, data)
+        return data, apart
 
     def _judged(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
@@ -159,30 +179,6 @@ class ImproveOffline:
             checkpoint_every=self.cfg.checkpoint_every,
         )
         return improver.policy
-
-
-def _demand_whole(policy: DenoisingPolicy) -> None:
-    """What is improved must be what acts: all of its denoising steps.
-
-    Raises:
-        ConfigError: Its first steps run on weights that were put aside when RL began.
-    """
-    if policy.base_net is not None and policy.cfg.finetune_steps:
-        raise ConfigError(
-            "a policy whose first denoising steps were kept as they were cloned cannot be improved",
-            where="policy.finetune_steps",
-            expected="0, or a policy that no stage 'online' has trained",
-            found=policy.cfg.finetune_steps,
-            hint="distil it first, or fine-tune all of its steps",
-        )
-
-
-def _data(context: Context, policy: DenoisingPolicy) -> WindowDataset:
-    store = context.dataset()
-    demand_fit(store, policy)
-    data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
-    demand_outcomes(store, data)
-    return data
 
 
 def _said(verdict: Verdict) -> str:

@@ -54,3 +54,19 @@ def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:
         expected=0,
         hint="a policy fine-tuned under ddpm may do less well so; 'eval' tells",
     )
+
+
+def demand_whole(policy: DenoisingPolicy) -> None:
+    """What is improved must be what acts: all of its denoising steps.
+
+    Raises:
+        ConfigError: Its first steps run on weights that were put aside when RL began.
+    """
+    if policy.base_net is not None and policy.cfg.finetune_steps:
+        raise ConfigError(
+            "a policy whose first denoising steps were kept as they were cloned cannot be improved",
+            where="policy.finetune_steps",
+            expected="0, or a policy that no stage 'online' has trained",
+            found=policy.cfg.finetune_steps,
+            hint="distil it first, or fine-tune all of its steps",
+        )
