@@ -9,8 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from robo_rl.data.dataset import WindowDataset
-
 
 class Resample:
     """Which episode each row is of, and how often each resample has it.
@@ -28,11 +26,6 @@ class Resample:
         counts = torch.zeros(members, number).scatter_add_(1, drawn, torch.ones(members, number))
         self.counts = counts.to(last.device)
         self.starts = torch.cat([ends.new_zeros(1), ends[:-1] + 1])
-
-    @classmethod
-    def of(cls, data: WindowDataset, members: int, generator: torch.Generator) -> Resample:
-        """Of a dataset's episodes."""
-        return cls(data.outcomes().last, members, generator)
 
     def weights(self, rows: Tensor) -> Tensor:
         """Of rows (B,): (M, B)."""
