@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
-from _standstill import Standstills
+from _standstill import Gap, Standstills
 
 from robo_rl_sim2real.listener import Tick
 from robo_rl_sim2real.messages import Kind
@@ -45,19 +46,28 @@ class Missed:
             self._late.append(Late(number, before.began_s, tick.began_s))
 
     def figures(self, standstills: Standstills) -> dict[str, Any]:
-        """Periods, how many were missed, and in how many of those the machine stood still.
+        """Periods, how many were missed, and how many of those for that the machine stood still.
 
-        ``standstills`` are counted per core, ``longest_ms`` among them.
+        ``standstills`` are counted per core, ``longest_ms`` among them, None where none are seen.
+        A standstill excuses as many periods as it is long, and the one that it began in.
         """
         if self.first is None or self._last is None:
             raise SystemExit("the node did not tick")
-        late = self._late
+        late, ticks = self._late, self._last.number - self.first.number
+        period_s = (self._last.began_s - self.first.began_s) / max(ticks, 1)
         still = standstills.between(self.first.began_s, self._last.began_s)
-        excused = [each.number for each in late if standstills.between(each.began_s, each.ended_s)]
         return {
-            "ticks": self._last.number - self.first.number,
+            "ticks": ticks,
             "missed": sum(each.number for each in late),
-            "missed_at_standstill": sum(excused),
-            "standstills": len(still),
+            "missed_at_standstill": sum(_excused(each, still, period_s) for each in late),
+            "standstills": len(still) if standstills.seen else None,
             "longest_ms": 1e3 * max((gap.long_s for gap in still), default=0.0),
         }
+
+
+def _excused(late: Late, still: list[Gap], period_s: float) -> int:
+    """How many of the periods that were left out a standstill explains."""
+    beside = [gap for gap in still if gap.ended_s > late.began_s and gap.began_s < late.ended_s]
+    if not beside:
+        return 0
+    return min(late.number, math.ceil(max(gap.long_s for gap in beside) / period_s))

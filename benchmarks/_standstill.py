@@ -1,9 +1,9 @@
 """Whether the machine itself stood still: what a figure of timing on a virtual one has to know.
 
 On every core a process of its own does nothing but sleep for 2 ms and look at the clock, at
-real-time priority where the system allows it, so that no program keeps it from doing so. What it
-oversleeps by more than ``LEAST_S`` was taken from the whole core: by the host of a virtual machine,
-or by the kernel.
+real-time priority, so that no program keeps it from doing so. What it oversleeps by more than
+``LEAST_S`` was taken from the whole core: by the host of a virtual machine, or by the kernel. Where
+the system allows no such priority nothing is looked at, and nothing excused.
 
     python benchmarks/_standstill.py FILE CORE
 """
@@ -42,15 +42,20 @@ class Standstills:
     """What was seen so far.
 
     Args:
-        files: Of the cores, which they write to.
+        files: Of the cores, which they write to; none where nothing is looked at.
     """
 
     def __init__(self, files: list[Path]) -> None:
         self._files = files
 
+    @property
+    def seen(self) -> bool:
+        """Whether anything is looked at."""
+        return bool(self._files)
+
     def between(self, began_s: float, ended_s: float) -> list[Gap]:
-        """Those that overlap with that time; of all cores, in order."""
-        time.sleep(2.0 * PERIOD_S)  # one that has just ended is being written down
+        """Those that overlap with that time, which is waited for; of all cores, in order."""
+        time.sleep(max(ended_s - time.monotonic(), 0.0) + 5.0 * PERIOD_S)  # until it is written
         lines = [line for file in self._files for line in file.read_text().splitlines()]
         gaps = sorted(Gap(*map(float, line.split())) for line in lines)
         return [gap for gap in gaps if gap.ended_s > began_s and gap.began_s < ended_s]
@@ -58,7 +63,15 @@ class Standstills:
 
 @contextmanager
 def watched() -> Generator[Standstills]:
-    """Meanwhile every core is looked at."""
+    """Meanwhile every core is looked at, if that may be done.
+
+    Raises:
+        SystemExit: One of the processes that look has ended.
+    """
+    if not _may():
+        print("standstills are not seen: no real-time priority here", file=sys.stderr)
+        yield Standstills([])
+        return
     with tempfile.TemporaryDirectory() as folder:
         cores = sorted(os.sched_getaffinity(0))
         files = [Path(folder) / f"{core}" for core in cores]
@@ -68,21 +81,34 @@ def watched() -> Generator[Standstills]:
         ]
         try:
             while not all(file.exists() for file in files):
+                _demand_all(probes)
                 time.sleep(0.05)
             yield Standstills(files)
+            _demand_all(probes)
         finally:
             for probe in probes:
                 probe.kill()
                 probe.wait()
 
 
+def _may() -> bool:
+    """Whether a process of ours may have real-time priority."""
+    words = [
+        "-c",
+        f"import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param({PRIORITY}))",
+    ]
+    return not subprocess.run([sys.executable, *words], capture_output=True).returncode
+
+
+def _demand_all(probes: list[subprocess.Popen[bytes]]) -> None:
+    if any(probe.poll() is not None for probe in probes):
+        raise SystemExit("a process that looks for standstills has ended")
+
+
 def main(file: Path, core: int) -> None:
     """One core's process, until it is killed."""
     os.sched_setaffinity(0, {core})
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-    except PermissionError:
-        print("standstills: no real-time priority, so others count as such too", file=sys.stderr)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     with file.open("w", buffering=1) as lines:
         before_s = time.monotonic()
         while True:

@@ -126,9 +126,14 @@ class Late:
         return self._found(torch.stack(alive))
 
     def _think(self, tick: int, history: dict[str, Tensor]) -> None:
-        first = self.schedulers[0]
-        if self.asked is None and first.wants(tick):
+        """As a robot's runtime does: hear, ask, and hear again, for it may have been quick."""
+        self._hear(tick)
+        if self.asked is None and self.schedulers[0].wants(tick):
             self.asked = tick, self._query(tick, history)
+            self._hear(tick)
+
+    def _hear(self, tick: int) -> None:
+        first = self.schedulers[0]
         if self.asked is not None and tick >= self.asked[0] + (0 if first.empty else self.delay):
             observed, act = self.asked
             for scheduler, chunk in zip(self.schedulers, act.double().numpy(), strict=True):

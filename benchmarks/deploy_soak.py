@@ -5,8 +5,8 @@ this process. Memory of both processes, that which is their own and no file's, i
 system every ``--every`` seconds; ``slope`` is the median of the slopes between all pairs of
 readings (Theil–Sen) after the first tenth of the time, in MB an hour; ``mb`` is read every tenth of
 it. The watchdog is more patient than it is by default, for a virtual machine that stands still for
-50 ms, as some do, would end the hour. ``standstills`` of the machine itself are counted per core, see ``_standstill.py``. On an
-otherwise idle machine where missed periods are to count.
+50 ms, as some do, would end the hour. ``standstills`` of the machine itself are counted per core,
+see ``_standstill.py``. On an otherwise idle machine where missed periods are to count.
 
     python benchmarks/deploy_soak.py [--json FILE] [--minutes 60] [--every 10]
 """

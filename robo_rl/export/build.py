@@ -20,6 +20,7 @@ from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import (
     INPAINT_FILE,
     MODEL_FILE,
+    SCHEMA_VERSION,
     ClosedLoopParity,
     Contract,
     GateRecord,
@@ -103,12 +104,14 @@ def build_bundle(
     }
     inpainting = None
     if inpaint:
-        planner = Session(files[INPAINT_FILE], contract, inpaint=True)
-        inpainting = inpaint_parity(policy, planner, obs, generator)
-        times[INPAINTING] = session_latency(planner, obs, calls=latency_calls)
+        with_plan = Session(files[INPAINT_FILE], contract, inpaint=True)
+        inpainting = inpaint_parity(policy, with_plan, obs, generator)
+        times[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
     proofs = {"numeric parity": numeric, "parity of inpainting": inpainting}
-    gate = _judge(proofs, closed, times[GRAPH], contract)
+    graphs = {name: times[name] for name in (GRAPH, INPAINTING) if name in times}
+    gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
+        schema_version=SCHEMA_VERSION if inpaint else 1,
         contract=contract,
         normalizer=policy.normalizer.stats_hash,
         dataset=evidence.dataset,
@@ -137,7 +140,7 @@ def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
 def _judge(
     proofs: Mapping[str, NumericParity | None],
     closed: ClosedLoopParity,
-    graph: Latency,
+    graphs: Mapping[str, Latency],
     contract: Contract,
 ) -> GateRecord:
     failures = [
@@ -151,17 +154,20 @@ def _judge(
             f"closed loop: success {closed.success:.1%} of {closed.episodes} episodes,"
             f" outside the policy's interval [{closed.low:.1%}, {closed.high:.1%}]"
         )
-    played_us = 1e6 * contract.exec_horizon / contract.act.rate_hz
-    if not graph.p99_us <= played_us:
-        failures.append(
-            f"latency: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"
-            f" periods, after which it is asked again, {played_us:.0f} µs"
-        )
+    played_us = 1e6 * contract.played_s
+    failures += [
+        f"latency of {name}: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"
+        f" periods, after which it is asked again, {played_us:.0f} µs"
+        for name, graph in graphs.items()
+        if not graph.p99_us <= played_us
+    ]
     if failures:
         raise GateError("export failed: " + "; ".join(failures), hint="no bundle was written")
     worst = max(found.max_abs for found in proofs.values() if found is not None)
     detail = f"max |Δ| {worst:.2g}, closed loop {closed.success:.1%}"
-    return GateRecord(name="export", passed=True, detail=f"{detail}, p99 {graph.p99_us:.0f} µs")
+    p99_us = max(graph.p99_us for graph in graphs.values())
+    slow = "; asked in a thread" if p99_us > 1e6 / contract.act.rate_hz else ""
+    return GateRecord(name="export", passed=True, detail=f"{detail}, p99 {p99_us:.0f} µs{slow}")
 
 
 def _differences(found: NumericParity) -> list[str]:

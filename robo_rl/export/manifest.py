@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from robo_rl.spec import ActSpec, ObsSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: without what inpaints; bundles that have none are still written so."""
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
 INPAINT_FILE = "inpaint.onnx"
@@ -48,6 +49,11 @@ class Contract(_Record):
     horizon: int
     exec_horizon: int
     num_steps: int
+
+    @property
+    def played_s(self) -> float:
+        """For how long a chunk is played before the policy is asked again."""
+        return self.exec_horizon / self.act.rate_hz
 
     @property
     def chunk_shape(self) -> tuple[int, int]:
@@ -136,7 +142,7 @@ class Manifest(_Record):
         files: File name → content; filled by ``Bundle.write``.
     """
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = 1
     contract: Contract
     normalizer: str
     dataset: str

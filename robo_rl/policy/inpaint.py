@@ -11,8 +11,11 @@ sampler goes on from it:
 The first is their guidance (eq. 2 and 4; Song et al. 2023, ΠGDM): the gradient of the distance,
 through the network, moves the rest of the chunk with what is planned. With a and s the shares of
 action and noise in x it is η = min(β·s, (a² + s²)/a), which for a flow is their weight, clipped at
-β. The second is the replacement of inpainting (Lugmayr et al. 2022, 2201.09865; on x̂, Wang et al.
-2022, 2212.00490, eq. 7): it keeps what has weight 1 exactly, whatever the network says of it.
+β. The second is not in real-time chunking: it is the replacement of inpainting (Lugmayr et al.
+2022, 2201.09865; on x̂, Wang et al. 2022, 2212.00490, eq. 7), and keeps what has weight 1 exactly,
+whatever the network says of it. Where weights are between, it goes over from the plan to the policy
+without a jump, as a mean of both; a network that is torn between ways has by then been drawn into
+the plan's by the first, and one that is sure of another has its way at the chunk's end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Off-policy evaluation of policies on a dataset, as stages ask for it: resumable, on one footing.
 
-Shapes: N rows, E episodes.
+Shapes: E episodes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
@@ -47,12 +46,12 @@ class Judge:
     ) -> None:
         self.cfg, self.folder, self.seed = cfg, folder, seed
         last = data.outcomes().last
-        rows = decisions_of(data, like, gamma)
-        elapsed = elapsed_of(last)
+        members, generator = cfg.critic.members, make_generator("resample", seed)
+        self.resample = Resample(last, members, generator)
+        elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
+        rows = timed(decisions_of(data, like, gamma), elapsed, int(elapsed.max()) + 1)
         self.replay = Replay(Replay.Config(demo_share=1.0))
-        self.replay.add_demonstrations(timed(rows, elapsed, int(elapsed.max()) + 1))
-        members = cfg.critic.members
-        self.resample = Resample(last, members, make_generator("resample", seed))
+        self.replay.add_demonstrations(rows)
 
     @property
     def episodes(self) -> int:
@@ -80,11 +79,3 @@ class Judge:
         value = float(estimate.members.mean())
         unit = "discounted return"
         return {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
-
-
-def elapsed_of(last: Tensor) -> Tensor:
-    """Rows since each row's episode began, (N,), of the last row (N,) of each one's."""
-    rows = torch.arange(len(last), device=last.device)
-    ends, episode = torch.unique(last, return_inverse=True)
-    starts = torch.cat([ends.new_zeros(1), ends[:-1] + 1])
-    return rows - starts[episode]

@@ -53,14 +53,14 @@ class Chunk(NamedTuple):
         observed: Tick of the observation that it rests on.
         arrived: Tick at which it was there.
         observed_s: When the oldest reading of that observation arrived.
-        mixed: Up to which tick an older chunk has a say in it, and that one's ``observed_s``.
+        rests: (H,) likewise, of each action; empty where all rest on that observation alone.
     """
 
     act: Array
     observed: int
     arrived: int
     observed_s: float
-    mixed: tuple[int, float] = (0, 0.0)
+    rests: tuple[float, ...] = ()
 
     @property
     def end(self) -> int:
@@ -73,8 +73,7 @@ class Chunk(NamedTuple):
 
     def basis_s(self, tick: int) -> float:
         """When the oldest reading arrived that this action rests on."""
-        until, older_s = self.mixed
-        return min(self.observed_s, older_s) if tick < until else self.observed_s
+        return self.rests[tick - self.observed] if self.rests else self.observed_s
 
 
 class Due(NamedTuple):
@@ -112,6 +111,7 @@ class ChunkScheduler:
         self.cfg, self.exec_horizon = cfg, exec_horizon
         self._chunks: deque[Chunk] = deque()
         self._delays: deque[int] = deque(maxlen=_REMEMBERED)
+        self._given: tuple[int, Array] | None = None
 
     @property
     def empty(self) -> bool:
@@ -119,8 +119,10 @@ class ChunkScheduler:
         return not self._chunks
 
     def clear(self) -> None:
-        """Forget all chunks."""
+        """Forget all chunks, and how long answers took."""
         self._chunks.clear()
+        self._delays.clear()
+        self._given = None
 
     def wants(self, tick: int) -> bool:
         """Whether a new chunk is to be asked for with the observation of this tick."""
@@ -135,24 +137,28 @@ class ChunkScheduler:
         self._delays.append(chunk.arrived - chunk.observed)
         if self._chunks and self.cfg.merge is Merge.SOFT:
             chunk = blended(self._chunks[-1], chunk)
-        if self._chunks and self.cfg.inpaints:
-            old = self._chunks[-1]
-            chunk = chunk._replace(mixed=(old.end, old.observed_s))
+        if self._given is not None and self._given[0] == chunk.observed:
+            chunk = resting(chunk, self._chunks[-1], self._given[1])
         self._chunks.append(chunk)
 
     def plan(self, tick: int) -> Plan | None:
         """What is planned from a tick on, for the policy that is asked in it to go on from.
 
         None where it need not. The actions until its answer is there will have been done by then:
-        so many as the slowest of the last answers took are kept as they are.
+        so many as the slowest but one of the last answers took are kept as they are, for one that
+        stalled says nothing of the next. Only for ticks in which chunks are carried out.
         """
+        self._given = None
         if not self.cfg.inpaints or not self._chunks or self._chunks[-1].end <= tick:
             return None
         old = self._chunks[-1]
         size, left = len(old.act), old.end - tick
         ticks = np.minimum(np.arange(size) + tick, old.end - 1)
         act = old.act[ticks - old.observed]
-        weight = soft_mask(size, left, max(self._delays))
+        if not np.isfinite(act).all():
+            return None
+        weight = soft_mask(size, left, sorted(self._delays)[-2:][0])
+        self._given = tick, weight
         return Plan(act[None].astype(np.float32), weight[None].astype(np.float32))
 
     def due(self, tick: int) -> Due | None:
@@ -178,7 +184,23 @@ def blended(old: Chunk, new: Chunk) -> Chunk:
     for tick in range(max(new.arrived, new.observed), last):
         share = weight[tick - new.observed]
         act[tick - new.observed] = share * old.at(tick) + (1.0 - share) * new.at(tick)
-    return new._replace(act=act, mixed=(last, old.observed_s))
+    passed = np.arange(len(act)) < new.arrived - new.observed  # what is not played rests on nothing
+    return resting(new._replace(act=act), old, np.where(passed, 0.0, weight))
+
+
+def resting(new: Chunk, old: Chunk, weight: Array) -> Chunk:
+    """The new chunk, which knows what each action rests on: the old one's, both, or its own.
+
+    Args:
+        new: See above.
+        old: Had a say in it.
+        weight: (H,), the old one's: with 1 an action is its.
+    """
+    rests = [new.observed_s] * len(new.act)
+    for place in np.flatnonzero(weight > 0.0).tolist():
+        older_s = old.basis_s(min(new.observed + place, old.end - 1))
+        rests[place] = older_s if weight[place] >= 1.0 else min(older_s, new.observed_s)
+    return new._replace(rests=tuple(rests))
 
 
 def soft_mask(size: int, left: int, delay: int) -> Array:

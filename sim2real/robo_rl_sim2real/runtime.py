@@ -179,7 +179,8 @@ class Runtime:
     def _ask(self, frame: Frame, tick: int) -> None:
         obs, planner = self.parts.observer.observation(frame, tick), self.parts.planner
         if planner.idle and self.parts.chunks.wants(tick) and not self._grip.held:
-            plan = self.parts.chunks.plan(tick)
+            # On a ramp or while it holds, the robot does not do what is planned.
+            plan = self.parts.chunks.plan(tick) if self.state is State.RUNNING else None
             planner.ask(Question(obs, tick, self.seen_s, self._epoch, plan))
 
     def _hear(self, tick: int) -> None:

@@ -133,6 +133,7 @@ def assemble(
         shown,
     )
     _check_age(settings, contract)
+    _check_overlap(settings.chunks, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     demand_quick(safety.limits)
@@ -179,6 +180,17 @@ def _check_age(settings: Settings, contract: Contract) -> None:
             "safety.basis_age_s: chunks are played for longer",
             expected=f"at least {played_s:g} s",
             found=settings.safety.basis_age_s,
+        )
+
+
+def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
+    """What is to go on from a plan must have one: a chunk that is over leaves none."""
+    if chunks.inpaints and contract.exec_horizon - chunks.ahead >= contract.horizon:
+        raise ConfigError(
+            "chunks.merge: nothing is left of a chunk when the next one is asked for",
+            expected=f"chunks.ahead above {contract.exec_horizon - contract.horizon}",
+            found=chunks.ahead,
+            hint="or a policy whose exec_horizon is below its horizon",
         )
 
 

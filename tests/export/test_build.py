@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,13 @@ from robo_rl.export.session import Session
 
 
 def run_build(
-    policy: Any, path: Path, contract: Contract, obs: dict[str, Tensor], successes: int = 187
+    policy: Any,
+    path: Path,
+    contract: Contract,
+    obs: dict[str, Tensor],
+    successes: int = 187,
+    *,
+    inpaint: bool = False,
 ) -> Bundle:
     return build_bundle(
         policy,
@@ -33,7 +40,54 @@ def run_build(
         policy_score=(188, 200),
         generator=torch.Generator().manual_seed(0),
         latency_calls=50,
+        inpaint=inpaint,
     )
+
+
+def test_a_bundle_that_goes_on_from_a_plan_has_both_graphs_and_both_proofs(
+    policy: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path
+) -> None:
+    def inpaint(obs: Any, noise: Tensor, planned: Tensor, weight: Tensor) -> Tensor:
+        return torch.lerp(policy.decode(obs, noise), planned, weight[..., None])
+
+    policy.inpaint = inpaint
+    try:
+        run_build(policy, tmp_path / "bundle", contract, dataset_obs, inpaint=True)
+    finally:
+        del policy.inpaint
+    bundle = Bundle.load(tmp_path / "bundle")
+    assert set(bundle.manifest.files) == {"policy.onnx", "inpaint.onnx"}
+    assert bundle.manifest.inpainting is not None
+    assert bundle.manifest.inpainting.passed
+    assert bundle.manifest.latency["onnx_inpaint"].calls == 50
+    assert bundle.manifest.schema_version == 2  # who cannot read that is told so
+    assert bundle.session(inpaint=True).inpaints
+
+
+def test_a_bundle_without_is_as_it_always_was(
+    policy: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path
+) -> None:
+    run_build(policy, tmp_path / "bundle", contract, dataset_obs)
+    tree = json.loads((tmp_path / "bundle" / "manifest.json").read_text())
+    assert tree["schema_version"] == 1
+    assert "inpainting" not in tree
+
+
+@pytest.mark.parametrize(("p99_us", "said"), [(4e4, ""), (1.9e5, "; asked in a thread")])
+def test_a_chunk_policy_may_take_as_long_as_its_chunks_are_played(
+    policy: Any,
+    contract: Contract,
+    dataset_obs: dict[str, Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    p99_us: float,
+    said: str,
+) -> None:
+    """Four ticks of 50 ms; what takes longer than one of them cannot be asked within it."""
+    slow = Latency(p50_us=1.0, p99_us=p99_us, calls=50)
+    monkeypatch.setattr(build, "session_latency", lambda *args, **kwargs: slow)
+    bundle = run_build(policy, tmp_path / "bundle", contract, dataset_obs)
+    assert bundle.manifest.gates[-1].detail.endswith(f"p99 {p99_us:.0f} µs{said}")
 
 
 def test_bundle_carries_the_evidence(

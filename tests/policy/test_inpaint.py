@@ -13,7 +13,7 @@ from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim
 from robo_rl.policy.flow import FlowOde
 from robo_rl.policy.gaussian import Gaussian
-from robo_rl.policy.inpaint import Plan
+from robo_rl.policy.inpaint import Plan, _guidance
 
 FAMILIES = ["flow", "diffusion", "gaussian"]
 SAMPLERS = {
@@ -75,23 +75,30 @@ def bimodal(x: Tensor, t: float) -> Tensor:
     return (expected.expand_as(x) - x) / (1.0 - t)
 
 
+HALF = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+SOFT = [1.0, 1.0, 0.57, 0.29, 0.11, 0.02, 0.0, 0.0]
+"""As real-time chunking's mask with six ticks left, of which two will have passed."""
+
+
+@pytest.mark.parametrize("weights", [HALF, SOFT], ids=["half", "soft"])
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_the_rest_of_the_chunk_follows_the_plan_where_there_are_two_ways(side, generator):
+def test_the_rest_of_the_chunk_follows_the_plan_where_there_are_two_ways(side, weights, generator):
     """Half of a chunk that may go left or right is planned: the other half goes the same way.
 
     Mixing two finished chunks would leave half of the rows in between.
     """
-    sampler, rows, horizon = FlowOde(FlowOde.Config(), 10), 2000, 8
-    weight = (torch.arange(horizon) < horizon // 2).double().expand(rows, -1)
+    sampler, rows, horizon = FlowOde(FlowOde.Config(), 10), 2000, len(weights)
+    weight = torch.tensor(weights, dtype=torch.float64).expand(rows, -1)
     plan = Plan(torch.full((rows, horizon, 1), side, dtype=torch.float64), weight)
     x = torch.randn(rows, horizon, 1, generator=generator, dtype=torch.float64)
     for step, t in enumerate(sampler.times.tolist()):
         k = torch.full((rows,), step)
         prediction = plan.kept(sampler, k, x, lambda x, t=t: Prediction(bimodal(x, t)))
         x = sampler.kernel(k, x, prediction).mean
-    torch.testing.assert_close(x[:, : horizon // 2], plan.act[:, : horizon // 2])
-    follows = (x[:, horizon // 2 :].mean(dim=(1, 2)) * side > 0.5).double().mean()
-    assert follows > 0.97
+    kept = weight[0] == 1.0
+    torch.testing.assert_close(x[:, kept], plan.act[:, kept])
+    follows = (x[:, ~kept].mean(dim=(1, 2)) * side > 0.5).double().mean()
+    assert follows > 0.95
 
 
 def test_a_sampler_that_cannot_is_said_to_be_one():
@@ -101,3 +108,18 @@ def test_a_sampler_that_cannot_is_said_to_be_one():
     plan = Plan(torch.zeros(1, 2, 1), torch.zeros(1, 2))
     with pytest.raises(SpecError, match="Other cannot keep a plan"):
         plan.kept(Other(), torch.zeros(1), torch.zeros(1, 2, 1), Prediction)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("t", "num_steps", "step"),
+    [
+        (0.0, 5, 5.0),  # β·(1−t)
+        (0.2, 5, 3.4),  # (t² + (1−t)²)/t, below β·(1−t) = 4
+        (0.8, 5, 0.85),
+        (0.0, 1, 1.0),  # β = K
+    ],
+)
+def test_the_guidance_is_that_of_real_time_chunking(t, num_steps, step):
+    """(1−t)·min(β, (1−t)/(t·r²)) with r² = (1−t)²/(t² + (1−t)²): arXiv 2506.07339, eq. 2 and 4."""
+    a, s = torch.tensor(t, dtype=torch.float64), torch.tensor(1.0 - t, dtype=torch.float64)
+    assert float(_guidance(a, s, num_steps)) == pytest.approx(step)

@@ -100,7 +100,7 @@ def test_soft_goes_over_from_the_old_chunk_to_the_new_one_without_a_jump():
 
 
 def test_what_is_done_is_as_old_as_the_oldest_chunk_in_it():
-    for merge, basis in (("newest", 4), ("ensemble", 0), ("soft", 0), ("inpaint", 0)):
+    for merge, basis in (("newest", 4), ("ensemble", 0), ("soft", 0)):
         scheduler = make(merge=merge)
         scheduler.add(ramp(0))
         scheduler.add(ramp(4))
@@ -131,9 +131,9 @@ def test_a_plan_is_what_the_old_chunk_still_has_to_say_of_the_new_ones_ticks():
     assert scheduler.plan(12) is None  # it is over
 
 
-def test_what_passes_until_the_answer_is_kept_by_the_slowest_of_the_last_answers():
+def test_what_passes_until_the_answer_is_kept_by_the_slowest_answers_but_for_one():
     scheduler = make(merge="inpaint")
-    for observed, delay in ((0, 1), (4, 3), (8, 2)):
+    for observed, delay in ((0, 1), (2, 3), (4, 7), (8, 3)):
         scheduler.add(ramp(observed, observed + delay))
     plan = scheduler.plan(10)
     assert plan is not None
@@ -142,6 +142,44 @@ def test_what_passes_until_the_answer_is_kept_by_the_slowest_of_the_last_answers
     assert (np.diff(rest) < 0).all()
     assert (rest < 1.0).all()
     assert (rest > 0.0).all()
+
+
+def test_one_answer_that_stalled_does_not_keep_the_next_ones_from_what_they_see():
+    scheduler = make(merge="inpaint")
+    scheduler.add(ramp(0, arrived=7))
+    for observed in range(4, 40, 4):
+        plan = scheduler.plan(observed)
+        scheduler.add(ramp(observed, arrived=observed + 1))
+        if observed > 8:
+            assert plan is not None
+            assert (plan.weight[0] == 1.0).sum() == 1
+    scheduler.clear()
+    scheduler.add(ramp(100, arrived=102))
+    plan = scheduler.plan(104)
+    assert plan is not None
+    assert (plan.weight[0] == 1.0).sum() == 2  # of before the end nothing is remembered
+
+
+def test_what_is_kept_of_a_plan_is_as_old_as_what_that_rested_on():
+    """Through three generations: what was copied twice rests on the first observation."""
+    scheduler = make(merge="inpaint")
+    scheduler.add(ramp(0, arrived=3))
+    for observed in (4, 6):
+        assert scheduler.plan(observed) is not None
+        scheduler.add(ramp(observed, arrived=observed + 3))
+    basis = {tick: scheduler.due(tick) for tick in range(6, 14)}
+    found = [None if due is None else round(due.basis_s * 50) for due in basis.values()]
+    # the third chunk keeps ticks 6, 7 and 8 of the second, which kept 6 of the first and mixed 7
+    assert found[:3] == [0, 0, 4]
+    assert found[6:] == [6, 6]  # the second says nothing of ticks 12 and 13
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_plan_that_is_not_finite_is_none(bad: float):
+    scheduler, chunk = make(merge="inpaint"), ramp(0, arrived=1)
+    chunk.act[H - 1] = bad
+    scheduler.add(chunk)
+    assert scheduler.plan(4) is None
 
 
 def test_the_mask_is_that_of_real_time_chunking():

@@ -10,7 +10,8 @@ import pytest
 from small_bundles import EXEC, make_bundle, with_inpainting
 
 from robo_rl.config import strict
-from robo_rl.errors import BundleError
+from robo_rl.errors import BundleError, ConfigError
+from robo_rl.export.bundle import Bundle
 from robo_rl.registry import load
 from robo_rl_sim2real.listener import Tick
 from robo_rl_sim2real.messages import Kind
@@ -73,12 +74,13 @@ def settings(**fields: Any) -> Settings:
     return strict({**usual, **fields}, Settings)
 
 
-def driven(path: Path, ticks: int) -> list[Tick]:
+def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     """A robot whose measured pose shakes, so that every new chunk begins somewhere else."""
     now, bus, rng = [50.0], Bus(lambda: now[0]), np.random.default_rng(0)
     bundle = with_inpainting(path / "plans", make_bundle(path / "bundle", ROBOT))
     clock = Clock(lambda: now[0], lambda seconds: None)
-    node = Node(settings(chunks={"merge": "inpaint"}), bundle, Loopback(bus), clock=clock)
+    fields: dict[str, Any] = {"lifecycle": {"ramp_s": 0.0, "resume_s": 0.0, **lifecycle}}
+    node = Node(settings(chunks={"merge": "inpaint"}, **fields), bundle, Loopback(bus), clock=clock)
     parts, noted = node.runtime.parts, Noted()
     planner = Late(parts.planner._query)  # pyright: ignore
     node.runtime.parts = parts._replace(planner=planner)
@@ -117,6 +119,29 @@ def test_what_a_new_chunk_says_of_the_ticks_that_it_comes_too_late_for_is_what_w
             np.testing.assert_allclose(chunk.at(number), done, atol=1e-6)
         free = chunk.act[-1] - chunk.act[-2]
         np.testing.assert_allclose(free, 0.002, atol=1e-6)  # nothing was planned that late
+
+
+def test_on_a_ramp_nothing_is_planned_for_the_robot_does_not_do_it(tmp_path: Path):
+    """Each chunk is the policy's own, from where the robot was measured."""
+    ticks = driven(tmp_path, 30, ramp_s=10.0)
+    chunks = [tick.output.inferred for tick in ticks if tick.output.inferred is not None]
+    assert {tick.output.state for tick in ticks[3:]} == {State.RAMPING}
+    assert len(chunks) > 3
+    for chunk in chunks:
+        np.testing.assert_allclose(np.diff(chunk.act, axis=0), 0.002, atol=1e-6)
+
+
+def test_chunks_that_leave_nothing_to_go_on_from_are_refused(tmp_path: Path):
+    bundle = with_inpainting(tmp_path / "plans", make_bundle(tmp_path / "bundle", ROBOT))
+    contract = bundle.manifest.contract
+    whole = contract.model_copy(update={"exec_horizon": contract.horizon})
+    manifest = bundle.manifest.model_copy(update={"contract": whole, "files": {}})
+    files = {name: bundle.read(name) for name in bundle.manifest.files}
+    bundle = Bundle.write(tmp_path / "whole", manifest, files)
+    bus = Bus(lambda: 0.0)
+    with pytest.raises(ConfigError, match="nothing is left of a chunk"):
+        Node(settings(chunks={"merge": "inpaint"}), bundle, Loopback(bus))
+    Node(settings(chunks={"merge": "inpaint", "ahead": 2}), bundle, Loopback(bus)).close()
 
 
 def test_a_bundle_that_cannot_is_refused(tmp_path: Path):

@@ -62,9 +62,9 @@ def _parity(manifest: Manifest) -> Html:
         ),
     ]
     if graph is not None:
-        period = _period_us(manifest)
-        measured, limit = _microseconds(graph.p99_us), f"≤ {_microseconds(period)}"
-        found.append(("time: p99 of one query", measured, limit, graph.p99_us <= period))
+        played = 1e6 * manifest.contract.played_s
+        measured, limit = _microseconds(graph.p99_us), f"≤ {_microseconds(played)}"
+        found.append(("time: p99 of one query", measured, limit, graph.p99_us <= played))
     rows = [
         el(
             "tr",
