@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,16 @@ def handover() -> Iterator[str]:
 def rate(found: Any) -> str:
     low, high = (f"{100 * found[end]:.1f}" for end in ("low", "high"))
     return f"{found['value']:.1%} [{low}, {high}]"
+
+
+def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    script, text = import_module("offline_gate"), (ROOT / "docs" / "offline.md").read_text()
+    kept = sorted((ROOT / "benchmarks" / "results" / "offline_gate").glob("*.json"))
+    cells = {path.stem.partition("_")[::2]: json.loads(path.read_text()) for path in kept}
+    rows = [script.line(arm, int(seed), cell) for (arm, seed), cell in cells.items()]
+    assert rows
+    assert [row for row in rows if row not in text] == []
 
 
 @pytest.mark.parametrize("figures", [faults, latency, handover])
