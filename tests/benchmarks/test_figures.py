@@ -34,6 +34,22 @@ def throughput() -> Iterator[str]:
         steps, ratio, size = row["steps_per_s"], row["ratio"], row["bytes_per_env"] / 1e3
         yield f"| {label} | {steps:,.0f} | {steps / ratio:,.0f} | {ratio:.2f} | {size:,.0f} |"
 
+    for label, row in found["mujoco_warp"].items():
+        steps, ratio = row["steps_per_s"], row["ratio"]
+        yield f"| {label}, on Warp | {steps:,.0f} | {steps / ratio:,.0f} | {ratio:.2f} |"
+
+
+def cameras() -> Iterator[str]:
+    for name, row in written("camera_frames").items():
+        yield f"| {name} | {row['frames_per_s']:,.0f} | {row['ratio']:.2f} |"
+
+
+def remote() -> Iterator[str]:
+    for world, sizes in written("remote_overhead").items():
+        for name, row in sizes.items():
+            spent = " | ".join(f"{row[part]:,.0f}" for part in ("wall", "world", "protocol"))
+            yield f"| {world}, {name} | {spent} | {row['share']:.1%} |".replace("%", " %")
+
 
 def update_speed() -> Iterator[str]:
     for name, row in written("update_speed").items():
@@ -168,6 +184,12 @@ def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest
     rows = [script.line(arm, int(seed), cell) for (arm, seed), cell in cells.items()]
     assert rows
     assert [row for row in rows if row not in text] == []
+
+
+@pytest.mark.parametrize("figures", [cameras, remote])
+def test_the_page_on_tasks_says_what_was_measured(figures: Any):
+    text = (ROOT / "docs" / "tasks.md").read_text()
+    assert [row for row in figures() if row not in text] == []
 
 
 @pytest.mark.parametrize("figures", [faults, latency, handover])
