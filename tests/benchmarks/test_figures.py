@@ -97,6 +97,14 @@ def inference() -> Iterator[str]:
         yield f"| {name} | {times} | {missed} |"
 
 
+def soak() -> Iterator[str]:
+    found = written("deploy_soak")
+    health = found["health"]
+    yield f"{health['missed']} of {health['ticks']:,} periods missed"
+    for who in ("policy", "watchdog"):
+        yield f"{found[who]['slope_mb_an_hour']:.2f} MB an hour"
+
+
 def pair(values: list[float]) -> str:
     return " / ".join(f"{value:.2f}" for value in values)
 
@@ -111,6 +119,7 @@ def pair(values: list[float]) -> str:
         loop_profile,
         queries,
         inference,
+        soak,
     ],
 )
 def test_the_readme_says_what_was_measured(figures: Any):
