@@ -6,7 +6,7 @@ E executed ones (E ≤ H), A act_dim. Chunks are in network units, as chains are
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -14,11 +14,22 @@ from torch import Tensor, nn
 
 from robo_rl.config import ConfigModel
 from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
-from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.ensemble import MlpEnsemble
 from robo_rl.spec import ActSpec, ObsSpec
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
+
+
+class Scaling(Protocol):
+    """What a critic sees the world by: the policy's ``Normalizer``, or one that adds to it."""
+
+    def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
+        """Name → (B, To, …) gives flattened network inputs (B, O)."""
+        ...
+
+    def normalize(self, key: str, x: Tensor) -> Tensor:
+        """Physical to network units."""
+        ...
 
 
 class QCritic(nn.Module):
@@ -57,7 +68,7 @@ class QCritic(nn.Module):
         *,
         obs_horizon: int,
         exec_horizon: int,
-        normalizer: Normalizer,
+        normalizer: Scaling,
     ) -> None:
         super().__init__()
         self.names, self.normalizer = tuple(obs_spec.items), normalizer

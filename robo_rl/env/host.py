@@ -93,10 +93,11 @@ class SimOnHost(OnHost):
 
 
 def _step(step: Step) -> Step:
-    """Brought over; where an env was not reset, both observations are one, and stay so."""
-    same = step.obs is step.next_obs
-    found = Step(*(_brought(each) for each in step))
-    return found._replace(obs=found.next_obs) if same else found
+    """Brought over; one observation handed out as both is brought once, and stays one."""
+    obs = _brought(step.obs)
+    successor = obs if step.next_obs is step.obs else _brought(step.next_obs)
+    rest = (_brought(each) for each in step[2:])
+    return Step(obs, successor, *rest)
 
 
 def _brought(value: Any) -> Any:

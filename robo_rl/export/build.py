@@ -95,20 +95,16 @@ def build_bundle(
             Nothing was written.
     """
     files = _graphs(policy, inpaint=inpaint)
+    proofs, graphs = dict[str, NumericParity](), dict[str, Latency]()
     session = Session(files[MODEL_FILE], contract)
-    numeric = numeric_parity(policy, session, obs, generator)
+    proofs[GRAPH] = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
-    times = {
-        GRAPH: session_latency(session, obs, calls=latency_calls),
-        POLICY: policy_latency(policy, obs, calls=latency_calls),
-    }
-    inpainting = None
+    graphs[GRAPH] = session_latency(session, obs, calls=latency_calls)
+    eager = policy_latency(policy, obs, calls=latency_calls)
     if inpaint:
         with_plan = Session(files[INPAINT_FILE], contract, inpaint=True)
-        inpainting = inpaint_parity(policy, with_plan, obs, generator)
-        times[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
-    proofs = {"numeric parity": numeric, "parity of inpainting": inpainting}
-    graphs = {name: times[name] for name in (GRAPH, INPAINTING) if name in times}
+        proofs[INPAINTING] = inpaint_parity(policy, with_plan, obs, generator)
+        graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
     gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
         schema_version=SCHEMA_VERSION if inpaint else 1,
@@ -118,11 +114,11 @@ def build_bundle(
         config=dict(evidence.config),
         gates=(*evidence.gates, gate),
         evaluation=dict(evidence.evaluation),
-        numeric=numeric,
+        numeric=proofs[GRAPH],
         closed_loop=closed,
-        latency={**evidence.latency, **times},
+        latency={**evidence.latency, **graphs, POLICY: eager},
         versions=versions(),
-        inpainting=inpainting,
+        inpainting=proofs.get(INPAINTING),
     )
     return Bundle.write(path, manifest, files)
 
@@ -138,15 +134,14 @@ def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
 
 
 def _judge(
-    proofs: Mapping[str, NumericParity | None],
+    proofs: Mapping[str, NumericParity],
     closed: ClosedLoopParity,
     graphs: Mapping[str, Latency],
     contract: Contract,
 ) -> GateRecord:
     failures = [
-        f"{name}: {failure}"
+        f"numeric parity of {name}: {failure}"
         for name, found in proofs.items()
-        if found is not None
         for failure in _differences(found)
     ]
     if not closed.passed:
@@ -163,7 +158,7 @@ def _judge(
     ]
     if failures:
         raise GateError("export failed: " + "; ".join(failures), hint="no bundle was written")
-    worst = max(found.max_abs for found in proofs.values() if found is not None)
+    worst = max(found.max_abs for found in proofs.values())
     detail = f"max |Δ| {worst:.2g}, closed loop {closed.success:.1%}"
     p99_us = max(graph.p99_us for graph in graphs.values())
     slow = "; asked in a thread" if p99_us > 1e6 / contract.act.rate_hz else ""

@@ -124,11 +124,11 @@ class _Graph(nn.Module):
         self.call = _inpaint_of(policy) if inpaint else policy.decode
         self.names = tuple(policy.obs_spec.items)
         self.inputs = [*self.names, NOISE, *([PLANNED, WEIGHT] if inpaint else [])]
-        self.differentiates = inpaint
+        self.inpaints = inpaint
 
     def example(self) -> tuple[Tensor, ...]:
         obs, noise = random_inputs(self.policy, _EXAMPLE_ROWS)
-        plan = random_plan(self.policy, _EXAMPLE_ROWS) if self.differentiates else ()
+        plan = random_plan(self.policy, _EXAMPLE_ROWS) if self.inpaints else ()
         return *obs.values(), noise, *plan
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ def _trace(model: _Graph) -> Any:
     example = model.example()
     rows = torch.export.Dim("rows")
     traced = torch.export.export(
-        spelled_out(model, example) if model.differentiates else model,
+        spelled_out(model, example) if model.inpaints else model,
         example,
         dynamic_shapes=(tuple({0: rows} for _ in example),),
         strict=False,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.export.manifest import ClosedLoopParity, Latency, NumericParity
-from robo_rl.export.session import Plan, Session
+from robo_rl.export.session import Planned, Session
 from robo_rl.stats import wilson
 
 NUMERIC_LIMIT = 1e-4  # in action units: 0.1 mm, 0.006°
@@ -37,17 +37,16 @@ def numeric_parity(
     Returns:
         The largest |Δ| in action units; NaN, which does not pass, where either gave one.
     """
-    num = len(next(iter(obs.values())))
     act = as_act(session)
-    worst: list[float] = []
-    for rows in torch.arange(num).split(_BATCH_ROWS):
-        batch = {name: tensor[rows] for name, tensor in obs.items()}
+
+    def gap(batch: dict[str, Tensor]) -> float:
         state = generator.get_state()
         with torch.inference_mode():
             ours = policy.act(batch, generator)
         generator.set_state(state)
-        worst.append(float((ours - act(batch, generator)).abs().max()))
-    return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
+        return float((ours - act(batch, generator)).abs().max())
+
+    return _numeric(gap, obs)
 
 
 @torch.no_grad()  # which, unlike inference mode, leaves room for the derivatives within
@@ -62,14 +61,25 @@ def inpaint_parity(
         obs: Name → (N, To, …), observations of the dataset.
         generator: Draws noise and weights.
     """
-    num, worst = len(next(iter(obs.values()))), list[float]()
-    for rows in torch.arange(num).split(_BATCH_ROWS):
-        batch = {name: tensor[rows] for name, tensor in obs.items()}
-        shape = (len(rows), *session.contract.chunk_shape)
+
+    def gap(batch: dict[str, Tensor]) -> float:
+        rows = len(next(iter(batch.values())))
+        shape = (rows, *session.contract.chunk_shape)
         noise, other = (torch.randn(shape, generator=generator) for _ in range(2))
         plan = policy.decode(batch, other), torch.rand(shape[:2], generator=generator)
         ours, theirs = both_acts(policy, session, batch, noise, plan)
-        worst.append(float(np.abs(ours - theirs).max()))
+        return float(np.abs(ours - theirs).max())
+
+    return _numeric(gap, obs)
+
+
+def _numeric(gap: Callable[[dict[str, Tensor]], float], obs: Mapping[str, Tensor]) -> NumericParity:
+    """The largest ``gap`` over batches of obs (N, To, …)."""
+    num = len(next(iter(obs.values())))
+    worst = [
+        gap({name: tensor[rows] for name, tensor in obs.items()})
+        for rows in torch.arange(num).split(_BATCH_ROWS)
+    ]
     return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
 
 
@@ -90,7 +100,7 @@ def both_acts(
     ours = call(
         {k: v.to(device) for k, v in obs.items()}, *(v.to(device) for v in (noise, *(plan or ())))
     )
-    given = None if plan is None else Plan(*(each.numpy() for each in plan))
+    given = None if plan is None else Planned(*(each.numpy() for each in plan))
     theirs = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.numpy(), given)
     return ours.cpu().numpy(), theirs
 

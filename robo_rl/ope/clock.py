@@ -58,11 +58,11 @@ class TimedNormalizer(nn.Module):
         super().__init__()
         self.normalizer, self.names = normalizer, names
 
-    def features(self, obs: Mapping[str, Tensor], names: tuple[str, ...]) -> Tensor:
+    def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
         """Flattened (B, O); ``names`` are those of ``knowing_time``."""
         del names
         time = 2.0 * obs[ELAPSED].flatten(1) - 1.0
-        seen = self.normalizer.features(dict(obs), self.names)
+        seen = self.normalizer.features(obs, self.names)
         return torch.cat([seen, time.to(seen)], dim=-1)
 
     def normalize(self, key: str, x: Tensor) -> Tensor:

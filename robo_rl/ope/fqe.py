@@ -16,7 +16,7 @@ same resamples, batches and initial weights: their difference is sharper than ei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from pydantic import Field, field_validator
@@ -104,7 +104,7 @@ class Fqe:
             policy.act_spec,
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
-            normalizer=cast(Normalizer, timed),
+            normalizer=timed,
         )
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)

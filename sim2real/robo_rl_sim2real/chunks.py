@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from robo_rl.config import ConfigModel
-from robo_rl.export.session import Plan
+from robo_rl.export.session import Planned
 
 Array = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ class ChunkScheduler:
             chunk = resting(chunk, self._chunks[-1], self._given[1])
         self._chunks.append(chunk)
 
-    def plan(self, tick: int) -> Plan | None:
+    def plan(self, tick: int) -> Planned | None:
         """What is planned from a tick on, for the policy that is asked in it to go on from.
 
         None where it need not. The actions until its answer is there will have been done by then:
@@ -159,7 +159,7 @@ class ChunkScheduler:
             return None
         weight = soft_mask(size, left, sorted(self._delays)[-2:][0])
         self._given = tick, weight
-        return Plan(act[None].astype(np.float32), weight[None].astype(np.float32))
+        return Planned(act[None].astype(np.float32), weight[None].astype(np.float32))
 
     def due(self, tick: int) -> Due | None:
         """What is to be done at a tick; None where no chunk reaches it. Ticks must not fall."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from robo_rl.export.session import Plan
+from robo_rl.export.session import Planned
 from robo_rl_sim2real.health import Health
 from robo_rl_sim2real.listener import Tick
 from robo_rl_sim2real.messages import Kind
@@ -158,7 +158,7 @@ def timed(query: Query, now_s: Callable[[], float]) -> tuple[Query, Recent]:
     """A policy that is asked likewise, and how long its answers took."""
     taken = Recent()
 
-    def asked(obs: Mapping[str, Values], plan: Plan | None) -> Values:
+    def asked(obs: Mapping[str, Values], plan: Planned | None) -> Values:
         began_s = now_s()
         try:
             return query(obs, plan)

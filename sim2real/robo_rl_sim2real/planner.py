@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.export.session import Plan
+from robo_rl.export.session import Planned
 from robo_rl_sim2real.readings import Values
 
-Query = Callable[[Mapping[str, Values], Plan | None], NDArray[np.float32]]
+Query = Callable[[Mapping[str, Values], Planned | None], NDArray[np.float32]]
 """Observation name → (1, To, …), and what is planned already if it is to go on from that, to a
 chunk (1, H, A)."""
 
@@ -31,7 +31,7 @@ class Question(NamedTuple):
     tick: int
     observed_s: float
     epoch: int = 0
-    plan: Plan | None = None
+    plan: Planned | None = None
 
 
 class Answer(NamedTuple):

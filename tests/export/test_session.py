@@ -11,7 +11,7 @@ import pytest
 
 from robo_rl.errors import BundleError, SpecError
 from robo_rl.export.manifest import Contract
-from robo_rl.export.session import Plan, Session
+from robo_rl.export.session import Planned, Session
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def test_the_robots_half_imports_no_torch() -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(np.zeros((1, 8, 2), np.float32), np.zeros((1, 8), np.float32)),  # no such input
-        Plan(np.zeros((1, 8, 3), np.float32), np.zeros((1, 8), np.float32)),
+        Planned(np.zeros((1, 8, 2), np.float32), np.zeros((1, 8), np.float32)),  # no such input
+        Planned(np.zeros((1, 8, 3), np.float32), np.zeros((1, 8), np.float32)),
     ],
 )
-def test_a_graph_that_does_not_inpaint_refuses_a_plan(session: Session, plan: Plan) -> None:
+def test_a_graph_that_does_not_inpaint_refuses_a_plan(session: Session, plan: Planned) -> None:
     with pytest.raises(SpecError, match="the plan does not fit"):
         session.act(observation(1), np.random.default_rng(0), plan)
