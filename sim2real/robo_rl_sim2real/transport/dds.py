@@ -54,7 +54,10 @@ _ONLY_HERE = """<CycloneDDS><Domain Id="any">
 <AllowMulticast>false</AllowMulticast></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex>
 <MaxAutoParticipantIndex>60</MaxAutoParticipantIndex>
-<Peers><Peer Address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>"""
+<Peers><Peer Address="127.0.0.1"/></Peers></Discovery>
+<Sizing><ReceiveBufferSize>256 KiB</ReceiveBufferSize></Sizing></Domain></CycloneDDS>"""
+"""This machine alone, and small receive buffers: what lies in one stays resident until it is full,
+and one of Cyclone's 1 MiB takes an hour to fill from what nodes say of themselves."""
 
 _domains: dict[int, Domain | None] = {}
 """Domain → what holds it to this machine, None where it may leave; one process has it one way."""
