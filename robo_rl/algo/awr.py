@@ -70,7 +70,8 @@ class Awr:
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
         batch = self.replay.sample(self.cfg.batch, self.generator)
-        advantage = self.critics.advantage(batch.obs, batch.act, self.generator)
+        act = batch.judged_act(self.generator)
+        advantage = self.critics.advantage(batch.obs, act, self.generator)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
         return {"loss": self.trainer.step(weights(advantage / self.scale, self.cfg.cap) * loss)}
@@ -94,4 +95,5 @@ def _spread(critics: Iql, replay: Replay) -> float:
     """Standard deviation of the advantages of the data, or of some of them."""
     generator = make_generator("spread", 0)
     batch = replay.sample(_SEEN, generator)
-    return max(float(critics.advantage(batch.obs, batch.act, generator).std()), 1e-6)
+    act = batch.judged_act(generator)
+    return max(float(critics.advantage(batch.obs, act, generator).std()), 1e-6)

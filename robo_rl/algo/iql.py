@@ -81,13 +81,14 @@ class Iql:
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        missing = self._q(batch.obs, batch.act, self.generator) - self.value(batch.obs)
+        act = batch.judged_act(self.generator)
+        missing = self._q(batch.obs, act, self.generator) - self.value(batch.obs)
         value_loss = expectile_loss(missing, self.cfg.expectile).mean()
         self.descents["value"].step(value_loss)
         with torch.no_grad():
             ahead = self.value(batch.next_obs)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        critic_loss = self.critic.loss(batch.obs, batch.act, wanted).sum(dim=0).mean()
+        critic_loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
         self.descents["critic"].step(critic_loss)
         self.target.update(self.critic)
         found = {"value_loss": value_loss, "critic_loss": critic_loss, "value": ahead.mean()}

@@ -142,7 +142,7 @@ class OffPolicy:
         batch = self.replay.sample(self.cfg.minibatch, self.generator)
         if self.cfg.scale_rewards:
             batch = batch._replace(rew=batch.rew / self.scale.std)
-        found = self._fit_critic(batch)
+        found = self._fit_critic(batch._replace(act=batch.judged_act(self.generator)))
         self.steps += 1
         if self.steps > self.cfg.critic_first and self.steps % self.cfg.actor_every == 0:
             with _constant(self.critic.net):

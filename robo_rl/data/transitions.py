@@ -56,6 +56,21 @@ class Transitions(NamedTuple):
     num_exec: Tensor
     demo: Tensor
 
+    def judged_act(self, generator: torch.Generator) -> Tensor:
+        """The chunks (B, H, A) as critics may see them.
+
+        Behind the end of a logged episode a chunk repeats its last action, which would tell a
+        critic that the task is about to end well, and no policy's chunk would ever look like it.
+        What was not executed had no consequences: it is taken from another row of the batch.
+        """
+        steps = torch.arange(self.act.shape[1], device=self.act.device)
+        open_end = self.demo[:, None] & (steps >= self.num_exec[:, None])
+        if not bool(open_end.any()):
+            return self.act
+        order = torch.randperm(len(self.act), generator=generator, device=generator.device)
+        others = self.act[order.to(self.act.device)]
+        return torch.where(open_end[..., None], others, self.act)
+
 
 def transitions_of(
     dataset: WindowDataset, normalizer: Normalizer, *, exec_horizon: int, gamma: float

@@ -120,7 +120,8 @@ class Fqe:
         with torch.no_grad():
             ahead = self.target.module(batch.next_obs, self._act(batch.next_obs))
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        loss = (weights * self.critic.loss(batch.obs, batch.act, wanted)).sum(dim=0).mean()
+        act = batch.judged_act(self.generator)
+        loss = (weights * self.critic.loss(batch.obs, act, wanted)).sum(dim=0).mean()
         self.descent.step(loss)
         self.target.update(self.critic)
         return {"loss": float(loss.detach()), "value": float(ahead.mean())}

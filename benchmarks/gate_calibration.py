@@ -1,0 +1,199 @@
+"""How often off-policy evaluation is right: its values beside what policies really come to.
+
+On each task logs are recorded by a demonstrator who fails often, and ten policies are cloned from
+demonstrations of their own, better and worse ones, for shorter and longer. Each is judged from the
+logs alone, with the stage ``ope`` as it is, and evaluated in 400 episodes. ``covered``: the 95 %
+interval of the value has the truth in it, drawn with its own error (|value − truth| within both
+half widths, in squares). ``rank``: Spearman's correlation of values and truths. Of all pairs of one
+task's policies, judged on the same resamples: how often it cannot be told which is better, and how
+often the answer is wrong, that is, contradicted by truths whose own interval (95 %) excludes it.
+
+    python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …] [--redo]
+
+Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+
+from robo_rl.durable import make_directory, write_file
+from robo_rl.ope.verdict import Answer, judge
+from robo_rl.train.pipeline import run_experiment
+
+KEPT = Path(__file__).parent / "results" / "gate_calibration"
+EVAL = {"episodes": 400, "num_envs": 100}
+WAIVED = "a policy that may be bad"
+
+
+class Setting(NamedTuple):
+    """A task, and how well its demonstrator does.
+
+    Args:
+        experiment: What its experiments have in common.
+        logs: Noise of the demonstrator in the logs.
+        noises: In the policies' demonstrations.
+    """
+
+    experiment: dict[str, Any]
+    logs: float
+    noises: tuple[float, ...]
+
+
+def _ours(task: str) -> dict[str, Any]:
+    return {"base": [f"task/{task}", "policy/flow"], "task": {"reward": "sparse"}}
+
+
+def _metaworld(task: str) -> dict[str, Any]:
+    env = {"name": "metaworld", "task": task, "reward": "success"}
+    return {"base": ["policy/flow"], "env": env, "policy": {"horizon": 4, "exec_horizon": 4}}
+
+
+SETTINGS = {
+    "lift_cube": Setting(_ours("lift_cube"), 0.8, (0.2, 0.4, 0.6, 0.8, 1.0)),
+    "push_t": Setting(_ours("push_t"), 0.6, (0.1, 0.3, 0.5, 0.7, 0.9)),
+    "push-v3": Setting(_metaworld("push-v3"), 0.6, (0.1, 0.3, 0.5, 0.7, 0.9)),
+    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.8, (0.1, 0.3, 0.5, 0.7, 0.9)),
+}
+LENGTHS = (500, 3000)
+"""Gradient steps of cloning."""
+
+
+class Found(NamedTuple):
+    """Of one policy.
+
+    Args:
+        members: The estimate's values, one a resample.
+        value: Their mean and interval.
+        truth: Mean discounted return, and its interval.
+    """
+
+    members: torch.Tensor
+    value: dict[str, float]
+    truth: dict[str, float]
+
+    @property
+    def covered(self) -> bool:
+        """Whether value and truth are as near as both are sure."""
+        gap = abs(self.value["value"] - self.truth["value"])
+        return gap <= float(np.hypot(_half(self.value), _half(self.truth)))
+
+
+def main() -> None:
+    args = _arguments()
+    make_directory(args.results)
+    found: dict[str, Any] = {}
+    print(f"| task | policies | covered | rank | pairs | cannot tell | wrong |\n{'|---' * 7}|")
+    for task in args.tasks:
+        cells = [_cell(task, noise, steps, args) for noise, steps in _policies(task)]
+        found[task] = summary([_read(cell) for cell in cells])
+        print(line(task, found[task]), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def summary(policies: list[Found]) -> dict[str, Any]:
+    """Of one task's policies."""
+    values = [each.value["value"] for each in policies]
+    truths = [each.truth["value"] for each in policies]
+    pairs = list(combinations(policies, 2))
+    answers = [judge(new.members, old.members).answer for new, old in pairs]
+    wrong = [_contradicted(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
+    return {
+        "policies": len(policies),
+        "covered": sum(each.covered for each in policies),
+        "rank": float(spearmanr(values, truths).statistic),
+        "pairs": len(pairs),
+        "cannot_tell": answers.count(Answer.CANNOT_TELL),
+        "wrong": sum(wrong),
+        "values": values,
+        "truths": truths,
+    }
+
+
+def line(task: str, found: dict[str, Any]) -> str:
+    """A row of the table, in Markdown."""
+    shares = [f"{found[name]}" for name in ("pairs", "cannot_tell", "wrong")]
+    figures = [str(found["policies"]), str(found["covered"]), f"{found['rank']:.2f}", *shares]
+    return f"| {' | '.join([task, *figures])} |"
+
+
+def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
+    """Whether the truths are surely the other way round."""
+    apart = new.truth["value"] - old.truth["value"]
+    sure = abs(apart) > float(np.hypot(_half(new.truth), _half(old.truth)))
+    return sure and answer is (Answer.WORSE if apart > 0.0 else Answer.BETTER)
+
+
+def _policies(task: str) -> list[tuple[float, int]]:
+    return list(product(SETTINGS[task].noises, LENGTHS))
+
+
+def _cell(task: str, noise: float, steps: int, args: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of a policy, or what comes of it now."""
+    path = args.results / f"{task}_{noise:g}_{steps}.json"
+    if path.exists() and not args.redo:
+        return json.loads(path.read_text())
+    stages = {
+        "collect": {"episodes": 60, "num_envs": 60, "noise": noise},
+        "bc": {"steps": steps, "only_success": False},
+        "dataset": {"path": str(_logs(task, args.out))},
+        "ope": {},
+    }
+    reports = _run(task, f"{task}_{noise:g}_{steps}", {"seed": 1, "stages": stages}, args.out)
+    numbers = reports["ope"]["numbers"]
+    members = json.loads((Path(reports["ope"]["directory"]) / "members.json").read_text())
+    names = ("value", "discounted", "success")
+    cell = {"members": members, **{name: numbers[name] for name in names}}
+    write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
+    return cell
+
+
+def _logs(task: str, out: Path) -> Path:
+    """Episodes that no policy learns from."""
+    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].logs}
+    reports = _run(task, f"{task}_logs", {"seed": 0, "stages": {"collect": collect}}, out)
+    return Path(reports["collect"]["directory"]) / "data.zarr"
+
+
+def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
+    """Stage → its report, and where it is."""
+    folder = out / name
+    make_directory(folder)
+    waive = {stage: WAIVED for stage in rest["stages"] if stage != "ope"}
+    content = {**SETTINGS[task].experiment, "name": name, "eval": EVAL, "waive": waive, **rest}
+    write_file(file := folder / "experiment.yaml", json.dumps(content).encode())
+    run_experiment(str(file), [], folder)
+    found = sorted((folder / name).glob("[0-9][0-9]-*"))
+    reports = [{**json.loads((at / "report.json").read_text()), "directory": at} for at in found]
+    return {report["stage"]: report for report in reports}
+
+
+def _read(cell: dict[str, Any]) -> Found:
+    return Found(torch.tensor(cell["members"]), cell["value"], cell["discounted"])
+
+
+def _half(number: dict[str, float]) -> float:
+    return (number["high"] - number["low"]) / 2.0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--tasks", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--out", type=Path, default=Path("runs/gate_calibration"))
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Stage ``ope``: what the newest policy would come to, from the newest dataset alone.
+
+Off-policy evaluation as it stands at gates, by itself: for a dataset that the policy did not learn
+from. What the policy really comes to in the env stands beside it where ``evaluate`` asks for it, in
+the same unit; nothing is chosen by either.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+from pydantic import Field
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.durable import write_file
+from robo_rl.ope.fqe import Fqe
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.judge import Judge
+from robo_rl.train.logged import demand_fit, demand_outcomes
+from robo_rl.train.policies import demand_whole, load_policy
+from robo_rl.train.stage import Context, Report
+
+MEMBERS = "members.json"
+"""The estimate's values, one a resample of the episodes: policies that were judged on one dataset
+with one seed are compared by them, pair by pair."""
+
+
+class EstimateWorth:
+    """Judges the newest policy on all episodes of the newest dataset.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """The estimate.
+
+        Args:
+            fqe: What judges.
+            evaluate: Whether the env is asked, too.
+            checkpoint_every: Steps between checkpoints.
+        """
+
+        fqe: Fqe.Config = Fqe.Config()
+        evaluate: bool = True
+        checkpoint_every: int = Field(default=1000, ge=1)
+
+    needs: ClassVar = ("dataset", "policy")
+    makes: ClassVar = ("estimate",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Fit the values, then ask the env."""
+        policy = load_policy(context.artifact("policy"))
+        demand_whole(policy)
+        judge = self._judge(context, policy)
+        estimate = judge.estimate("policy", policy, every=self.cfg.checkpoint_every)
+        body = json.dumps(estimate.members.tolist()).encode()
+        write_file(context.directory / MEMBERS, body)
+        numbers = {"value": judge.number(estimate)}
+        if self.cfg.evaluate:
+            found = context.evaluate(policy, "what was judged")
+            numbers |= {**found.named(), "discounted": found.discounted_numbers()}
+        return Report("ope", numbers=numbers, artifacts={"estimate": MEMBERS})
+
+    def _judge(self, context: Context, policy: DenoisingPolicy) -> Judge:
+        store = context.dataset()
+        demand_fit(store, policy)
+        data = WindowDataset(store, policy.obs_horizon, policy.horizon)
+        demand_outcomes(store, data)
+        gamma, seed = context.experiment.gamma, context.seed
+        return Judge(self.cfg.fqe, data, policy, gamma=gamma, folder=context.directory, seed=seed)
