@@ -110,7 +110,7 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     return {
         "policies": len(policies),
         "covered": sum(each.covered for each in policies),
-        "rank": float(spearmanr(values, truths).statistic),
+        "rank": float(spearmanr(values, truths)[0]),
         "pairs": len(pairs),
         "cannot_tell": answers.count(Answer.CANNOT_TELL),
         "wrong": sum(wrong),

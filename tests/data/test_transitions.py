@@ -107,6 +107,33 @@ def test_a_reward_at_success_alone_is_worth_gamma_to_the_steps_until_then(tmp_pa
     torch.testing.assert_close(found.rew, GAMMA ** torch.arange(5.0, -1.0, -1.0))
 
 
+def test_critics_do_not_see_in_a_chunk_that_its_episode_ends_within_it(data):
+    """What was executed stays; what was not, which repeats the last action, is another row's."""
+    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
+    replay = Replay(Replay.Config())
+    replay.add_demonstrations(rows)
+    batch = replay.transitions(rows["decision"].nonzero().flatten())
+    seen = batch.judged_act(torch.Generator().manual_seed(0))
+    executed = torch.arange(H) < batch.num_exec[:, None]
+    assert torch.equal(seen[executed], batch.act[executed])
+    repeats = (batch.act[:, 1:] == batch.act[:, :-1]).all(-1) & ~executed[:, 1:]
+    assert repeats.any()
+    still = (seen[:, 1:] == seen[:, :-1]).all(-1) & repeats
+    assert still.sum() < 0.5 * repeats.sum()
+
+
+def test_chunks_of_experience_are_seen_as_they_were_drawn(data):
+    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
+    replay = Replay(Replay.Config())
+    replay.add_demonstrations(rows)
+    batch = replay.transitions(rows["decision"].nonzero().flatten())
+    ours = batch._replace(demo=torch.zeros_like(batch.demo))
+    generator = torch.Generator().manual_seed(0)
+    before = generator.get_state()
+    assert ours.judged_act(generator) is ours.act
+    assert torch.equal(generator.get_state(), before)
+
+
 def test_more_cannot_be_executed_than_a_chunk_holds(data):
     with pytest.raises(DataError, match="expected 1 to the horizon, 4, found 5"):
         transitions_of(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)

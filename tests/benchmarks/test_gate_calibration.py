@@ -1,0 +1,47 @@
+"""How estimates and truths are counted, on numbers whose answer is plain."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from gate_calibration import Found, summary
+
+
+def found(value: float, truth: float, sure: float = 0.05) -> Found:
+    """A policy whose value and truth are each known to so much."""
+    members = value + sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
+    number: dict[str, Any] = {"low": -sure, "high": sure}
+    truth_is = {"value": truth, **{side: truth + by for side, by in number.items()}}
+    value_is = {"value": value, **{side: value + by for side, by in number.items()}}
+    return Found(members, value_is, truth_is)
+
+
+def test_values_that_are_right_cover_and_rank_and_contradict_nothing():
+    counted = summary([found(value, value + 0.01) for value in (0.1, 0.4, 0.8)])
+    assert (counted["covered"], counted["pairs"], counted["wrong"]) == (3, 3, 0)
+    assert counted["rank"] == pytest.approx(1.0)
+    assert counted["cannot_tell"] == 0
+
+
+def test_an_order_turned_round_is_wrong_in_every_pair():
+    counted = summary([found(0.1, 0.8), found(0.4, 0.4), found(0.8, 0.1)])
+    assert (counted["covered"], counted["wrong"]) == (1, 3)
+    assert counted["rank"] == pytest.approx(-1.0)
+
+
+def test_an_answer_is_not_wrong_where_truths_cannot_be_told_apart():
+    counted = summary([found(0.1, 0.41), found(0.8, 0.40)])
+    assert (counted["wrong"], counted["cannot_tell"]) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_values_alike_cannot_be_told():
+    same = found(0.4, 0.4)
+    assert summary([same, same])["cannot_tell"] == 1
