@@ -12,7 +12,7 @@ from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.progress import Progress, smoothed
 
-_EVERY = 100
+_EVERY, _SHARES = 100, 20
 
 
 class Learner(Protocol):
@@ -55,11 +55,12 @@ def take_steps(
         done, means = state["done"], state["means"]
     log = MetricsLogger(folder / "metrics.jsonl")
     log.truncate_after(done)
+    every = max(1, min(_EVERY, total // _SHARES))
     with Progress(total, what, "steps") as progress:
         while done < total:
             found, done = step(), done + 1
             means = {name: smoothed(means.get(name, float("nan")), x) for name, x in found.items()}
-            if done % _EVERY == 0 or done == total:
+            if done % every == 0 or done == total:
                 log.log({"step": done, **means})
                 progress.update(done, **means)
             if done % checkpoint_every == 0 or done == total:
