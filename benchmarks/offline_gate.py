@@ -1,9 +1,9 @@
 """Improved from logs alone, and what the gate said, beside what both policies really come to.
 
-``lift_offline`` by seeds: ``awr`` as it is, ``ppo`` in its place, and ``null``, the same steps of cloning with all
-weights alike, which tells improvement from more of the same. Values and truths are discounted
-returns; values come from the logs alone, with the 95 % interval of drawing their episodes anew,
-truths from 400 episodes that nothing was chosen by.
+``lift_offline`` by seeds: ``awr`` as it is, ``ppo`` in its place, and ``null``, the same steps of
+cloning with all weights alike, which tells improvement from more of the same. Values and truths are
+discounted returns; values come from the logs alone, with the 95 % interval of drawing their
+episodes anew, truths from 400 episodes that nothing was chosen by.
 
     python benchmarks/offline_gate.py [--json FILE] [--seeds 0 1 2] [--arms awr ppo null]
 

@@ -3,8 +3,9 @@
 No env is asked by which anything is chosen. Critics learn what the data's actions are worth (IQL);
 an ``Improver`` makes the policy better by them; then fitted Q evaluation says what the two policies
 would come to, on the same resamples of the data. Unless the new one is better by more than the
-margin, the one before goes on: that is the gate, and refusing is no failure. What both really come
-to is measured afterwards, in the units of the gate too, and stands beside it.
+margin, the one before goes on: that is the gate, and refusing is no failure. Where the experiment
+waives it the new one goes on all the same, and the reason with it. What both really come to is
+measured afterwards, in the units of the gate too, and stands beside it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class ImproveOffline:
         critics, figures = self._critics(context, replay, old)
         new = self._improved(context, replay, old, critics)
         verdict, values = self._judged(context, apart, old, new)
-        chosen = new if verdict.answer is Answer.BETTER else old
+        better = verdict.answer is Answer.BETTER
+        chosen = new if better or context.waiver is not None else old
+        goes_on = "policy before" if chosen is old else "new policy"
         path = save_policy(context.directory / "policy", chosen)
         return Report(
             "offline",
@@ -107,7 +110,11 @@ class ImproveOffline:
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
             artifacts={"policy": path.name},
-            gate=Gate(name="off-policy evaluation", passed=True, detail=_said(verdict)),
+            gate=Gate(
+                name="off-policy evaluation",
+                passed=better or chosen is old,
+                detail=f"{verdict}; the {goes_on} goes on",
+            ),
         )
 
     def _data(
@@ -179,11 +186,6 @@ class ImproveOffline:
             checkpoint_every=self.cfg.checkpoint_every,
         )
         return improver.policy
-
-
-def _said(verdict: Verdict) -> str:
-    goes_on = "the new policy" if verdict.answer is Answer.BETTER else "the policy before"
-    return f"{verdict}; {goes_on} goes on"
 
 
 def _truths(

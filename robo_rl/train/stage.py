@@ -117,6 +117,11 @@ class Context:
         """The experiment's seed."""
         return self.experiment.seed
 
+    @property
+    def waiver(self) -> str | None:
+        """Why this stage's gate is to be passed over, should it fail; None if it is not."""
+        return self.experiment.waive.get(self.directory.name.partition("-")[2])
+
     def artifact(self, kind: str) -> Path:
         """The newest artifact of a kind.
 

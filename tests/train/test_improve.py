@@ -109,6 +109,17 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     assert numbers["value_before"]["n"] == STAGES["collect"]["episodes"] // 2  # the judge's own
 
 
+def test_a_gate_that_is_waived_lets_the_new_policy_go_on_and_keeps_the_reason(tmp_path: Path):
+    config = written(tmp_path, margin=1e6)
+    why = ["waive.offline=the demonstrator says so"]
+    run_experiment(str(config), why, tmp_path / "runs")
+    found = report(tmp_path)
+    assert (found["status"], found["gate"]["waiver"]) == ("waived", "the demonstrator says so")
+    assert found["gate"]["detail"].endswith("the new policy goes on")
+    assert found["numbers"]["accepted"] == 1.0
+    assert tensors(tmp_path, "02-offline") != tensors(tmp_path, "01-bc")
+
+
 def test_a_run_that_is_cut_off_in_its_last_part_does_not_begin_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
