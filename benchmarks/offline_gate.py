@@ -1,11 +1,11 @@
 """Improved from logs alone, and what the gate said, beside what both policies really come to.
 
-``lift_offline`` by seeds: ``awr`` as it is, ``ppo`` in its place, and ``null``, the same steps of
-cloning with all weights alike, which tells improvement from more of the same. Values and truths are
-discounted returns; values come from the logs alone, with the 95 % interval of drawing their
-episodes anew, truths from 400 episodes that nothing was chosen by.
+``lift_offline`` by seeds: ``awr`` as it is, ``ppo`` and ``parl`` in its place, and ``null``, the
+same steps of cloning with all weights alike, which tells improvement from more of the same. Values
+and truths are discounted returns; values come from the logs alone, with the 95 % interval of
+drawing their episodes anew, truths from 400 episodes that nothing was chosen by.
 
-    python benchmarks/offline_gate.py [--json FILE] [--seeds 0 1 2] [--arms awr ppo null]
+    python benchmarks/offline_gate.py [--json FILE] [--seeds 0 1 2] [--arms awr ppo parl null]
 
 Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
 """
@@ -24,6 +24,7 @@ KEPT = Path(__file__).parent / "results" / "offline_gate"
 ARMS: dict[str, dict[str, Any]] = {
     "awr": {},
     "ppo": {"stages": {"offline": {"improver": {"name": "ppo"}}}},
+    "parl": {"stages": {"offline": {"improver": {"name": "parl"}}}},
     "null": {"stages": {"offline": {"improver": {"name": "awr", "temperature": 1e6}}}},
 }
 COLUMNS = (

@@ -82,7 +82,9 @@ class Iql:
             PluginError: Gradients were not finite for long.
         """
         act = batch.judged_act(self.generator)
-        missing = self._q(batch.obs, act, self.generator) - self.value(batch.obs)
+        with torch.no_grad():
+            worth = self.worth(batch.obs, act, self.generator)
+        missing = worth - self.value(batch.obs)
         value_loss = expectile_loss(missing, self.cfg.expectile).mean()
         self.descents["value"].step(value_loss)
         with torch.no_grad():
@@ -100,10 +102,10 @@ class Iql:
 
         The generator is the caller's, for the rule: what is drawn from it comes back with it.
         """
-        return self._q(obs, act, generator) - self.value(obs)
+        return self.worth(obs, act, generator) - self.value(obs)
 
-    @torch.no_grad()
-    def _q(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Q'(o, a) likewise; (B,) with gradients by the chunks where they have them."""
         return self.rule(self.target.module(obs, act), generator)
 
     def state_dict(self) -> dict[str, Any]:

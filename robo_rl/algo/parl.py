@@ -1,0 +1,115 @@
+"""Policy-agnostic improvement: better chunks are looked for, and the policy learns to make them.
+
+Some chunks are drawn from the policy at each state of the data, the one that critics think most of
+is kept, moved a few steps up their gradient, and cloned. Nothing is asked of the family but that it
+can be cloned. Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
+
+Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.bc import Supervised
+from robo_rl.algo.iql import Iql
+from robo_rl.config import ConfigModel
+from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Parl:
+    """Clones what critics think best of a policy's own chunks; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins, and what draws; stays as it is.
+        critics: What chunks are worth.
+        replay: The data, of which the states are used.
+        steps: Length of the schedule.
+        generator: Draws batches, chunks, times and noise.
+    """
+
+    class Config(ConfigModel):
+        """How widely and how far better chunks are looked for, and cloning.
+
+        Args:
+            draws: m.
+            climbs: Steps up the gradient; 0 takes the best draw as it is.
+            stride: Largest change of an element in one of them, in normalised units.
+            minibatch: States of a gradient step.
+            optim: Of cloning.
+        """
+
+        draws: int = Field(default=8, ge=1)
+        climbs: int = Field(default=5, ge=0)
+        stride: float = Field(default=0.01, gt=0.0)
+        minibatch: int = Field(default=128, ge=1)
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: Iql,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
+        self.draws_from = policy
+        self.trainer = Supervised(cfg.optim, deepcopy(policy).train(), steps)
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """What came of it: the averaged weights."""
+        return self.trainer.ema.module.eval()
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss, and by how much the chunks are better than drawn."""
+        obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
+        best, gained = self.better(obs)
+        policy = self.trainer.policy
+        loss = policy.loss(obs, policy.to_env(best), self.generator)
+        return {"loss": self.trainer.step(loss), "gained": gained}
+
+    def better(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
+        """The best chunks (N, H, A) found at some states, and how much they gain on average."""
+        draws = self.cfg.draws
+        many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
+        with torch.no_grad():
+            drawn = self.draws_from.act(many, self.generator)
+            drawn = self.draws_from.normalizer.normalize("act", drawn)
+            worth = self.critics.worth(many, drawn, self.generator).view(-1, draws)
+            top = worth.argmax(dim=1)
+            best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]
+        climbed = self._climbed(obs, best)
+        with torch.no_grad():
+            worth_now = self.critics.worth(obs, climbed, self.generator)
+            higher = worth_now > worth.amax(dim=1)
+            gained = torch.where(higher, worth_now, worth.amax(dim=1)) - worth.mean(dim=1)
+            return torch.where(higher[:, None, None], climbed, best), float(gained.mean())
+
+    def _climbed(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Moved up the critics' gradient; its largest element sets how far a row goes."""
+        for _ in range(self.cfg.climbs):
+            act = act.detach().requires_grad_()
+            worth = self.critics.worth(obs, act, self.generator).sum()
+            (slope,) = torch.autograd.grad(worth, act)
+            steepest = slope.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+            act = act + self.cfg.stride * slope / steepest
+        return act.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return self.trainer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.trainer.load_state_dict(state)

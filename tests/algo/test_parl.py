@@ -1,0 +1,84 @@
+"""Better chunks, looked for and cloned."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_logged import logged_replay, small_policy
+
+from robo_rl.algo.iql import Iql
+from robo_rl.algo.parl import Parl
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.value import ValueCritic
+from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
+
+World = tuple[DenoisingPolicy, Iql, Replay]
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """Half of the logged decisions pay; critics that know which."""
+    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
+    torch.manual_seed(0)
+    policy = small_policy()
+    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
+    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
+    for _ in range(300):
+        critics.step(replay.sample(128, generator))
+    return policy, critics, replay
+
+
+def improver(world: World, steps: int = 300, **settings: object) -> Parl:
+    cfg = Parl.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
+    return Parl(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+
+
+def paying(policy: DenoisingPolicy, replay: Replay) -> float:
+    obs = replay.transitions(torch.arange(400)).obs
+    act = policy.act(obs, torch.Generator().manual_seed(2))
+    return float((act[:, 0, 0] > 0.0).float().mean())
+
+
+def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
+    policy, _, replay = world
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    improving = improver(world)
+    for _ in range(300):
+        improving.step()
+    assert paying(improving.policy, replay) > max(0.9, paying(policy, replay))
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+
+
+def test_more_draws_and_further_climbs_never_find_worse(world: World):
+    """With the same noise, of which a single draw is the first."""
+    obs = world[2].transitions(torch.arange(200)).obs
+    gained = {}
+    for draws, climbs in ((1, 0), (1, 10), (16, 0), (16, 10)):
+        _, gained[draws, climbs] = improver(world, draws=draws, climbs=climbs).better(obs)
+    assert gained[1, 0] == pytest.approx(0.0, abs=1e-6)
+    assert gained[1, 10] > 0.0
+    assert gained[16, 0] > 0.0
+    assert gained[16, 10] >= gained[16, 0]
+
+
+def test_a_climb_moves_no_element_further_than_its_strides(world: World):
+    obs = world[2].transitions(torch.arange(50)).obs
+    best, _ = improver(world, draws=1, climbs=0).better(obs)
+    climbed, _ = improver(world, draws=1, climbs=4, stride=0.02).better(obs)
+    assert float((climbed - best).abs().max()) <= 4 * 0.02 + 1e-6
+    assert float((climbed - best).abs().max()) > 0.02
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):
+    whole, first, second = (improver(world, 20) for _ in range(3))
+    for _ in range(20):
+        whole.step()
+    for _ in range(9):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    second.generator.set_state(first.generator.get_state())
+    for _ in range(11):
+        second.step()
+    for name, x in whole.policy.state_dict().items():
+        assert torch.equal(x, second.policy.state_dict()[name]), name
