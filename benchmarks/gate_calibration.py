@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from robo_rl.durable import make_directory, write_file
 from robo_rl.ope.verdict import Answer, judge
@@ -110,7 +110,7 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     return {
         "policies": len(policies),
         "covered": sum(each.covered for each in policies),
-        "rank": float(spearmanr(values, truths)[0]),
+        "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
         "cannot_tell": answers.count(Answer.CANNOT_TELL),
         "wrong": sum(wrong),
