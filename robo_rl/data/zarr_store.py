@@ -11,6 +11,7 @@ next append writes over it.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -189,6 +190,22 @@ class ZarrStore:
         for episode in self._episodes:
             content.update(seal(episode.model_dump(mode="json", exclude={"start"})))
         return content.hexdigest()
+
+    def copy(self, path: str | Path) -> ZarrStore:
+        """Another store that begins with the same episodes; whole, or not there.
+
+        Raises:
+            DataError: The path is taken or cannot be written.
+        """
+        path = Path(path)
+        if path.exists():
+            raise DataError("is there already", where=path, hint="choose another path")
+        try:
+            with staged_directory(path) as stage:
+                shutil.copytree(self.path, stage, dirs_exist_ok=True)
+        except OSError as error:
+            raise _not_written(path, error) from error
+        return type(self).open(path)
 
     def verify(self) -> Report:
         """Check every committed byte; see ``robo_rl.data.verify``."""

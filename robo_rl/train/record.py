@@ -41,13 +41,14 @@ class Record:
 
         ``explore`` acts as in training, each decision's noise drawn anew, ``evaluate`` as it is
         judged. With ``min_return`` episodes whose rewards sum to less are left out, and others
-        take their place.
+        take their place. With ``onto`` the newest dataset's episodes come first, and these behind.
         """
 
         episodes: int = Field(default=50, ge=1)
         num_envs: int = Field(default=50, ge=1)
         sampler: Literal["explore", "evaluate"] = "explore"
         min_return: float | None = None
+        onto: bool = False
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("dataset",)
@@ -62,15 +63,19 @@ class Record:
             DataError: A whole wave holds no episode that is good enough.
         """
         policy = load_policy(context.artifact("policy"))
+        earlier = context.dataset() if self.cfg.onto else None
+        after = 0 if earlier is None else len(earlier.episodes)
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            store = store_of(context, env, record=self.cfg.model_dump())
+            store = store_of(context, env, earlier, record=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
                 lambda wave: self._wave(env, policy, context.seed, wave),
+                after=after,
             )
-        return _report(store, judged_by_success=context.experiment.eval.measure == "success")
+        by_success = context.experiment.eval.measure == "success"
+        return _report(store, after, judged_by_success=by_success)
 
     @torch.no_grad()
     def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
@@ -111,18 +116,19 @@ def _best(episodes: Episodes) -> str:
     return f"{max(returns):.4g}" if returns else "none, every world was lost at its first step"
 
 
-def _report(store: ZarrStore, *, judged_by_success: bool) -> Report:
+def _report(store: ZarrStore, after: int, *, judged_by_success: bool) -> Report:
+    """Of what was recorded behind the first ``after`` episodes."""
     numbers: dict[str, Any] = {"demonstrations": len(store.episodes)}
     if judged_by_success:
-        numbers["success"] = success_of(store)
-    numbers |= {"return": _return(store), "rows": store.num_rows, "dataset": store.digest()}
+        numbers["success"] = success_of(store, after)
+    numbers |= {"return": _return(store, after), "rows": store.num_rows, "dataset": store.digest()}
     return Report("record", numbers=numbers, artifacts={"dataset": "data.zarr"})
 
 
-def _return(store: ZarrStore) -> dict[str, Any]:
+def _return(store: ZarrStore, after: int) -> dict[str, Any]:
     stops = np.cumsum([record.length for record in store.episodes])
     parts = np.split(store.read(["rew"])["rew"].astype(np.float64), stops[:-1])
-    returns = np.array([part.sum() for part in parts])
+    returns = np.array([part.sum() for part in parts[after:]])
     low, high = stratified_bootstrap(returns, lambda x: float(np.mean(x)))
     mean = float(returns.mean())
     return {"value": mean, "low": low, "high": high, "n": len(returns), "unit": "reward"}

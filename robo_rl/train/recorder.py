@@ -23,49 +23,57 @@ Episodes = list[dict[str, Any]]
 """What ``ZarrStore.extend`` takes; ``meta`` says of each its wave and env."""
 
 
-def store_of(context: Context, env: VecEnv, **made_by: Any) -> ZarrStore:
+def store_of(
+    context: Context, env: VecEnv, earlier: ZarrStore | None = None, **made_by: Any
+) -> ZarrStore:
     """The stage's dataset, begun or gone on with.
 
     Args:
         context: Of the stage.
         env: Whose observations and actions it holds.
+        earlier: What it begins with, if anything; the description is that one's then.
         made_by: Kept in its description, beside the world.
     """
     path = context.directory / "data.zarr"
     if path.exists():
         return ZarrStore.open(path)
+    if earlier is not None:
+        return earlier.copy(path)
     meta = {"world": context.experiment.world(), **made_by}
     return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
 
-def success_of(store: ZarrStore) -> dict[str, Any]:
-    """Share of a store's episodes that succeeded, for a report."""
-    total = len(store.episodes)
-    good = sum(bool(record.success) for record in store.episodes)
+def success_of(store: ZarrStore, after: int = 0) -> dict[str, Any]:
+    """Share of a store's episodes that succeeded, those before ``after`` left out, for a report."""
+    total = len(store.episodes) - after
+    good = sum(bool(record.success) for record in store.episodes[after:])
     low, high = wilson(good, total)
     return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
 
 
-def record_waves(store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes]) -> None:
+def record_waves(
+    store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes], *, after: int = 0
+) -> None:
     """Fill a store up to a number of episodes.
 
     Args:
         store: May hold some already.
-        episodes: How many it is to hold.
+        episodes: How many waves are to bring.
         wave_of: Index of a wave → its episodes, never none, in the order of their envs.
+        after: Number of its episodes that come of no wave.
     """
-    wave, first = _next(store)
+    wave, first = _next(store, after)
     with Progress(episodes, "record", "episodes") as progress:
-        while (missing := episodes - len(store.episodes)) > 0:
+        while (missing := episodes + after - len(store.episodes)) > 0:
             new = [each for each in wave_of(wave) if each["meta"]["env"] >= first]
             store.extend(new[:missing])
-            progress.update(len(store.episodes))
+            progress.update(len(store.episodes) - after)
             wave, first = wave + 1, 0
 
 
-def _next(store: ZarrStore) -> tuple[int, int]:
+def _next(store: ZarrStore, after: int) -> tuple[int, int]:
     """Wave and env of the first episode that is not there yet, as far as the last one tells."""
-    if not store.episodes:
+    if len(store.episodes) <= after:
         return 0, 0
     meta = cast("dict[str, int]", store.episodes[-1].meta)
     return meta["wave"], meta["env"] + 1

@@ -68,12 +68,19 @@ def policy(tmp_path: Path) -> Path:
     return save_policy(tmp_path / "policy", built)
 
 
-def record(policy: Path, directory: Path, measure: str = "return", **fields: Any) -> Report:
+def record(
+    policy: Path,
+    directory: Path,
+    measure: str = "return",
+    earlier: tuple[Path, Report] | None = None,
+    **fields: Any,
+) -> Report:
     protocol = EvalProtocol.model_validate({"measure": measure})
     experiment = SimpleNamespace(seed=0, make_env=Line, world=dict[str, str], eval=protocol)
-    earlier = [(policy.parent, Report("online", artifacts={"policy": policy.name}))]
+    made = (policy.parent, Report("online", artifacts={"policy": policy.name}))
+    before = [made] if earlier is None else [earlier, made]
     cfg = Record.Config.model_validate({"episodes": 6, "num_envs": NUM_ENVS, **fields})
-    return Record(cfg).run(Context(cast(Any, experiment), directory, earlier))
+    return Record(cfg).run(Context(cast(Any, experiment), directory, before))
 
 
 def test_episodes_are_whole_and_hold_what_was_carried_out(policy: Path, tmp_path: Path):
@@ -110,6 +117,26 @@ def test_what_is_missing_is_what_would_have_followed(policy: Path, tmp_path: Pat
     assert [e.meta for e in whole.episodes] == [e.meta for e in parts.episodes]
     for key, rows in whole.read().items():
         np.testing.assert_array_equal(parts.read()[key], rows)
+
+
+def test_onto_a_dataset_its_episodes_stay_in_front_and_it_stays_as_it_was(
+    policy: Path, tmp_path: Path
+):
+    first = record(policy, tmp_path / "first", episodes=5)
+    before = ZarrStore.open(tmp_path / "first" / "data.zarr").digest()
+    earlier = (tmp_path / "first", first)
+    found = record(policy, tmp_path / "both", earlier=earlier, episodes=6, onto=True)
+    cut = record(policy, tmp_path / "cut", earlier=earlier, episodes=5, onto=True)
+    again = record(policy, tmp_path / "cut", earlier=earlier, episodes=6, onto=True)
+    store = ZarrStore.open(tmp_path / "both" / "data.zarr")
+    assert [episode.length for episode in store.episodes] == [2, 3, 4, 5, 2] + [2, 3, 4, 5, 2, 3]
+    assert store.digest() == ZarrStore.open(tmp_path / "cut" / "data.zarr").digest()
+    assert found.numbers["dataset"] == again.numbers["dataset"] != cut.numbers["dataset"]
+    assert found.numbers["return"]["value"] == pytest.approx(
+        (0 + 3 + 8 + 15 + 0 + 3) / 6
+    )  # new ones
+    assert ZarrStore.open(tmp_path / "first" / "data.zarr").digest() == before
+    assert not store.verify().damage
 
 
 def test_bad_episodes_make_room_for_others(policy: Path, tmp_path: Path):
