@@ -63,13 +63,17 @@ class Transitions(NamedTuple):
         critic that the task is about to end well, and no policy's chunk would ever look like it.
         What was not executed had no consequences: it is taken from another row of the batch.
         """
-        steps = torch.arange(self.act.shape[1], device=self.act.device)
-        open_end = self.demo[:, None] & (steps >= self.num_exec[:, None])
-        if not bool(open_end.any()):
-            return self.act
-        order = torch.randperm(len(self.act), generator=generator, device=generator.device)
-        others = self.act[order.to(self.act.device)]
-        return torch.where(open_end[..., None], others, self.act)
+        num_exec = torch.where(self.demo, self.num_exec, self.act.shape[1])
+        return others_behind(self.act, num_exec, generator)
+
+
+def others_behind(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tensor:
+    """Chunks (B, H, A), behind their first num_exec (B,) actions those of another of them."""
+    open_end = torch.arange(act.shape[1], device=act.device) >= num_exec[:, None]
+    if not bool(open_end.any()):
+        return act
+    order = torch.randperm(len(act), generator=generator, device=generator.device)
+    return torch.where(open_end[..., None], act[order.to(act.device)], act)
 
 
 def transitions_of(

@@ -5,6 +5,7 @@ Shapes: M resamples of the data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -55,6 +56,11 @@ def judge(new: Tensor, old: Tensor, margin: float = 0.0, confidence: float = 0.9
     elif interval.high < 0.0:
         answer = Answer.WORSE
     return Verdict(float((new - old).mean()), interval, margin, answer)
+
+
+def agreed(answers: Sequence[Answer]) -> Answer:
+    """What all of them say, or that it cannot be told."""
+    return answers[0] if len(set(answers)) == 1 else Answer.CANNOT_TELL
 
 
 def bootstrapped(members: Tensor, confidence: float = 0.95) -> Interval:

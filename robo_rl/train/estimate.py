@@ -10,21 +10,17 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-from pydantic import Field
-
-from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.durable import write_file
-from robo_rl.ope.fqe import Fqe
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.judge import Judge
+from robo_rl.train.judge import Judge, JudgeConfig
 from robo_rl.train.logged import demand_fit, demand_outcomes
 from robo_rl.train.policies import demand_whole, load_policy
 from robo_rl.train.stage import Context, Report
 
 MEMBERS = "members.json"
-"""The estimate's values, one a resample of the episodes: policies that were judged on one dataset
-with one seed are compared by them, pair by pair."""
+"""Of each estimator its values, one a resample of the episodes: by them policies are compared that
+were judged on one dataset with one seed."""
 
 
 class EstimateWorth:
@@ -34,18 +30,10 @@ class EstimateWorth:
         cfg: See Config.
     """
 
-    class Config(ConfigModel):
-        """The estimate.
+    class Config(JudgeConfig):
+        """Who judges, and whether the env is asked, too."""
 
-        Args:
-            fqe: What judges.
-            evaluate: Whether the env is asked, too.
-            checkpoint_every: Steps between checkpoints.
-        """
-
-        fqe: Fqe.Config = Fqe.Config()
         evaluate: bool = True
-        checkpoint_every: int = Field(default=1000, ge=1)
 
     needs: ClassVar = ("dataset", "policy")
     makes: ClassVar = ("estimate",)
@@ -58,10 +46,10 @@ class EstimateWorth:
         policy = load_policy(context.artifact("policy"))
         demand_whole(policy)
         judge = self._judge(context, policy)
-        estimate = judge.estimate("policy", policy, every=self.cfg.checkpoint_every)
-        body = json.dumps(estimate.members.tolist()).encode()
-        write_file(context.directory / MEMBERS, body)
-        numbers = {"value": judge.number(estimate)}
+        estimates = judge.estimates("policy", policy)
+        members = {name: estimate.members.tolist() for name, estimate in estimates.items()}
+        write_file(context.directory / MEMBERS, json.dumps(members).encode())
+        numbers = judge.numbers(estimates, "value")
         if self.cfg.evaluate:
             found = context.evaluate(policy, "what was judged")
             numbers |= {**found.named(), "discounted": found.discounted_numbers()}
@@ -73,4 +61,4 @@ class EstimateWorth:
         data = WindowDataset(store, policy.obs_horizon, policy.horizon)
         demand_outcomes(store, data)
         gamma, seed = context.experiment.gamma, context.seed
-        return Judge(self.cfg.fqe, data, policy, gamma=gamma, folder=context.directory, seed=seed)
+        return Judge(self.cfg, data, policy, gamma=gamma, folder=context.directory, seed=seed)

@@ -16,17 +16,14 @@ import torch
 from pydantic import Field
 
 from robo_rl.algo.iql import Iql
-from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.ope.fqe import Fqe
-from robo_rl.ope.verdict import Answer, Verdict
-from robo_rl.ope.verdict import judge as judged
+from robo_rl.ope.verdict import Answer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.demonstrations import decisions_of
-from robo_rl.train.judge import Judge
+from robo_rl.train.judge import Judge, JudgeConfig, Judgement
 from robo_rl.train.logged import demand_fit, demand_outcomes
 from robo_rl.train.policies import demand_whole, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
@@ -56,29 +53,25 @@ class ImproveOffline:
         cfg: See Config.
     """
 
-    class Config(ConfigModel):
-        """Lengths, critics, what improves, and the gate.
+    class Config(JudgeConfig):
+        """Lengths, critics, what improves, and the gate; who judges: ``JudgeConfig``.
 
         Args:
             critic_steps: Gradient steps of the critics.
             steps: Of the policy.
             iql: Critics.
             improver: How the policy is made better.
-            fqe: What judges.
             judge_share: Share of the episodes that only the judge sees: a policy that is judged by
                 the very episodes that it was made of looks as lucky as they were. 0 does so.
             margin: By how much the new policy's value must be above the old one's.
-            checkpoint_every: Steps between checkpoints.
         """
 
         critic_steps: int = Field(default=4000, ge=1)
         steps: int = Field(default=3000, ge=1)
         iql: Iql.Config = Iql.Config()
         improver: Annotated[Component, component("improvers")] = default("awr")
-        fqe: Fqe.Config = Fqe.Config()
         judge_share: float = Field(default=0.5, ge=0.0, le=0.9)
         margin: float = Field(default=0.0, ge=0.0)
-        checkpoint_every: int = Field(default=1000, ge=1)
 
     needs: ClassVar = ("dataset", "policy")
     makes: ClassVar = ("policy",)
@@ -95,8 +88,8 @@ class ImproveOffline:
         replay.add_demonstrations(decisions_of(data, old, context.experiment.gamma))
         critics, figures = self._critics(context, replay, old)
         new = self._improved(context, replay, old, critics)
-        verdict, values = self._judged(context, apart, old, new)
-        better = verdict.answer is Answer.BETTER
+        judgement, values = self._judged(context, apart, old, new)
+        better = judgement.answer is Answer.BETTER
         chosen = new if better or context.waiver is not None else old
         goes_on = "policy before" if chosen is old else "new policy"
         path = save_policy(context.directory / "policy", chosen)
@@ -105,7 +98,7 @@ class ImproveOffline:
             numbers={
                 **_truths(context, old, new, chosen),
                 **values,
-                "difference": verdict.difference,
+                "difference": judgement.verdicts[self.cfg.estimators[0]].difference,
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
@@ -113,7 +106,7 @@ class ImproveOffline:
             gate=Gate(
                 name="off-policy evaluation",
                 passed=better or chosen is old,
-                detail=f"{verdict}; the {goes_on} goes on",
+                detail=f"{judgement}; the {goes_on} goes on",
             ),
         )
 
@@ -136,21 +129,19 @@ class ImproveOffline:
 
     def _judged(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
-    ) -> tuple[Verdict, dict[str, Any]]:
+    ) -> tuple[Judgement, dict[str, Any]]:
         """The gate: both on the same resamples and batches, from the same weights."""
         judge = Judge(
-            self.cfg.fqe,
+            self.cfg,
             data,
             old,
             gamma=context.experiment.gamma,
             folder=context.directory,
             seed=context.seed,
         )
-        every = self.cfg.checkpoint_every
-        before = judge.estimate("before", old, every=every)
-        after = judge.estimate("after", new, every=every)
-        values = {"value_before": judge.number(before), "value_after": judge.number(after)}
-        return judged(after.members, before.members, self.cfg.margin), values
+        before, after = judge.estimates("before", old), judge.estimates("after", new)
+        values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
+        return judge.compared(after, before, self.cfg.margin), values
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy

@@ -1,32 +1,78 @@
 """Off-policy evaluation of policies on a dataset, as stages ask for it: resumable, on one footing.
 
-Shapes: E episodes.
+Shapes: M members, E episodes.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
+from pydantic import Field
 
+from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.ope.clock import timed
 from robo_rl.ope.fqe import Estimate, Fqe
 from robo_rl.ope.resample import Resample
-from robo_rl.ope.verdict import bootstrapped
+from robo_rl.ope.rollouts import rollout_estimate
+from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, judge
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.steps import take_steps
+from robo_rl.world.dynamics import Dynamics, DynamicsFit, flat
+
+Estimates = dict[str, Estimate]
+"""Estimator → what it says of a policy."""
+
+
+class JudgeConfig(ConfigModel):
+    """Who judges.
+
+    Args:
+        estimators: ``fqe``, fitted Q evaluation; ``rollouts``, in a learnt world, of observations
+            without pictures. Only what all of them say is an answer.
+        fqe: Of the first.
+        dynamics: The world of the second.
+        checkpoint_every: Steps between checkpoints.
+    """
+
+    estimators: tuple[Literal["fqe", "rollouts"], ...] = Field(default=("fqe",), min_length=1)
+    fqe: Fqe.Config = Fqe.Config()
+    dynamics: Dynamics.Config = Dynamics.Config()
+    checkpoint_every: int = Field(default=1000, ge=1)
+
+
+class Judgement(NamedTuple):
+    """What the estimators say of one policy beside another.
+
+    Args:
+        verdicts: Estimator → its verdict.
+    """
+
+    verdicts: dict[str, Verdict]
+
+    @property
+    def answer(self) -> Answer:
+        """What all of them say."""
+        return agreed([each.answer for each in self.verdicts.values()])
+
+    def __str__(self) -> str:
+        if len(self.verdicts) == 1:
+            return str(next(iter(self.verdicts.values())))
+        said = "; ".join(f"{name} {verdict}" for name, verdict in self.verdicts.items())
+        return f"{self.answer.value} ({said})"
 
 
 class Judge:
     """Judges policies on the same resamples and batches, from the same initial weights.
 
     Args:
-        cfg: Of the evaluation.
+        cfg: Who does.
         data: Its episodes; the longest is as long as an episode may be.
         like: Whose chunks and normaliser the data are cut by; those judged are like it.
         gamma: Discount per env step.
@@ -36,7 +82,7 @@ class Judge:
 
     def __init__(
         self,
-        cfg: Fqe.Config,
+        cfg: JudgeConfig,
         data: WindowDataset,
         like: DenoisingPolicy,
         *,
@@ -44,38 +90,77 @@ class Judge:
         folder: Path,
         seed: int,
     ) -> None:
-        self.cfg, self.folder, self.seed = cfg, folder, seed
+        self.cfg, self.folder, self.seed, self.gamma = cfg, folder, seed, gamma
         last = data.outcomes().last
-        members, generator = cfg.critic.members, make_generator("resample", seed)
+        members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
-        rows = timed(decisions_of(data, like, gamma), elapsed, int(elapsed.max()) + 1)
+        self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
+        self.rows = decisions_of(data, like, gamma)
         self.replay = Replay(Replay.Config(demo_share=1.0))
-        self.replay.add_demonstrations(rows)
+        self.replay.add_demonstrations(timed(self.rows, elapsed, self.limit))
 
     @property
     def episodes(self) -> int:
         """E, on which it judges."""
         return len(self.resample.starts)
 
-    def estimate(self, name: str, policy: DenoisingPolicy, *, every: int) -> Estimate:
-        """What a policy is worth; taken up where it was left, with checkpoints every so many steps.
+    def estimates(self, name: str, policy: DenoisingPolicy) -> Estimates:
+        """What a policy is worth; taken up where it was left.
 
         Raises:
-            DataError: Values are not finite.
+            DataError: Values are not finite, or an observation is a picture, for ``rollouts``.
             PluginError: Gradients were not, for long.
         """
-        generator = make_generator("fqe", self.seed)
+        ask = {"fqe": self._fitted, "rollouts": self._rolled_out}
+        return {each: ask[each](name, policy) for each in self.cfg.estimators}
+
+    def compared(self, new: Estimates, old: Estimates, margin: float) -> Judgement:
+        """Two policies, estimator by estimator."""
+        pairs = {name: (new[name].members, old[name].members) for name in new}
+        return Judgement({name: judge(*pair, margin) for name, pair in pairs.items()})
+
+    def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
+        """As reports have them, the first as ``label``, others by their names as well.
+
+        Intervals are of drawing the episodes anew, and of that alone.
+        """
+        found: dict[str, Any] = {}
+        for place, (name, estimate) in enumerate(estimates.items()):
+            low, high = bootstrapped(estimate.members)
+            value, unit = float(estimate.members.mean()), "discounted return"
+            number = {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
+            found[f"{name}_{label}" if place else label] = number
+        return found
+
+    def _fitted(self, name: str, policy: DenoisingPolicy) -> Estimate:
+        generator, cfg = make_generator("fqe", self.seed), self.cfg.fqe
         with initialising("fqe", self.seed):
-            fqe = Fqe(self.cfg, policy, self.replay, self.resample, generator)
-        folder, what = self.folder / f"judge_{name}", f"judge {name}"
-        steps = self.cfg.steps
-        take_steps(folder, what, steps, fqe, generator, fqe.step, checkpoint_every=every)
+            fqe = Fqe(cfg, policy, self.replay, self.resample, generator)
+        folder, every = self.folder / f"judge_{name}", self.cfg.checkpoint_every
+        label = f"judge {name}"
+        take_steps(folder, label, cfg.steps, fqe, generator, fqe.step, checkpoint_every=every)
         return fqe.estimate()
 
-    def number(self, estimate: Estimate) -> dict[str, Any]:
-        """As reports have it; the interval is of drawing the episodes anew, and of that alone."""
-        low, high = bootstrapped(estimate.members)
-        value = float(estimate.members.mean())
-        unit = "discounted return"
-        return {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
+    def _rolled_out(self, name: str, policy: DenoisingPolicy) -> Estimate:
+        del name
+        return rollout_estimate(
+            self._world,
+            policy,
+            flat(self.rows)[self.resample.starts],
+            self.resample,
+            limit=self.limit,
+            gamma=self.gamma,
+            generator=make_generator("rollouts", self.seed),
+        )
+
+    @cached_property
+    def _world(self) -> Dynamics:
+        generator, cfg = make_generator("dynamics", self.seed), self.cfg.dynamics
+        with initialising("dynamics", self.seed):
+            model = Dynamics(cfg, self.rows, self.executed, len(self.resample.counts))
+        counts = self.resample.counts[:, self.resample.episode]
+        fit = DynamicsFit(model, self.rows, counts, generator)
+        folder, every = self.folder / "dynamics", self.cfg.checkpoint_every
+        take_steps(folder, "dynamics", cfg.steps, fit, generator, fit.step, checkpoint_every=every)
+        return fit.finish()

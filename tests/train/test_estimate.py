@@ -31,7 +31,7 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
     found = report(tmp_path)
     members = json.loads((tmp_path / "runs" / "tiny" / "02-ope" / "members.json").read_text())
     value = found["numbers"]["value"]
-    low, high = bootstrapped(torch.tensor(members))
+    low, high = bootstrapped(torch.tensor(members["fqe"]))
     assert (value["low"], value["high"]) == pytest.approx((low, high))
     assert value["low"] < value["value"] < value["high"]
     assert found["numbers"]["discounted"]["unit"] == value["unit"]

@@ -13,7 +13,7 @@ from torch import Tensor
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import Answer, Verdict
 from robo_rl.stats import Interval
-from robo_rl.train import improve
+from robo_rl.train import judge as train_judge
 from robo_rl.train.pipeline import run_experiment
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
@@ -94,7 +94,7 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
         difference = float((new - old).mean())
         return Verdict(difference, Interval(difference, difference), margin, answer)
 
-    monkeypatch.setattr(improve, "judged", said)
+    monkeypatch.setattr(train_judge, "judge", said)
     found = run_here(tmp_path)
     accepted = answer is Answer.BETTER
     assert found["numbers"]["accepted"] == float(accepted)
@@ -125,7 +125,7 @@ def test_a_run_that_is_cut_off_in_its_last_part_does_not_begin_again(
 ):
     whole = run_here(tmp_path / "whole")
     with monkeypatch.context() as patched:
-        patched.setattr(improve, "judged", _cut_off)
+        patched.setattr(train_judge, "judge", _cut_off)
         with pytest.raises(KeyboardInterrupt):
             run_here(tmp_path / "cut")
     monkeypatch.setattr(Fqe, "step", _cut_off)  # all of it has been done

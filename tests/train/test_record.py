@@ -129,7 +129,7 @@ def test_onto_a_dataset_its_episodes_stay_in_front_and_it_stays_as_it_was(
     cut = record(policy, tmp_path / "cut", earlier=earlier, episodes=5, onto=True)
     again = record(policy, tmp_path / "cut", earlier=earlier, episodes=6, onto=True)
     store = ZarrStore.open(tmp_path / "both" / "data.zarr")
-    assert [episode.length for episode in store.episodes] == [2, 3, 4, 5, 2] + [2, 3, 4, 5, 2, 3]
+    assert [episode.length for episode in store.episodes] == [2, 3, 4, 5, 2, 2, 3, 4, 5, 2, 3]
     assert store.digest() == ZarrStore.open(tmp_path / "cut" / "data.zarr").digest()
     assert found.numbers["dataset"] == again.numbers["dataset"] != cut.numbers["dataset"]
     assert found.numbers["return"]["value"] == pytest.approx(

@@ -1,0 +1,250 @@
+"""What follows a chunk: an ensemble that predicts the next observation, the reward and the end.
+
+Each member is an MLP from the observation and the executed part of the chunk to how much the
+observation changes until the chunk is over, to its reward, and to the log-odds that the task ends
+in it (Chua et al. 2018, PETS, arXiv 1805.12114, here over whole chunks, as RL-100 has it: arXiv
+2510.14830). Members learn from episodes drawn anew; those that a member never saw say when it was
+at its best, and that is what is kept of it.
+
+Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history, E
+executed actions, A act_dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.transitions import others_behind
+from robo_rl.errors import DataError
+from robo_rl.nets.ensemble import MlpEnsemble
+
+_OBS = "obs."
+_LOOKED_AT = 2048
+"""Rows by which it is told whether members still get better."""
+
+
+class Ahead(NamedTuple):
+    """What members expect of a chunk.
+
+    Args:
+        change: (M, B, D) of the observation, in units of its own spread.
+        rew: (M, B), discounted within the chunk.
+        ends: (M, B) log-odds.
+    """
+
+    change: Tensor
+    rew: Tensor
+    ends: Tensor
+
+
+class Dynamics(nn.Module):
+    """The ensemble, and the units that it works in.
+
+    Args:
+        cfg: See Config.
+        rows: As ``transitions_of`` gives them; what lies behind a time limit must not be in them.
+        exec_horizon: E.
+        members: M.
+
+    Raises:
+        DataError: An observation is a picture, or no chunk was executed whole.
+    """
+
+    mean: Tensor
+    spread: Tensor
+    step: Tensor
+    low: Tensor
+    high: Tensor
+    act_low: Tensor
+    act_high: Tensor
+
+    class Config(ConfigModel):
+        """Network, optimiser and length; members are tested every ``look_every`` steps."""
+
+        hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        steps: int = Field(default=3000, ge=1)
+        minibatch: int = Field(default=256, ge=1)
+        lr: float = Field(default=1e-3, gt=0.0)
+        grad_clip: float = Field(default=10.0, gt=0.0)
+        look_every: int = Field(default=250, ge=1)
+
+    def __init__(
+        self, cfg: Config, rows: Mapping[str, Tensor], exec_horizon: int, members: int
+    ) -> None:
+        super().__init__()
+        self.cfg, self.exec_horizon, self.members = cfg, exec_horizon, members
+        self.shapes = {
+            name.removeprefix(_OBS): column.shape[1:]
+            for name, column in rows.items()
+            if name.startswith(_OBS)
+        }
+        seen = flat(rows)
+        usable = rows["decision"] & ((rows["num_exec"] == exec_horizon) | rows["terminated"])
+        if not bool(usable.any()):
+            raise DataError(
+                "no chunk was executed whole",
+                expected=f"episodes of at least {exec_horizon} steps",
+                found="shorter ones alone",
+            )
+        change = (seen[rows["next"]] - seen)[usable & ~rows["terminated"]]
+        self.register_buffer("mean", seen.mean(dim=0))
+        self.register_buffer("spread", seen.std(dim=0).clamp(min=1e-6))
+        self.register_buffer("step", _spread(change, seen))
+        self.register_buffer("low", seen.amin(dim=0))
+        self.register_buffer("high", seen.amax(dim=0))
+        self.register_buffer("act_low", rows["act"].amin(dim=(0, 1)))
+        self.register_buffer("act_high", rows["act"].amax(dim=(0, 1)))
+        size = seen.shape[1]
+        inputs = size + rows["act"].shape[2] * exec_horizon
+        self.net = MlpEnsemble(members, [inputs, *cfg.hidden, size + 2], layer_norm=True)
+
+    def forward(self, seen: Tensor, act: Tensor) -> Ahead:
+        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``Ahead``.
+
+        Actions beyond all that the data hold count as at their edge.
+        """
+        scaled = (seen - self.mean) / self.spread
+        within = torch.minimum(torch.maximum(act, self.act_low), self.act_high)
+        executed = within[..., : self.exec_horizon, :].flatten(-2)
+        out = self.net(torch.cat([scaled, executed], dim=-1))
+        return Ahead(out[..., :-2], out[..., -2], out[..., -1])
+
+    def moved(self, seen: Tensor, ahead: Ahead) -> Tensor:
+        """The observation (M, B, D) after the chunk, kept within what the data hold."""
+        after = seen + ahead.change * self.step
+        return torch.minimum(torch.maximum(after, self.low), self.high)
+
+    def loss(self, batch: Mapping[str, Tensor], after: Tensor) -> Tensor:
+        """Each member's (M, B), rows that say nothing of a whole chunk left out.
+
+        Args:
+            batch: Rows, whose ``act`` shows nothing of what was not executed.
+            after: (B, D), the observations behind them.
+        """
+        seen = flat(batch)
+        found = self(seen, batch["act"])
+        ended = batch["terminated"]
+        whole = (batch["num_exec"] == self.exec_horizon) | ended
+        change = (after - seen) / self.step
+        error = (found.change - change).square().mean(dim=-1) * ~ended
+        error = error + (found.rew - batch["rew"]).square()
+        ends = ended.to(found.ends).expand_as(found.ends)
+        error = error + F.binary_cross_entropy_with_logits(found.ends, ends, reduction="none")
+        return error * whole
+
+    def named(self, seen: Tensor) -> dict[str, Tensor]:
+        """Observations (B, D) by name: (B, To, …)."""
+        parts = seen.split([shape.numel() for shape in self.shapes.values()], dim=-1)
+        pairs = zip(self.shapes.items(), parts, strict=True)
+        return {name: part.unflatten(-1, shape) for (name, shape), part in pairs}
+
+
+class DynamicsFit:
+    """Trains it; a ``Learner``.
+
+    Args:
+        model: Trained.
+        rows: All rows.
+        counts: (M, N) how often each member has each row's episode.
+        generator: Draws batches.
+    """
+
+    def __init__(
+        self,
+        model: Dynamics,
+        rows: Mapping[str, Tensor],
+        counts: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.model, self.rows, self.counts, self.generator = model, rows, counts, generator
+        self.seen, self.done = flat(rows), 0
+        self.decisions = rows["decision"].nonzero().flatten()
+        self.optim = torch.optim.AdamW(model.parameters(), lr=model.cfg.lr, weight_decay=1e-4)
+        self.best = {name: each.detach().clone() for name, each in model.named_parameters()}
+        self.least = torch.full((model.members,), torch.inf)
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss, and that on episodes that members never saw."""
+        cfg = self.model.cfg
+        picks = self._draw(cfg.minibatch)
+        loss = (self.counts[:, picks] * self._losses(picks)).sum(dim=0).mean()
+        self.optim.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), cfg.grad_clip)
+        self.optim.step()
+        self.done += 1
+        if self.done % cfg.look_every == 0 or self.done == cfg.steps:
+            self._look()
+        return {"loss": float(loss.detach()), "unseen": float(self.least.mean())}
+
+    def finish(self) -> Dynamics:
+        """Every member as it was when it was best on what it never saw."""
+        with torch.no_grad():
+            for name, each in self.model.named_parameters():
+                each.copy_(self.best[name])
+        return self.model.eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "model": self.model.state_dict(),
+            "optim": self.optim.state_dict(),
+            "best": self.best,
+            "least": self.least,
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.model.load_state_dict(state["model"])
+        self.optim.load_state_dict(state["optim"])
+        self.best, self.least, self.done = state["best"], state["least"], state["done"]
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        picks = self._draw(_LOOKED_AT)
+        unseen = (self.counts[:, picks] == 0).float()
+        error = (unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1).clamp(min=1.0)
+        better = error < self.least
+        self.least = torch.where(better, error, self.least)
+        for name, each in self.model.named_parameters():
+            keep = better.view(-1, *[1] * (each.ndim - 1))
+            self.best[name] = torch.where(keep, each.detach(), self.best[name])
+
+    def _draw(self, number: int) -> Tensor:
+        drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)
+        return self.decisions[drawn]
+
+    def _losses(self, picks: Tensor) -> Tensor:
+        batch = {name: column[picks] for name, column in self.rows.items()}
+        batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
+        return self.model.loss(batch, self.seen[batch["next"]])
+
+
+def flat(rows: Mapping[str, Tensor]) -> Tensor:
+    """All observations of rows, (N, D), in float32.
+
+    Raises:
+        DataError: One is a picture.
+    """
+    columns = {name: column for name, column in rows.items() if name.startswith(_OBS)}
+    for name, column in columns.items():
+        if column.dtype == torch.uint8:
+            raise DataError(
+                f"'{name.removeprefix(_OBS)}' is a picture, which this model does not predict",
+                hint="estimators: [fqe]",
+            )
+    return torch.cat([column.flatten(1).float() for column in columns.values()], dim=-1)
+
+
+def _spread(change: Tensor, seen: Tensor) -> Tensor:
+    """By what changes are measured: their own deviation, where anything changes at all."""
+    own = change.std(dim=0) if len(change) > 1 else seen.std(dim=0)
+    return own.clamp(min=1e-6)
