@@ -1,14 +1,18 @@
 """How often off-policy evaluation is right: its values beside what policies really come to.
 
-On each task logs are recorded by a demonstrator who fails often, and ten policies are cloned from
-demonstrations of their own, better and worse ones, for shorter and longer. Each is judged from the
-logs alone, with the stage ``ope`` as it is, and evaluated in 400 episodes. ``covered``: the 95 %
-interval of the value has the truth in it, drawn with its own error (|value − truth| within both
-half widths, in squares). ``rank``: Spearman's correlation of values and truths. Of all pairs of one
-task's policies, judged on the same resamples: how often it cannot be told which is better, and how
-often the answer is wrong, that is, contradicted by truths whose own interval (95 %) excludes it.
+On each task logs are recorded by a demonstrator who fails often. Ten policies are made of them, as
+the gate of offline learning meets them: cloned for shorter and longer, from all of them or from
+their successes, and improved by every improver. Other logs of the same demonstrator judge, by the
+stage ``ope``; and 400 episodes tell the truth. ``strangers`` are ten policies cloned from other
+demonstrations, better and worse ones, about which the logs may know little.
 
-    python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …] [--redo]
+``covered``: the 95 % interval of the value has the truth in it, which is known to its own error
+(|value − truth| within both half widths, in squares). ``rank``: Spearman's correlation of values
+and truths. Of all pairs of one group's policies, judged on the same resamples: how often it cannot
+be told which is better, and how often the answer is wrong, that is, contradicted by truths whose
+difference's own 95 % interval is on the other side of 0.
+
+    python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …] [--groups gate …]
 
 Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
 """
@@ -29,6 +33,7 @@ from robo_rl.durable import make_directory, write_file
 from robo_rl.ope.verdict import Answer, judge
 from robo_rl.train.pipeline import run_experiment
 
+COLUMNS = ("task", "policies", "estimator", "covered", "rank", "cannot tell", "wrong")
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
 EVAL = {"episodes": 400, "num_envs": 100}
 WAIVED = "a policy that may be bad"
@@ -40,12 +45,26 @@ class Setting(NamedTuple):
     Args:
         experiment: What its experiments have in common.
         logs: Noise of the demonstrator in the logs.
-        noises: In the policies' demonstrations.
+        noises: In the strangers' demonstrations.
     """
 
     experiment: dict[str, Any]
     logs: float
     noises: tuple[float, ...]
+
+
+class Plan(NamedTuple):
+    """How a policy is made.
+
+    Args:
+        name: Of its own.
+        stages: Those that make it.
+        seed: Of the experiment.
+    """
+
+    name: str
+    stages: dict[str, Any]
+    seed: int
 
 
 def _ours(task: str) -> dict[str, Any]:
@@ -63,12 +82,20 @@ SETTINGS = {
     "push-v3": Setting(_metaworld("push-v3"), 0.6, (0.1, 0.3, 0.5, 0.7, 0.9)),
     "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.8, (0.1, 0.3, 0.5, 0.7, 0.9)),
 }
-LENGTHS = (500, 3000)
-"""Gradient steps of cloning."""
+GROUPS = ("gate", "strangers")
+ESTIMATORS = ("fqe", "rollouts")
+IMPROVERS: dict[str, dict[str, Any]] = {
+    "awr": {"name": "awr"},
+    "null": {"name": "awr", "temperature": 1e6},
+    "parl": {"name": "parl"},
+    "ppo": {"name": "ppo"},
+}
+WHOLE = 4000
+"""Gradient steps of cloning, of a policy that is improved."""
 
 
 class Found(NamedTuple):
-    """Of one policy.
+    """Of one policy and one estimator.
 
     Args:
         members: The estimate's values, one a resample.
@@ -91,17 +118,19 @@ def main() -> None:
     args = _arguments()
     make_directory(args.results)
     found: dict[str, Any] = {}
-    print(f"| task | policies | covered | rank | pairs | cannot tell | wrong |\n{'|---' * 7}|")
-    for task in args.tasks:
-        cells = [_cell(task, noise, steps, args) for noise, steps in _policies(task)]
-        found[task] = summary([_read(cell) for cell in cells])
-        print(line(task, found[task]), flush=True)
+    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    for task, group in product(args.tasks, args.groups):
+        cells = [_cell(task, plan, args) for plan in plans(task, group, args.out)]
+        for estimator in ESTIMATORS:
+            row = summary([_read(cell, estimator) for cell in cells])
+            found[f"{task} {group} {estimator}"] = row
+            print(line(task, group, estimator, row), flush=True)
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def summary(policies: list[Found]) -> dict[str, Any]:
-    """Of one task's policies."""
+    """Of one group of a task."""
     values = [each.value["value"] for each in policies]
     truths = [each.truth["value"] for each in policies]
     pairs = list(combinations(policies, 2))
@@ -119,11 +148,47 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     }
 
 
-def line(task: str, found: dict[str, Any]) -> str:
+def line(task: str, group: str, estimator: str, found: dict[str, Any]) -> str:
     """A row of the table, in Markdown."""
-    shares = [f"{found[name]}" for name in ("pairs", "cannot_tell", "wrong")]
-    figures = [str(found["policies"]), str(found["covered"]), f"{found['rank']:.2f}", *shares]
-    return f"| {' | '.join([task, *figures])} |"
+    covered = f"{found['covered']} of {found['policies']}"
+    shares = [f"{found[name]} of {found['pairs']}" for name in ("cannot_tell", "wrong")]
+    figures = [covered, f"{found['rank']:.2f}", *shares]
+    return f"| {' | '.join([task, group, estimator, *figures])} |"
+
+
+def plans(task: str, group: str, out: Path) -> list[Plan]:
+    """Ten policies."""
+    noises, lengths = SETTINGS[task].noises, (500, 3000)
+    if group == "strangers":
+        return [_stranger(noise, steps) for noise, steps in product(noises, lengths)]
+    learn = {"dataset": {"path": str(_logs(task, 0, out))}}
+    clones = [
+        Plan(f"{'good' if good else 'all'}_{steps}", {**learn, "bc": _cloning(steps, good)}, 1)
+        for good, steps in product((False, True), (500, 1500, WHOLE))
+    ]
+    unjudged = {"fqe": {"steps": 1}}
+    return clones + [
+        Plan(
+            name,
+            {
+                **learn,
+                "bc": _cloning(WHOLE, good=False),
+                "offline": {"judge_share": 0.0, "improver": improver, **unjudged},
+            },
+            1,
+        )
+        for name, improver in IMPROVERS.items()
+    ]
+
+
+def _stranger(noise: float, steps: int) -> Plan:
+    collect = {"episodes": 60, "num_envs": 60, "noise": noise}
+    bc = _cloning(steps, good=False)
+    return Plan(f"{noise:g}_{steps}", {"collect": collect, "bc": bc}, 1)
+
+
+def _cloning(steps: int, good: bool) -> dict[str, Any]:
+    return {"steps": steps, "only_success": good}
 
 
 def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
@@ -133,35 +198,29 @@ def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
     return sure and answer is (Answer.WORSE if apart > 0.0 else Answer.BETTER)
 
 
-def _policies(task: str) -> list[tuple[float, int]]:
-    return list(product(SETTINGS[task].noises, LENGTHS))
-
-
-def _cell(task: str, noise: float, steps: int, args: argparse.Namespace) -> dict[str, Any]:
+def _cell(task: str, plan: Plan, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a policy, or what comes of it now."""
-    path = args.results / f"{task}_{noise:g}_{steps}.json"
+    path = args.results / f"{task}_{plan.name}.json"
     if path.exists() and not args.redo:
         return json.loads(path.read_text())
-    stages = {
-        "collect": {"episodes": 60, "num_envs": 60, "noise": noise},
-        "bc": {"steps": steps, "only_success": False},
-        "dataset": {"path": str(_logs(task, args.out))},
-        "ope": {},
-    }
-    reports = _run(task, f"{task}_{noise:g}_{steps}", {"seed": 1, "stages": stages}, args.out)
+    judges = {"name": "dataset", "path": str(_logs(task, 2, args.out))}
+    stages = {**plan.stages, "judges": judges, "ope": {"estimators": list(ESTIMATORS)}}
+    rest = {"seed": plan.seed, "stages": stages}
+    reports = _run(task, f"{task}_{plan.name}", rest, args.out)
     numbers = reports["ope"]["numbers"]
     members = json.loads((Path(reports["ope"]["directory"]) / "members.json").read_text())
-    names = ("value", "discounted", "success")
+    names = ("value", "rollouts_value", "discounted", "success")
     cell = {"members": members, **{name: numbers[name] for name in names}}
     write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
     return cell
 
 
-def _logs(task: str, out: Path) -> Path:
-    """Episodes that no policy learns from."""
+def _logs(task: str, seed: int, out: Path) -> Path:
+    """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
     collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].logs}
-    reports = _run(task, f"{task}_logs", {"seed": 0, "stages": {"collect": collect}}, out)
-    return Path(reports["collect"]["directory"]) / "data.zarr"
+    rest = {"seed": seed, "stages": {"collect": collect}}
+    reports = _run(task, f"{task}_logs_{seed}", rest, out)
+    return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
 
 
 def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
@@ -177,8 +236,9 @@ def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dic
     return {report["stage"]: report for report in reports}
 
 
-def _read(cell: dict[str, Any]) -> Found:
-    return Found(torch.tensor(cell["members"]), cell["value"], cell["discounted"])
+def _read(cell: dict[str, Any], estimator: str) -> Found:
+    value = cell["value" if estimator == ESTIMATORS[0] else f"{estimator}_value"]
+    return Found(torch.tensor(cell["members"][estimator]), value, cell["discounted"])
 
 
 def _half(number: dict[str, float]) -> float:
@@ -189,6 +249,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--tasks", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--redo", action="store_true", help="forget what is kept")
     parser.add_argument("--out", type=Path, default=Path("runs/gate_calibration"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
