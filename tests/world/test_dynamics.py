@@ -1,0 +1,155 @@
+"""A learnt world of chunks, of a made-up one whose law is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_chain import logged_chain
+from torch import Tensor
+
+from robo_rl.errors import DataError
+from robo_rl.ope.resample import Resample
+from robo_rl.world.dynamics import Dynamics, DynamicsFit, flat
+
+H, E = 3, 2
+
+
+def logged(rows: int = 1200, seed: int = 0) -> dict[str, Tensor]:
+    """Each chunk moves a place on a line by half its first action; behind 1 the task is done.
+
+    Every row is an episode of its own, of one decision and the observation behind it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    place = 2.0 * torch.rand(rows, generator=generator) - 1.0
+    act = 2.0 * torch.rand(rows, H, 1, generator=generator) - 1.0
+    after = place + 0.5 * act[:, 0, 0]
+    seen = torch.stack([place, after], dim=1).flatten()
+    whole = torch.tensor([True, False]).repeat(rows)
+    ended = whole & (after > 1.0).repeat_interleave(2)
+    return {
+        "obs.place": seen.view(-1, 1, 1),
+        "act": act.repeat_interleave(2, dim=0),
+        "rew": ended.float(),
+        "terminated": ended,
+        "num_exec": torch.where(whole, E, 0),
+        "next": torch.arange(2 * rows) + whole.long(),
+        "decision": whole,
+    }
+
+
+@pytest.fixture(scope="module")
+def world() -> Dynamics:
+    return fitted(logged())
+
+
+def fitted(rows: dict[str, Tensor], steps: int = 600, members: int = 4) -> Dynamics:
+    last = torch.arange(len(rows["act"])) // 2 * 2 + 1
+    resample = Resample(last, members, torch.Generator().manual_seed(1))
+    torch.manual_seed(2)
+    cfg = Dynamics.Config(hidden=(32, 32), steps=steps, look_every=50, lr=3e-3)
+    model = Dynamics(cfg, rows, E, members)
+    counts = resample.counts[:, resample.episode]
+    fit = DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+    for _ in range(steps):
+        fit.step()
+    return fit.finish()
+
+
+@torch.no_grad()
+def test_it_predicts_where_a_chunk_leads_what_it_pays_and_whether_it_ends(world: Dynamics):
+    seen = torch.tensor([[-0.5], [0.0], [0.9]])
+    act = torch.zeros(3, H, 1)
+    act[:, 0, 0] = torch.tensor([0.8, -0.6, 0.9])
+    ahead = world(seen, act)
+    found = world.moved(seen, ahead).mean(dim=0)[:2, 0]
+    torch.testing.assert_close(found, torch.tensor([-0.1, -0.3]), atol=0.06, rtol=0.0)
+    ends = ahead.ends.sigmoid().mean(dim=0)
+    assert ends[2] > 0.8
+    assert float(ends[:2].max()) < 0.1
+    assert float(ahead.rew.mean(dim=0)[2]) > 0.8
+
+
+@torch.no_grad()
+def test_what_is_not_executed_does_not_matter(world: Dynamics):
+    seen, act = torch.zeros(1, 1), torch.zeros(1, H, 1)
+    other = act.clone()
+    other[:, E:] = 1.0
+    for one, same in zip(world(seen, act), world(seen, other), strict=True):
+        assert torch.equal(one, same)
+
+
+@torch.no_grad()
+def test_it_leaves_neither_the_places_nor_the_actions_of_the_data(world: Dynamics):
+    act = torch.full((1, H, 1), 1.0)
+    seen = torch.full((1, 1), 1.4)
+    assert float(world.moved(seen, world(seen, act)).max()) <= float(world.high)
+    for one, same in zip(world(seen, 9.0 * act), world(seen, world.act_high * act), strict=True):
+        torch.testing.assert_close(one, same)
+
+
+def test_each_member_is_kept_as_it_was_best_on_what_it_never_saw():
+    """Of rows without any law, which members learn by heart if they go on."""
+    rows = logged(120)
+    generator = torch.Generator().manual_seed(4)
+    rows["obs.place"] = torch.randn(240, 1, 1, generator=generator)
+    torch.manual_seed(2)
+    resample = Resample(torch.arange(240) // 2 * 2 + 1, 4, generator)
+    counts = resample.counts[:, resample.episode]
+    cfg = Dynamics.Config(hidden=(64, 64), steps=400, look_every=20, lr=3e-3)
+    model = Dynamics(cfg, rows, E, 4)
+    fit = DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+    for _ in range(400):
+        fit.step()
+    picks = rows["decision"].nonzero().flatten()
+    batch = {name: column[picks] for name, column in rows.items()}
+    unseen = (counts[:, picks] == 0).float()
+
+    @torch.no_grad()
+    def error() -> float:
+        return float((unseen * model.loss(batch, flat(rows)[batch["next"]])).sum() / unseen.sum())
+
+    last = error()
+    fit.finish()
+    assert error() < 0.8 * last
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_bit():
+    rows = logged(100)
+    resample = Resample(torch.arange(200) // 2 * 2 + 1, 4, torch.Generator().manual_seed(1))
+    counts = resample.counts[:, resample.episode]
+
+    def begun() -> DynamicsFit:
+        torch.manual_seed(2)
+        cfg = Dynamics.Config(hidden=(16,), steps=30, look_every=10)
+        model = Dynamics(cfg, rows, E, 4)
+        return DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+
+    whole, first, second = begun(), begun(), begun()
+    for _ in range(30):
+        whole.step()
+    for _ in range(17):
+        first.step()
+    second.load_state_dict(first.state_dict())
+    second.generator.set_state(first.generator.get_state())
+    for _ in range(13):
+        second.step()
+    for one, same in zip(whole.finish().parameters(), second.finish().parameters(), strict=True):
+        assert torch.equal(one, same)
+
+
+def test_pictures_and_chunks_that_were_never_executed_whole_are_refused():
+    rows = logged(10)
+    short = {"num_exec": rows["num_exec"] // 2, "terminated": rows["terminated"] & False}
+    with pytest.raises(DataError, match="no chunk was executed whole"):
+        Dynamics(Dynamics.Config(), {**rows, **short}, E, 4)
+    picture = torch.zeros(20, 1, 3, 4, 4, dtype=torch.uint8)
+    with pytest.raises(DataError, match="'front' is a picture"):
+        Dynamics(Dynamics.Config(), {**rows, "obs.front": picture}, E, 4)
+
+
+def test_observations_come_back_by_name():
+    chain = logged_chain(5, 20, knows_time=False)
+    rows = {name: column for name, column in chain.replay._table.columns.items()}
+    model = Dynamics(Dynamics.Config(hidden=(8,)), rows, 2, 4)
+    for name, column in model.named(flat(rows)).items():
+        assert torch.equal(column, rows[f"obs.{name}"])
