@@ -1,0 +1,122 @@
+"""Critics that are made to think too well of actions that nobody has tried, and the gate behind.
+
+``lift_offline`` by seeds, improved by ``parl``, which climbs what critics say, with critics whose
+values are raised by how far a chunk is from those that the data hold. What the gate says of the
+policy that comes of it, and what that policy comes to in 400 episodes, beside the one before.
+
+    python benchmarks/offline_sabotage.py [--json FILE] [--seeds 0 1 2]
+
+Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.iql import Iql
+from robo_rl.compose import compose
+from robo_rl.config import validate
+from robo_rl.data.replay import Replay
+from robo_rl.durable import make_directory, write_file
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.improve import ImproveOffline
+from robo_rl.train.pipeline import run_experiment
+from robo_rl.train.stage import Context, Report
+
+KEPT = Path(__file__).parent / "results" / "offline_sabotage"
+BONUS = 0.5
+"""Value added for each unit, of the normalised action, that a chunk's elements are apart."""
+REACH = {"name": "parl", "draws": 8, "climbs": 20, "stride": 0.1}
+COLUMNS = ("seed", "success before", "after", "answer", "goes on")
+
+
+class Overrating:
+    """Critics that think the better of a chunk the less it is like any that was tried.
+
+    Args:
+        critics: What they thought before.
+        tried: (n, H, A), chunks of the data.
+    """
+
+    def __init__(self, critics: Iql, tried: Tensor) -> None:
+        self.critics, self.mean = critics, tried.mean(dim=0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.critics, name)
+
+    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """As ``Iql.worth``, and more."""
+        apart = (act - self.mean).abs().mean(dim=(1, 2))
+        return self.critics.worth(obs, act, generator) + BONUS * apart
+
+
+class Sabotaged(ImproveOffline):
+    """The stage, misled."""
+
+    def _critics(
+        self, context: Context, replay: Replay, policy: DenoisingPolicy
+    ) -> tuple[Iql, dict[str, float]]:
+        critics, figures = super()._critics(context, replay, policy)
+        tried = replay.sample(4096, torch.Generator().manual_seed(0)).act
+        return cast(Iql, Overrating(critics, tried)), figures
+
+
+def main() -> None:
+    args = _arguments()
+    make_directory(args.results)
+    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    found: dict[str, Any] = {}
+    for seed in args.seeds:
+        found[str(seed)] = cell = _cell(seed, args)
+        print(line(seed, cell), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of a run, or what comes of it now."""
+    path = args.results / f"{seed}.json"
+    if path.exists() and not args.redo:
+        return json.loads(path.read_text())
+    words = [f"seed={seed}", f"name=sabotage_{seed}"]
+    summary = run_experiment("lift_offline", words, args.out, until="bc")
+    run = Path(summary["directory"])
+    earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
+    experiment = validate(compose("lift_offline", words), Experiment)
+    make_directory(folder := run / "02-sabotaged")
+    cfg = ImproveOffline.Config.model_validate({"improver": REACH})
+    report = Sabotaged(cfg).run(Context(experiment, folder, cast(Any, earlier)))
+    assert report.gate is not None
+    cell = {"answer": report.gate.detail, **report.numbers}
+    write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
+    return cell
+
+
+def line(seed: int, cell: dict[str, Any]) -> str:
+    """A row of the table, in Markdown."""
+    numbers = [cell[f"success_{name}"] for name in ("before", "ungated")]
+    percent = [[100 * number[part] for part in ("value", "low", "high")] for number in numbers]
+    rates = [f"{value:.1f} % [{low:.1f}, {high:.1f}]" for value, low, high in percent]
+    goes_on = "the new one" if cell["accepted"] else "the one before"
+    return f"| {' | '.join([str(seed), *rates, cell['answer'].partition(';')[0], goes_on])} |"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--out", type=Path, default=Path("runs/offline_sabotage"))
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
