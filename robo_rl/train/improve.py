@@ -75,6 +75,7 @@ class ImproveOffline:
 
     needs: ClassVar = ("dataset", "policy")
     makes: ClassVar = ("policy",)
+    stops: ClassVar = False
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

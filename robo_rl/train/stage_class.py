@@ -18,12 +18,15 @@ class Traits(NamedTuple):
         reads: Fields of the experiment that its result depends on, besides its own settings; None
             for all of them.
         waivable: Its result can be gone on with although its gate failed.
+        stops: Unless it is waived, its gate stops a run; one that does not decides by itself what
+            goes on, and is waived by who runs it alone.
     """
 
     needs: tuple[str, ...] = ()
     makes: tuple[str, ...] | None = None
     reads: tuple[str, ...] | None = None
     waivable: bool = True
+    stops: bool = True
 
 
 @runtime_checkable

@@ -171,7 +171,7 @@ class DynamicsFit:
         self.least = torch.full((model.members,), torch.inf)
 
     def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and that on episodes that members never saw."""
+        """One gradient step; returns the loss, and, once known, that on what members never saw."""
         cfg = self.model.cfg
         picks = self._draw(cfg.minibatch)
         loss = (self.counts[:, picks] * self._losses(picks)).sum(dim=0).mean()
@@ -182,7 +182,10 @@ class DynamicsFit:
         self.done += 1
         if self.done % cfg.look_every == 0 or self.done == cfg.steps:
             self._look()
-        return {"loss": float(loss.detach()), "unseen": float(self.least.mean())}
+        found = {"loss": float(loss.detach())}
+        if bool(self.least.isfinite().all()):
+            found["unseen"] = float(self.least.mean())
+        return found
 
     def finish(self) -> Dynamics:
         """Every member as it was when it was best on what it never saw."""

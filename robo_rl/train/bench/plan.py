@@ -28,7 +28,7 @@ class Cell:
 
     Args:
         key: Which.
-        experiment: With all gates waived, called by seed and digest.
+        experiment: With all gates waived that stop a run, called by seed and digest.
         digest: Hash of all that its result depends on.
         written: What is set in files and overrides, without defaults.
         stage: Whose curves are kept.
@@ -85,7 +85,7 @@ class Plan:
         waive = {
             label: WAIVER
             for label, stage in experiment.stages.items()
-            if traits(stage.cls).waivable
+            if traits(stage.cls).waivable and traits(stage.cls).stops
         }
         named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
         return Cell(key, named, digest, tree.values, self.suite.report.stage)

@@ -51,6 +51,13 @@ def test_a_cell_is_the_experiment_with_its_tasks_and_its_methods_overrides():
     assert cell.experiment.name == f"1-{cell.digest}"
 
 
+@pytest.mark.usefixtures("here")
+def test_a_gate_that_decides_what_goes_on_is_not_waived():
+    stages = "stages.offline={critic_steps: 1, steps: 1, fqe: {steps: 1}}"
+    cell = load_plan("tiny", [stages]).cell(Key("far", "sde", 1))
+    assert cell.experiment.stages.keys() - cell.experiment.waive.keys() == {"offline"}
+
+
 def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Path):
     def updates(count: int) -> dict[str, Any]:
         return {"stages": {"online": {"updates": count}}}
