@@ -172,7 +172,7 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
         note_start(place)
         with Stopwatch(place / SECONDS) as watch:
             with led(stage):
-                report = stage.run(Context(experiment, place, list(done)))
+                report = stage.run(Context(experiment, place, list(done), keeps=True))
             report.seconds, report.digest = watch.seconds, wanted
             report.stage = label
         demand_said(type(stage), report.artifacts, label)

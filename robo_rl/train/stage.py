@@ -17,6 +17,7 @@ from robo_rl.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
+from robo_rl.train.known import Known
 from robo_rl.train.progress import Progress
 from robo_rl.train.stage_class import lacking, traits
 
@@ -106,11 +107,13 @@ class Context:
         experiment: The whole of it.
         directory: The stage's own.
         earlier: Reports of the stages before it with their directories, in order.
+        keeps: Whether evaluations are kept, and those of the stages before are known.
     """
 
     experiment: Experiment
     directory: Path
     earlier: list[tuple[Path, Report]]
+    keeps: bool = False
 
     @property
     def seed(self) -> int:
@@ -173,17 +176,27 @@ class Context:
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
         if not isinstance(who, Acting | DenoisingPolicy):
             who = Acting(who, cfg.obs_horizon, cfg.exec_horizon)
+        fixed = protocol_digest(protocol, self.experiment.world(), who.exec_horizon)
+        known = None
+        if self.keeps and isinstance(who, DenoisingPolicy):
+            folders = [self.directory, *(place for place, _ in reversed(self.earlier))]
+            known = Known(folders, who, protocol, fixed, self.experiment.gamma)
+            if (found := known.read()) is not None:
+                return found
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
-            return evaluate(
+            result = evaluate(
                 who.act,
                 self.experiment.make_env,
                 protocol,
                 obs_horizon=who.obs_horizon,
                 exec_horizon=who.exec_horizon,
-                protocol_hash=protocol_digest(protocol, self.experiment.world(), who.exec_horizon),
+                protocol_hash=fixed,
                 gamma=self.experiment.gamma,
                 progress=progress.update,
             )
+        if known is not None:
+            known.keep(result)
+        return result
 
 
 class Stage(Protocol):
