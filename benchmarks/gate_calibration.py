@@ -68,12 +68,14 @@ class Plan(NamedTuple):
 
 
 def _ours(task: str) -> dict[str, Any]:
-    return {"base": [f"task/{task}", "policy/flow"], "task": {"reward": "sparse"}}
+    rest = {"task": {"reward": "sparse"}, "policy": {"finetune_steps": 0}}
+    return {"base": [f"task/{task}", "policy/flow"], **rest}
 
 
 def _metaworld(task: str) -> dict[str, Any]:
+    policy = {"horizon": 4, "exec_horizon": 4, "finetune_steps": 0}
     env = {"name": "metaworld", "task": task, "reward": "success"}
-    return {"base": ["policy/flow"], "env": env, "policy": {"horizon": 4, "exec_horizon": 4}}
+    return {"base": ["policy/flow"], "env": env, "policy": policy}
 
 
 SETTINGS = {
@@ -250,7 +252,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--tasks", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS)
-    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
     parser.add_argument("--out", type=Path, default=Path("runs/gate_calibration"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     return parser.parse_args()

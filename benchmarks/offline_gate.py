@@ -23,7 +23,10 @@ from robo_rl.train.pipeline import run_experiment
 KEPT = Path(__file__).parent / "results" / "offline_gate"
 ARMS: dict[str, dict[str, Any]] = {
     "awr": {},
-    "ppo": {"stages": {"offline": {"improver": {"name": "ppo"}}}},
+    "ppo": {
+        "policy": {"finetune_steps": 0},
+        "stages": {"offline": {"improver": {"name": "ppo"}}},
+    },
     "parl": {"stages": {"offline": {"improver": {"name": "parl"}}}},
     "null": {"stages": {"offline": {"improver": {"name": "awr", "temperature": 1e6}}}},
 }
@@ -79,7 +82,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
-    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
     parser.add_argument("--out", type=Path, default=Path("runs/offline_gate"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     return parser.parse_args()

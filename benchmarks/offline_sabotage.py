@@ -112,7 +112,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--redo", action="store_true", help="forget what is kept")
+    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
     parser.add_argument("--out", type=Path, default=Path("runs/offline_sabotage"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
     return parser.parse_args()

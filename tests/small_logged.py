@@ -9,6 +9,9 @@ import torch
 from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
+from robo_rl.algo.iql import Iql
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.ope.clock import timed
 from robo_rl.policy.base import DenoisingPolicy
@@ -43,6 +46,28 @@ def logged_replay(rows: int, seed: int = 0) -> Replay:
     replay = Replay(Replay.Config(demo_share=1.0))
     replay.add_demonstrations(logged_columns(rows, seed))
     return replay
+
+
+World = tuple[DenoisingPolicy, Iql, Replay]
+
+
+def judged_world() -> World:
+    """Half of the logged decisions pay; a policy, critics that know which do, and the logs."""
+    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
+    torch.manual_seed(0)
+    policy = small_policy()
+    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
+    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
+    for _ in range(300):
+        critics.step(replay.sample(128, generator))
+    return policy, critics, replay
+
+
+def paying(policy: DenoisingPolicy, replay: Replay) -> float:
+    """How often a policy does what pays."""
+    obs = replay.transitions(torch.arange(400)).obs
+    act = policy.act(obs, torch.Generator().manual_seed(2))
+    return float((act[:, 0, 0] > 0.0).float().mean())
 
 
 class Always(torch.nn.Module):

@@ -72,11 +72,12 @@ class Objective:
 
     Args:
         cfg: See ``ObjectiveConfig``.
-        policy: As it acted.
+        policy: Scored, and as it acted unless ``acted`` says otherwise.
         base: The cloned policy, where an anchor needs it.
         rollout: The block.
         adv: (N,) of its valid decisions.
         generator: Source of noise, where ratios or anchors need it.
+        acted: Who did, where that is not the policy as it is now.
     """
 
     def __init__(
@@ -87,11 +88,12 @@ class Objective:
         rollout: Rollout,
         adv: Tensor,
         generator: torch.Generator,
+        acted: DenoisingPolicy | None = None,
     ) -> None:
         self.cfg, self.policy = cfg, policy
         self.data = ActorData.of(rollout, adv)
         self._steps = policy.trainable_steps.nonzero().flatten()
-        self.likelihood = self._compare(rollout, generator)
+        self.likelihood = self._compare(acted or policy, rollout, generator)
         self._anchor = None
         if cfg.anchor.any:
             units = self.likelihood.units
@@ -124,8 +126,10 @@ class Objective:
         found = surrogate(scored, adv, self._rule(units.k), behind)
         return self._with_extras(found, scored, pick)
 
-    def _compare(self, rollout: Rollout, generator: torch.Generator) -> Likelihood:
-        cfg, policy, rows = self.cfg, self.policy, len(self.data.adv)
+    def _compare(
+        self, policy: DenoisingPolicy, rollout: Rollout, generator: torch.Generator
+    ) -> Likelihood:
+        cfg, rows = self.cfg, len(self.data.adv)
         if cfg.ratio is RatioMode.CFM:
             return CfmLikelihood(cfg.cfm, policy, self.data, generator)
         k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)

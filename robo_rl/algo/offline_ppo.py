@@ -21,10 +21,16 @@ from torch import Tensor
 from robo_rl.algo.descent import Descent, DescentConfig
 from robo_rl.algo.iql import Iql
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.precision import autocast
+from robo_rl.algo.ratio import RatioMode
 from robo_rl.data.replay import Replay
 from robo_rl.data.rollout import Rollout, executed
+from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
+
+_LEAST = 1e-3
+"""Share of ε that the last steps have: a ratio is never held to exactly 1."""
 
 
 class OfflinePpo:
@@ -39,7 +45,8 @@ class OfflinePpo:
         generator: Draws states and chains.
 
     Raises:
-        ConfigError: The policy does not offer what the settings ask for.
+        ConfigError: The policy does not offer what the settings ask for, or some of its steps are
+            to stay as they were cloned: what is judged and improved again is all of it.
     """
 
     class Config(ObjectiveConfig, DescentConfig):
@@ -64,15 +71,27 @@ class OfflinePpo:
         generator: torch.Generator,
     ) -> None:
         check(cfg, policy)
+        self.check_settings(policy.cfg)
         self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
         self.policy = deepcopy(policy)
-        if policy.cfg.finetune_steps or cfg.anchor.needs_base:
+        if cfg.anchor.needs_base:
             self.policy.anchor()
         self.behaviour = deepcopy(self.policy).requires_grad_(False)
         self._base = self.policy.base() if cfg.anchor.needs_base else None
         params = (p for p in self.policy.parameters() if p.requires_grad)
         self.descent = Descent(params, cfg.lr, cfg.grad_clip)
         self.steps, self.done = steps, 0
+
+    @staticmethod
+    def check_settings(policy: DenoisingPolicy.Config) -> None:
+        """See ``Choosy``."""
+        if policy.finetune_steps:
+            raise ConfigError(
+                "offline, PPO trains all denoising steps",
+                where="policy.finetune_steps",
+                expected=0,
+                found=policy.finetune_steps,
+            )
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns loss, KL to the behaviour policy, and what critics think.
@@ -84,17 +103,27 @@ class OfflinePpo:
         self.descent.set_lr(left * self.cfg.lr)
         obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
         with torch.no_grad():
-            chain = self.behaviour.sample(obs, self.generator)
+            one_step = self.cfg.ratio is RatioMode.ONE_STEP
+            chain = self.behaviour.sample(obs, self.generator, one_step=one_step)
             adv = self.critics.advantage(obs, chain.act, self.generator)
-        rule = self.cfg.model_copy(update={"clip": max(left, 1e-3) * self.cfg.clip})
-        block = _block(obs, chain, self.policy.exec_horizon)
-        objective = Objective(rule, self.policy, self._base, block, normalised(adv), self.generator)
-        found = objective.loss(torch.arange(objective.size))
-        self.descent.step(found.loss)
+        loss, kl = self._loss(_block(obs, chain, self.policy.exec_horizon), normalised(adv), left)
+        self.descent.step(loss)
         self.done += 1
         if self.cfg.follow and self.done % self.cfg.follow == 0:
             self.behaviour.load_state_dict(self.policy.state_dict())
-        return {"loss": float(found.loss.detach()), "kl": found.kl, "advantage": float(adv.mean())}
+        return {"loss": float(loss.detach()), "kl": kl, "advantage": float(adv.mean())}
+
+    def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, float]:
+        """The trust region's, with that share of ε left, and the KL to the behaviour policy."""
+        cfg, shares = self.cfg, ("clip", "clip_high", "clip_base")
+        update = {name: max(left, _LEAST) * getattr(cfg, name) for name in shares}
+        rule = cfg.model_copy(update=update)
+        with autocast(cfg.precision, self.policy):
+            objective = Objective(
+                rule, self.policy, self._base, block, adv, self.generator, self.behaviour
+            )
+            found = objective.loss(torch.arange(objective.size))
+        return found.loss, objective.likelihood.share * found.kl
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

@@ -90,10 +90,12 @@ class Parl:
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]
         climbed = self._climbed(obs, best)
-        with torch.no_grad():
-            worth_now = self.critics.worth(obs, climbed, self.generator)
-            higher = worth_now > worth.amax(dim=1)
-            gained = torch.where(higher, worth_now, worth.amax(dim=1)) - worth.mean(dim=1)
+        with torch.no_grad():  # one call for both: a rule may draw the critics that it asks
+            twice = {name: torch.cat([each, each]) for name, each in obs.items()}
+            both = self.critics.worth(twice, torch.cat([climbed, best]), self.generator)
+            after, before = both.chunk(2)
+            higher = after > before
+            gained = torch.where(higher, after, before) - worth.mean(dim=1)
             return torch.where(higher[:, None, None], climbed, best), float(gained.mean())
 
     def _climbed(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:

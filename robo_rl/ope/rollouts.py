@@ -16,6 +16,7 @@ import math
 import torch
 from torch import Tensor
 
+from robo_rl.errors import DataError
 from robo_rl.ope.fqe import Estimate, Judged
 from robo_rl.ope.resample import Resample
 from robo_rl.world.dynamics import Dynamics
@@ -42,6 +43,9 @@ def rollout_estimate(
         limit: Env steps of an episode.
         gamma: Discount per env step.
         generator: The policy's noise.
+
+    Raises:
+        DataError: A value is not finite.
     """
     seen = starts.expand(model.members, *starts.shape)
     goes_on, value = torch.ones(seen.shape[:2]), torch.zeros(seen.shape[:2])
@@ -52,7 +56,10 @@ def rollout_estimate(
         value = value + share * gamma ** (chunk * steps) * goes_on * ahead.rew
         goes_on = goes_on * (1.0 - ahead.ends.sigmoid())
         seen = model.moved(seen, ahead)
-    return Estimate(resample.mean(value))
+    members = resample.mean(value)
+    if not bool(members.isfinite().all()):
+        raise DataError("the policy's values in the learnt world are not finite")
+    return Estimate(members)
 
 
 def _acted(model: Dynamics, policy: Judged, seen: Tensor, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,8 @@ measured afterwards, in the units of the gate too, and stands beside it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Protocol
+import math
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -43,6 +44,16 @@ class Improver(Learner, Protocol):
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns its figures."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """An improver's class that knows of a policy's settings what it cannot improve."""
+
+    @staticmethod
+    def check_settings(policy: DenoisingPolicy.Config) -> None:
+        """Raise ConfigError if that is so."""
         ...
 
 
@@ -79,6 +90,12 @@ class ImproveOffline:
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
+
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``Checked``."""
+        if isinstance(cfg.improver.cls, Choosy):
+            cfg.improver.cls.check_settings(policy.cfg)
 
     def run(self, context: Context) -> Report:
         """Learn critics, improve, judge, and keep whichever policy is to go on."""
@@ -117,13 +134,9 @@ class ImproveOffline:
         """What is learnt from, and what is judged by."""
         store = context.dataset()
         demand_fit(store, policy)
-        number = len(store.episodes)
-        order = torch.randperm(number, generator=make_generator("judge share", context.seed))
-        kept = max(1, round(self.cfg.judge_share * number)) if self.cfg.judge_share else 0
-        parts = (order[kept:], order[:kept]) if 0 < kept < number else (order, order)
+        parts = split(len(store.episodes), self.cfg.judge_share, context.seed)
         data, apart = (
-            WindowDataset(store, policy.obs_horizon, policy.horizon, among=set(part.tolist()))
-            for part in parts
+            WindowDataset(store, policy.obs_horizon, policy.horizon, among=part) for part in parts
         )
         demand_outcomes(store, data)
         return data, apart
@@ -178,6 +191,19 @@ class ImproveOffline:
             checkpoint_every=self.cfg.checkpoint_every,
         )
         return improver.policy
+
+
+def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
+    """Of so many episodes, those to learn from and those to judge by: each all of them without any.
+
+    One in so many, from a place that is drawn, so that where episodes are put behind others, these
+    stay on their sides.
+    """
+    begin = float(torch.rand((), generator=make_generator("judge share", seed)))
+    before = [math.floor(begin + share * place) for place in range(number + 1)]
+    apart = {place for place in range(number) if before[place + 1] > before[place]}
+    rest = set(range(number)) - apart
+    return (rest, apart) if rest and apart else (rest | apart, rest | apart)
 
 
 def _truths(

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from pydantic import Field
 
+from robo_rl.algo.dynamics_fit import DynamicsFit
 from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
@@ -24,7 +25,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.steps import take_steps
-from robo_rl.world.dynamics import Dynamics, DynamicsFit, flat
+from robo_rl.world.dynamics import Dynamics, flat
 
 Estimates = dict[str, Estimate]
 """Estimator → what it says of a policy."""
@@ -149,7 +150,7 @@ class Judge:
             policy,
             flat(self.rows)[self.resample.starts],
             self.resample,
-            limit=self.limit,
+            limit=self.limit - 1,  # as fqe: what the last step of a cut episode led to is not known
             gamma=self.gamma,
             generator=make_generator("rollouts", self.seed),
         )

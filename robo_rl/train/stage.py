@@ -224,7 +224,8 @@ def stage_digest(experiment: Experiment, index: int) -> str:
     """Hash of all that a stage's result depends on: settings and fields read, up to this stage.
 
     Equal digests mean equal results, also of two experiments, in as many parts (``online.shards``).
-    Names, waivers and how many processes there are, are left out.
+    Names, how many processes there are, and waivers are left out, but for waivers of stages that
+    decide by them what goes on.
     """
     everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
     upto = list(experiment.stages.values())[: index + 1]
@@ -232,4 +233,11 @@ def stage_digest(experiment: Experiment, index: int) -> str:
     fields = {name for names in read for name in (everything if names is None else names)}
     body = experiment.model_dump(mode="json", include=fields)
     stages = list(experiment.model_dump(mode="json")["stages"].items())
-    return digest({"experiment": body, "stages": stages[: index + 1]})
+    labels = list(experiment.stages)[: index + 1]
+    waived = [
+        label
+        for label in labels
+        if label in experiment.waive and not traits(experiment.stages[label].cls).stops
+    ]
+    rest = {"waived": waived} if waived else {}
+    return digest({"experiment": body, "stages": stages[: index + 1], **rest})

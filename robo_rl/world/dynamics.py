@@ -3,8 +3,7 @@
 Each member is an MLP from the observation and the executed part of the chunk to how much the
 observation changes until the chunk is over, to its reward, and to the log-odds that the task ends
 in it (Chua et al. 2018, PETS, arXiv 1805.12114, here over whole chunks, as RL-100 has it: arXiv
-2510.14830). Members learn from episodes drawn anew; those that a member never saw say when it was
-at its best, and that is what is kept of it.
+2510.14830). ``algo.dynamics_fit`` trains it.
 
 Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history, E
 executed actions, A act_dim.
@@ -13,7 +12,7 @@ executed actions, A act_dim.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -21,16 +20,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robo_rl.config import ConfigModel
-from robo_rl.data.transitions import others_behind
 from robo_rl.errors import DataError
 from robo_rl.nets.ensemble import MlpEnsemble
 
 _OBS = "obs."
-_LOOKED_AT = 2048
-"""Rows by which it is told whether members still get better."""
 
 
-class Ahead(NamedTuple):
+class Expected(NamedTuple):
     """What members expect of a chunk.
 
     Args:
@@ -60,6 +56,7 @@ class Dynamics(nn.Module):
     mean: Tensor
     spread: Tensor
     step: Tensor
+    rew_spread: Tensor
     low: Tensor
     high: Tensor
     act_low: Tensor
@@ -97,6 +94,8 @@ class Dynamics(nn.Module):
         self.register_buffer("mean", seen.mean(dim=0))
         self.register_buffer("spread", seen.std(dim=0).clamp(min=1e-6))
         self.register_buffer("step", _spread(change, seen))
+        rew = rows["rew"][rows["decision"]].float()
+        self.register_buffer("rew_spread", rew.abs().amax().clamp(min=1e-6))
         self.register_buffer("low", seen.amin(dim=0))
         self.register_buffer("high", seen.amax(dim=0))
         self.register_buffer("act_low", rows["act"].amin(dim=(0, 1)))
@@ -105,8 +104,8 @@ class Dynamics(nn.Module):
         inputs = size + rows["act"].shape[2] * exec_horizon
         self.net = MlpEnsemble(members, [inputs, *cfg.hidden, size + 2], layer_norm=True)
 
-    def forward(self, seen: Tensor, act: Tensor) -> Ahead:
-        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``Ahead``.
+    def forward(self, seen: Tensor, act: Tensor) -> Expected:
+        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``Expected``.
 
         Actions beyond all that the data hold count as at their edge.
         """
@@ -114,9 +113,9 @@ class Dynamics(nn.Module):
         within = torch.minimum(torch.maximum(act, self.act_low), self.act_high)
         executed = within[..., : self.exec_horizon, :].flatten(-2)
         out = self.net(torch.cat([scaled, executed], dim=-1))
-        return Ahead(out[..., :-2], out[..., -2], out[..., -1])
+        return Expected(out[..., :-2], out[..., -2] * self.rew_spread, out[..., -1])
 
-    def moved(self, seen: Tensor, ahead: Ahead) -> Tensor:
+    def moved(self, seen: Tensor, ahead: Expected) -> Tensor:
         """The observation (M, B, D) after the chunk, kept within what the data hold."""
         after = seen + ahead.change * self.step
         return torch.minimum(torch.maximum(after, self.low), self.high)
@@ -134,7 +133,7 @@ class Dynamics(nn.Module):
         whole = (batch["num_exec"] == self.exec_horizon) | ended
         change = (after - seen) / self.step
         error = (found.change - change).square().mean(dim=-1) * ~ended
-        error = error + (found.rew - batch["rew"]).square()
+        error = error + ((found.rew - batch["rew"]) / self.rew_spread).square()
         ends = ended.to(found.ends).expand_as(found.ends)
         error = error + F.binary_cross_entropy_with_logits(found.ends, ends, reduction="none")
         return error * whole
@@ -144,91 +143,6 @@ class Dynamics(nn.Module):
         parts = seen.split([shape.numel() for shape in self.shapes.values()], dim=-1)
         pairs = zip(self.shapes.items(), parts, strict=True)
         return {name: part.unflatten(-1, shape) for (name, shape), part in pairs}
-
-
-class DynamicsFit:
-    """Trains it; a ``Learner``.
-
-    Args:
-        model: Trained.
-        rows: All rows.
-        counts: (M, N) how often each member has each row's episode.
-        generator: Draws batches.
-    """
-
-    def __init__(
-        self,
-        model: Dynamics,
-        rows: Mapping[str, Tensor],
-        counts: Tensor,
-        generator: torch.Generator,
-    ) -> None:
-        self.model, self.rows, self.counts, self.generator = model, rows, counts, generator
-        self.seen, self.done = flat(rows), 0
-        self.decisions = rows["decision"].nonzero().flatten()
-        self.optim = torch.optim.AdamW(model.parameters(), lr=model.cfg.lr, weight_decay=1e-4)
-        self.best = {name: each.detach().clone() for name, each in model.named_parameters()}
-        self.least = torch.full((model.members,), torch.inf)
-
-    def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and, once known, that on what members never saw."""
-        cfg = self.model.cfg
-        picks = self._draw(cfg.minibatch)
-        loss = (self.counts[:, picks] * self._losses(picks)).sum(dim=0).mean()
-        self.optim.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), cfg.grad_clip)
-        self.optim.step()
-        self.done += 1
-        if self.done % cfg.look_every == 0 or self.done == cfg.steps:
-            self._look()
-        found = {"loss": float(loss.detach())}
-        if bool(self.least.isfinite().all()):
-            found["unseen"] = float(self.least.mean())
-        return found
-
-    def finish(self) -> Dynamics:
-        """Every member as it was when it was best on what it never saw."""
-        with torch.no_grad():
-            for name, each in self.model.named_parameters():
-                each.copy_(self.best[name])
-        return self.model.eval()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "model": self.model.state_dict(),
-            "optim": self.optim.state_dict(),
-            "best": self.best,
-            "least": self.least,
-            "done": self.done,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.model.load_state_dict(state["model"])
-        self.optim.load_state_dict(state["optim"])
-        self.best, self.least, self.done = state["best"], state["least"], state["done"]
-
-    @torch.no_grad()
-    def _look(self) -> None:
-        picks = self._draw(_LOOKED_AT)
-        unseen = (self.counts[:, picks] == 0).float()
-        error = (unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1).clamp(min=1.0)
-        better = error < self.least
-        self.least = torch.where(better, error, self.least)
-        for name, each in self.model.named_parameters():
-            keep = better.view(-1, *[1] * (each.ndim - 1))
-            self.best[name] = torch.where(keep, each.detach(), self.best[name])
-
-    def _draw(self, number: int) -> Tensor:
-        drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)
-        return self.decisions[drawn]
-
-    def _losses(self, picks: Tensor) -> Tensor:
-        batch = {name: column[picks] for name, column in self.rows.items()}
-        batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
-        return self.model.loss(batch, self.seen[batch["next"]])
 
 
 def flat(rows: Mapping[str, Tensor]) -> Tensor:

@@ -6,43 +6,22 @@ import copy
 
 import pytest
 import torch
-from small_logged import logged_replay, small_policy
+from small_logged import World, judged_world, paying
 
-from robo_rl.algo.iql import Iql
 from robo_rl.algo.offline_ppo import OfflinePpo, normalised
-from robo_rl.critic.q import QCritic
-from robo_rl.critic.value import ValueCritic
-from robo_rl.data.replay import Replay
 from robo_rl.errors import ConfigError
-from robo_rl.policy.base import DenoisingPolicy
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[DenoisingPolicy, Iql, Replay]:
-    """Half of the logged decisions pay; critics that know which."""
-    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
-    torch.manual_seed(0)
-    policy = small_policy()
-    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
-    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
-    for _ in range(300):
-        critics.step(replay.sample(128, generator))
-    return policy, critics, replay
+def world() -> World:
+    return judged_world()
 
 
-def improver(
-    world: tuple[DenoisingPolicy, Iql, Replay], steps: int, **settings: object
-) -> OfflinePpo:
+def improver(world: World, steps: int, **settings: object) -> OfflinePpo:
     policy, critics, replay = world
     cfg = OfflinePpo.Config(lr=3e-3, minibatch=128, follow=20, **settings)  # pyright: ignore
     generator = torch.Generator().manual_seed(1)
     return OfflinePpo(cfg, policy, critics, replay, steps=steps, generator=generator)
-
-
-def paying(policy: DenoisingPolicy, replay: Replay) -> float:
-    obs = replay.transitions(torch.arange(400)).obs
-    act = policy.act(obs, torch.Generator().manual_seed(2))
-    return float((act[:, 0, 0] > 0.0).float().mean())
 
 
 @pytest.mark.parametrize("ratio", ["joint", "per_step"])
@@ -76,12 +55,12 @@ def test_a_run_that_is_cut_off_goes_on_to_the_bit(world):
     whole, first = improver(world, 30), improver(world, 30)
     for _ in range(30):
         whole.step()
-    for _ in range(13):
+    for _ in range(23):
         first.step()
     second = improver(world, 30)
     second.load_state_dict(first.state_dict())
     second.generator.set_state(first.generator.get_state())
-    for _ in range(17):
+    for _ in range(7):
         second.step()
     for name, x in whole.policy.state_dict().items():
         assert torch.equal(x, second.policy.state_dict()[name]), name
@@ -93,6 +72,29 @@ def test_a_policy_without_a_density_is_refused(world):
     still.sampler = still.eval_sampler
     with pytest.raises(ConfigError, match="no denoising step is both stochastic and trained"):
         improver((still, critics, replay), 10)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"precision": "bf16"}, {"ratio": "cfm"}, {"ratio": "per_step"}]
+)
+def test_what_is_held_is_how_far_the_policy_is_from_the_one_that_drew(world, settings):
+    improving = improver(world, 40, **settings)
+    improving.cfg = improving.cfg.model_copy(update={"follow": 0})
+    kls = [improving.step()["kl"] for _ in range(20)]
+    assert abs(kls[0]) < 1e-6
+    assert kls[-1] > 1e-4
+
+
+def test_chains_of_one_random_step_are_drawn_where_that_step_is_what_is_compared(world):
+    assert improver(world, 10, ratio="one_step").step()["kl"] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_a_policy_of_which_steps_are_to_stay_as_cloned_is_refused(world):
+    policy, critics, replay = world
+    partly = copy.deepcopy(policy)
+    partly.cfg = policy.cfg.model_copy(update={"finetune_steps": 1})
+    with pytest.raises(ConfigError, match="trains all denoising steps"):
+        improver((partly, critics, replay), 10)
 
 
 def test_advantages_are_about_their_mean_in_units_of_their_spread():

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import logged_replay, small_policy
+from small_logged import World, judged_world, paying
 
-from robo_rl.algo.iql import Iql
 from robo_rl.algo.parl import Parl
-from robo_rl.critic.q import QCritic
-from robo_rl.critic.value import ValueCritic
-from robo_rl.data.replay import Replay
-from robo_rl.policy.base import DenoisingPolicy
-
-World = tuple[DenoisingPolicy, Iql, Replay]
 
 
 @pytest.fixture(scope="module")
 def world() -> World:
-    """Half of the logged decisions pay; critics that know which."""
-    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
-    torch.manual_seed(0)
-    policy = small_policy()
-    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
-    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
-    for _ in range(300):
-        critics.step(replay.sample(128, generator))
-    return policy, critics, replay
+    return judged_world()
 
 
 def improver(world: World, steps: int = 300, **settings: object) -> Parl:
     cfg = Parl.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
     return Parl(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
-
-
-def paying(policy: DenoisingPolicy, replay: Replay) -> float:
-    obs = replay.transitions(torch.arange(400)).obs
-    act = policy.act(obs, torch.Generator().manual_seed(2))
-    return float((act[:, 0, 0] > 0.0).float().mean())
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
@@ -60,6 +39,19 @@ def test_more_draws_and_further_climbs_never_find_worse(world: World):
     assert gained[1, 10] > 0.0
     assert gained[16, 0] > 0.0
     assert gained[16, 10] >= gained[16, 0]
+
+
+def test_a_climb_leads_up(world: World):
+    """Of chunks drawn at random, nearly all are worth more after it."""
+    policy, critics, replay = world
+    obs = replay.transitions(torch.arange(200)).obs
+    generator = torch.Generator().manual_seed(5)
+    act = 2.0 * torch.rand(200, policy.horizon, policy.act_spec.size, generator=generator) - 1.0
+    climbed = improver(world, climbs=10, stride=0.02)._climbed(obs, act)
+    with torch.no_grad():
+        before, after = (critics.worth(obs, each, generator) for each in (act, climbed))
+    assert float((after > before).float().mean()) > 0.9
+    assert float((after - before).mean()) > 0.01
 
 
 def test_a_climb_moves_no_element_further_than_its_strides(world: World):

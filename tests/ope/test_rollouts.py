@@ -12,7 +12,7 @@ from torch import Tensor
 
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.rollouts import rollout_estimate
-from robo_rl.world.dynamics import Ahead, Dynamics
+from robo_rl.world.dynamics import Dynamics, Expected
 
 GAMMA, M, E = 0.9, 4, 2
 
@@ -35,14 +35,14 @@ class Line(Dynamics):
         }
         super().__init__(Dynamics.Config(hidden=(4,)), {**columns, **rest}, E, M)
 
-    def forward(self, seen: Tensor, act: Tensor) -> Ahead:
+    def forward(self, seen: Tensor, act: Tensor) -> Expected:
         on, there = act[..., 0, 0] > 0.0, seen[..., 0] > 0.5
         change = torch.zeros_like(seen)
         change[..., 0] = on.float()
         ends = torch.where(on & there, math.inf, -math.inf)
-        return Ahead(change, (on & there).float(), ends)
+        return Expected(change, (on & there).float(), ends)
 
-    def moved(self, seen: Tensor, ahead: Ahead) -> Tensor:
+    def moved(self, seen: Tensor, ahead: Expected) -> Tensor:
         return seen + ahead.change
 
 

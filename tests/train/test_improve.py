@@ -10,10 +10,12 @@ import pytest
 from small_runs import STAGES, Runner, write_experiment
 from torch import Tensor
 
+from robo_rl.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import Answer, Verdict
 from robo_rl.stats import Interval
 from robo_rl.train import judge as train_judge
+from robo_rl.train.improve import split
 from robo_rl.train.pipeline import run_experiment
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
@@ -106,7 +108,36 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     assert numbers["success"]["value"] == kept["value"]
     for which in ("before", "after"):
         assert numbers[f"discounted_{which}"]["unit"] == numbers[f"value_{which}"]["unit"]
-    assert numbers["value_before"]["n"] == STAGES["collect"]["episodes"] // 2  # the judge's own
+    learnt, apart = split(STAGES["collect"]["episodes"], 0.5, seed=0)
+    assert numbers["value_before"]["n"] == len(apart)  # the judge's own
+    assert not learnt & apart
+
+
+def test_episodes_stay_on_their_side_where_others_are_put_behind_them():
+    learnt, apart = split(150, 0.5, seed=3)
+    more, others = split(300, 0.5, seed=3)
+    assert learnt < more
+    assert apart < others
+    assert len(others) == 150
+    assert split(7, 0.0, seed=0) == (set(range(7)), set(range(7)))
+
+
+def test_a_waiver_is_another_stage(tmp_path: Path):
+    """What it decides cannot be decided afterwards."""
+    config = written(tmp_path, margin=1e6)
+    run_experiment(str(config), [], tmp_path / "runs")
+    with pytest.raises(ConfigError, match="holds a stage of another configuration"):
+        run_experiment(str(config), ["waive.offline=why"], tmp_path / "runs")
+
+
+def test_an_improver_that_cannot_improve_the_policy_is_refused_before_anything_runs(
+    runner: Runner, tmp_path: Path
+):
+    config = written(tmp_path, improver={"name": "ppo"})
+    ended = runner.run("run", config, "policy.finetune_steps=1", "--out", tmp_path / "runs")
+    assert ended.status == 2
+    assert "PPO trains all denoising steps" in ended.output
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_gate_that_is_waived_lets_the_new_policy_go_on_and_keeps_the_reason(tmp_path: Path):

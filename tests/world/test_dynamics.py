@@ -7,9 +7,10 @@ import torch
 from small_chain import logged_chain
 from torch import Tensor
 
-from robo_rl.errors import DataError
+from robo_rl.algo.dynamics_fit import DynamicsFit
+from robo_rl.errors import DataError, PluginError
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics, DynamicsFit, flat
+from robo_rl.world.dynamics import Dynamics, flat
 
 H, E = 3, 2
 
@@ -111,6 +112,36 @@ def test_each_member_is_kept_as_it_was_best_on_what_it_never_saw():
     last = error()
     fit.finish()
     assert error() < 0.8 * last
+
+
+def test_a_member_that_saw_all_episodes_is_not_kept_as_it_was_at_the_first_look():
+    rows = logged(40)
+    torch.manual_seed(2)
+    cfg = Dynamics.Config(hidden=(32, 32), steps=400, look_every=20, lr=3e-3)
+    model = Dynamics(cfg, rows, E, 4)
+    fit = DynamicsFit(model, rows, torch.ones(4, 80), torch.Generator().manual_seed(3))
+    for _ in range(400):
+        found = fit.step()
+    fit.finish()
+    assert found["unseen"] < 0.1
+
+
+def test_rewards_of_any_size_leave_the_rest_as_it_is():
+    rows = logged()
+    large = fitted({**rows, "rew": 400.0 * rows["rew"]}, steps=200)
+    small = fitted(rows, steps=200)
+    seen, act = torch.zeros(1, 1), torch.zeros(1, H, 1)
+    with torch.no_grad():
+        one, other = large(seen, act), small(seen, act)
+    torch.testing.assert_close(one.change, other.change, atol=1e-3, rtol=1e-2)
+    torch.testing.assert_close(one.rew, 400.0 * other.rew, atol=0.4, rtol=1e-2)
+
+
+def test_what_was_not_learnt_is_not_handed_on():
+    rows = logged(40)
+    rows["obs.place"][3] = torch.nan
+    with pytest.raises((DataError, PluginError)):
+        fitted(rows, steps=60)
 
 
 def test_a_run_that_is_cut_off_goes_on_to_the_bit():

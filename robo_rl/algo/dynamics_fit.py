@@ -1,0 +1,117 @@
+"""Training of a learnt world: each member from episodes drawn anew, kept as it was at its best.
+
+A member's error on the episodes that it never saw says when that was (out-of-bag: Breiman 1996).
+
+Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.descent import Descent
+from robo_rl.data.transitions import others_behind
+from robo_rl.errors import DataError
+from robo_rl.world.dynamics import Dynamics, flat
+
+_WEIGHT_DECAY = 1e-4
+_LOOKED_AT = 2048
+"""Rows by which it is told whether members still get better."""
+
+
+class DynamicsFit:
+    """Trains it; a ``Learner``.
+
+    Args:
+        model: Trained.
+        rows: All rows.
+        counts: (M, N) how often each member has each row's episode.
+        generator: Draws batches.
+    """
+
+    def __init__(
+        self,
+        model: Dynamics,
+        rows: Mapping[str, Tensor],
+        counts: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.model, self.rows, self.counts, self.generator = model, rows, counts, generator
+        self.seen, self.done = flat(rows), 0
+        self.decisions = rows["decision"].nonzero().flatten()
+        cfg = model.cfg
+        self.descent = Descent(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
+        self.best = {name: each.detach().clone() for name, each in model.named_parameters()}
+        self.least = torch.full((model.members,), torch.inf)
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss, and, once known, that on what members never saw.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        cfg = self.model.cfg
+        picks = self._draw(cfg.minibatch)
+        loss = (self.counts[:, picks] * self._losses(picks)).sum(dim=0).mean()
+        self.descent.step(loss)
+        self.done += 1
+        if self.done % cfg.look_every == 0 or self.done == cfg.steps:
+            self._look()
+        found = {"loss": float(loss.detach())}
+        if bool(self.least.isfinite().all()):
+            found["unseen"] = float(self.least.mean())
+        return found
+
+    def finish(self) -> Dynamics:
+        """Every member as it was when it was best on what it never saw.
+
+        Raises:
+            DataError: One was never of any use.
+        """
+        if not bool(self.least.isfinite().all()):
+            raise DataError("what follows a chunk was not learnt: errors are not finite")
+        with torch.no_grad():
+            for name, each in self.model.named_parameters():
+                each.copy_(self.best[name])
+        return self.model.eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "model": self.model.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+            "best": self.best,
+            "least": self.least,
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.model.load_state_dict(state["model"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.best, self.least, self.done = state["best"], state["least"], state["done"]
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        picks = self._draw(_LOOKED_AT)
+        unseen = (self.counts[:, picks] == 0).float()
+        unseen = torch.where(unseen.any(dim=1, keepdim=True), unseen, 1.0)  # it saw all there are
+        error = (unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1)
+        better = error < self.least
+        self.least = torch.where(better, error, self.least)
+        for name, each in self.model.named_parameters():
+            keep = better.view(-1, *[1] * (each.ndim - 1))
+            self.best[name] = torch.where(keep, each.detach(), self.best[name])
+
+    def _draw(self, number: int) -> Tensor:
+        drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)
+        return self.decisions[drawn]
+
+    def _losses(self, picks: Tensor) -> Tensor:
+        batch = {name: column[picks] for name, column in self.rows.items()}
+        batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
+        return self.model.loss(batch, self.seen[batch["next"]])
