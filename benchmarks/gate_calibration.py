@@ -6,13 +6,16 @@ their successes, and improved by every improver. Other logs of the same demonstr
 stage ``ope``; and 400 episodes tell the truth. ``strangers`` are ten policies cloned from other
 demonstrations, better and worse ones, about which the logs may know little.
 
-``covered``: the 95 % interval of the value has the truth in it, which is known to its own error
-(|value − truth| within both half widths, in squares). ``rank``: Spearman's correlation of values
-and truths. Of all pairs of one group's policies, judged on the same resamples: how often it cannot
-be told which is better, and how often the answer is wrong, that is, contradicted by truths whose
-difference's own 95 % interval is on the other side of 0.
+``strange``: policies whose chunks are too far from any that were tried for their values to count.
+``covered``, of the others: the 95 % interval of the value has the truth in it, which is known to
+its own error (|value − truth| within both half widths, in squares); ``of the strange``, of those.
+``rank``: Spearman's correlation of values and truths, of all. Of all ordered pairs of one group's
+policies, judged on the same resamples: how often it cannot be told whether the one is better than
+the other, and how often the answer is wrong, that is, contradicted by truths whose difference's own
+95 % interval is on the other side of 0.
 
     python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …] [--groups gate …]
+        [--estimator fqe]
 
 Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
 """
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from itertools import combinations, product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +34,13 @@ from scipy.stats import rankdata
 
 from robo_rl.durable import make_directory, write_file
 from robo_rl.ope.verdict import Answer, judge
+from robo_rl.train.judge import JudgeConfig, Judgement
 from robo_rl.train.pipeline import run_experiment
 
-COLUMNS = ("task", "policies", "estimator", "covered", "rank", "cannot tell", "wrong")
+COLUMNS = (
+    *("task", "policies", "strange", "covered", "of the strange"),
+    *("rank", "cannot tell", "wrong"),
+)
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
 EVAL = {"episodes": 400, "num_envs": 100}
 WAIVED = "a policy that may be bad"
@@ -85,6 +92,7 @@ SETTINGS = {
     "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.8, (0.1, 0.3, 0.5, 0.7, 0.9)),
 }
 GROUPS = ("gate", "strangers")
+STRANGE = JudgeConfig().strange
 ESTIMATORS = ("fqe", "rollouts")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
@@ -101,13 +109,20 @@ class Found(NamedTuple):
 
     Args:
         members: The estimate's values, one a resample.
+        strangeness: Of the policy's chunks.
         value: Their mean and interval.
         truth: Mean discounted return, and its interval.
     """
 
     members: torch.Tensor
+    strangeness: float
     value: dict[str, float]
     truth: dict[str, float]
+
+    @property
+    def strange(self) -> bool:
+        """Whether the gate lets no such policy through."""
+        return self.strangeness > STRANGE
 
     @property
     def covered(self) -> bool:
@@ -123,10 +138,8 @@ def main() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
     for task, group in product(args.tasks, args.groups):
         cells = [_cell(task, plan, args) for plan in plans(task, group, args.out)]
-        for estimator in ESTIMATORS:
-            row = summary([_read(cell, estimator) for cell in cells])
-            found[f"{task} {group} {estimator}"] = row
-            print(line(task, group, estimator, row), flush=True)
+        found[f"{task} {group}"] = row = summary([_read(cell, args.estimator) for cell in cells])
+        print(line(task, group, row), flush=True)
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 
@@ -135,27 +148,37 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     """Of one group of a task."""
     values = [each.value["value"] for each in policies]
     truths = [each.truth["value"] for each in policies]
-    pairs = list(combinations(policies, 2))
-    answers = [judge(new.members, old.members).answer for new, old in pairs]
+    strange = [each for each in policies if each.strange]
+    known = [each for each in policies if not each.strange]
+    pairs = list(permutations(policies, 2))
+    answers = [_answer(*pair) for pair in pairs]
     wrong = [_contradicted(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
     return {
         "policies": len(policies),
-        "covered": sum(each.covered for each in policies),
+        "strange": len(strange),
+        "covered": sum(each.covered for each in known),
+        "covered_strange": sum(each.covered for each in strange),
         "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
         "cannot_tell": answers.count(Answer.CANNOT_TELL),
         "wrong": sum(wrong),
         "values": values,
         "truths": truths,
+        "strangenesses": [each.strangeness for each in policies],
     }
 
 
-def line(task: str, group: str, estimator: str, found: dict[str, Any]) -> str:
+def line(task: str, group: str, found: dict[str, Any]) -> str:
     """A row of the table, in Markdown."""
-    covered = f"{found['covered']} of {found['policies']}"
-    shares = [f"{found[name]} of {found['pairs']}" for name in ("cannot_tell", "wrong")]
-    figures = [covered, f"{found['rank']:.2f}", *shares]
-    return f"| {' | '.join([task, group, estimator, *figures])} |"
+    known = found["policies"] - found["strange"]
+    shares = [
+        f"{found['strange']} of {found['policies']}",
+        f"{found['covered']} of {known}",
+        f"{found['covered_strange']} of {found['strange']}",
+        f"{found['rank']:.2f}",
+        *(f"{found[name]} of {found['pairs']}" for name in ("cannot_tell", "wrong")),
+    ]
+    return f"| {' | '.join([task, group, *shares])} |"
 
 
 def plans(task: str, group: str, out: Path) -> list[Plan]:
@@ -193,6 +216,11 @@ def _cloning(steps: int, good: bool) -> dict[str, Any]:
     return {"steps": steps, "only_success": good}
 
 
+def _answer(new: Found, old: Found) -> Answer:
+    """What the gate says of the one in the other's place."""
+    return Judgement({"": judge(new.members, old.members)}, new.strangeness, STRANGE).answer
+
+
 def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
     """Whether the truths are surely the other way round."""
     apart = new.truth["value"] - old.truth["value"]
@@ -202,16 +230,17 @@ def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
 
 def _cell(task: str, plan: Plan, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a policy, or what comes of it now."""
-    path = args.results / f"{task}_{plan.name}.json"
+    name = f"{task}_{plan.name}_{args.estimator}"
+    path = args.results / f"{name}.json"
     if path.exists() and not args.redo:
         return json.loads(path.read_text())
     judges = {"name": "dataset", "path": str(_logs(task, 2, args.out))}
-    stages = {**plan.stages, "judges": judges, "ope": {"estimators": list(ESTIMATORS)}}
+    stages = {**plan.stages, "judges": judges, "ope": {"estimators": [args.estimator]}}
     rest = {"seed": plan.seed, "stages": stages}
-    reports = _run(task, f"{task}_{plan.name}", rest, args.out)
+    reports = _run(task, name, rest, args.out)
     numbers = reports["ope"]["numbers"]
     members = json.loads((Path(reports["ope"]["directory"]) / "members.json").read_text())
-    names = ("value", "rollouts_value", "discounted", "success")
+    names = ("value", "strangeness", "discounted", "success")
     cell = {"members": members, **{name: numbers[name] for name in names}}
     write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
     return cell
@@ -239,8 +268,8 @@ def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dic
 
 
 def _read(cell: dict[str, Any], estimator: str) -> Found:
-    value = cell["value" if estimator == ESTIMATORS[0] else f"{estimator}_value"]
-    return Found(torch.tensor(cell["members"][estimator]), value, cell["discounted"])
+    members = torch.tensor(cell["members"][estimator])
+    return Found(members, cell["strangeness"], cell["value"], cell["discounted"])
 
 
 def _half(number: dict[str, float]) -> float:
@@ -252,6 +281,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--tasks", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS)
+    parser.add_argument("--estimator", choices=ESTIMATORS, default=ESTIMATORS[0])
     parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
     parser.add_argument("--out", type=Path, default=Path("runs/gate_calibration"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")

@@ -59,6 +59,16 @@ class Replay:
         return len(self._demos) + len(self._online)
 
     @property
+    def rows(self) -> int:
+        """Number of observations held, of decisions and of ends."""
+        return self._demo_rows + self._used
+
+    @property
+    def decisions(self) -> Tensor:
+        """The rows in which a chunk was begun, demonstrations first."""
+        return torch.cat([self._demos, self._online])
+
+    @property
     def num_demos(self) -> int:
         """Number of decisions that come from demonstrations."""
         return len(self._demos)
@@ -135,6 +145,7 @@ class Replay:
             next_obs={name[len(_OBS) :]: x[successor] for name, x in obs.items()},
             num_exec=column["num_exec"][rows],
             demo=rows < self._demo_rows,
+            next_row=successor,
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Transitions(NamedTuple):
         next_obs: Name → (B, To, …), the true successor's.
         num_exec: (B,) int64, env steps executed of ``act``.
         demo: (B,) bool, from a demonstration.
+        next_row: (B,) int64, where the true successor is kept.
     """
 
     obs: dict[str, Tensor]
@@ -55,6 +56,7 @@ class Transitions(NamedTuple):
     next_obs: dict[str, Tensor]
     num_exec: Tensor
     demo: Tensor
+    next_row: Tensor
 
     def judged_act(self, generator: torch.Generator) -> Tensor:
         """The chunks (B, H, A) as critics may see them.

@@ -1,6 +1,6 @@
 """Fitted Q evaluation: what a policy would come to from the data's starts, by its own values.
 
-Shapes: M members, B rows of a batch, E episodes, H actions of a chunk, A act_dim. Source: Le,
+Shapes: M members, B rows of a batch, N rows, E episodes or executed actions, A act_dim. Source: Le,
 Voloshin & Yue 2019 (arXiv 1903.08738), algorithm 3, over whole chunks and with an average of the
 weights in place of iterations:
 
@@ -35,6 +35,8 @@ from robo_rl.spec import ActSpec, ObsSpec
 
 _LEAST = 4
 """Members of which a standard error can be told."""
+_ASKED = 2048
+"""Rows that the policy is asked about at once."""
 
 
 class Judged(Protocol):
@@ -69,13 +71,18 @@ class Fqe:
     """
 
     class Config(ConfigModel):
-        """Ensemble, optimiser and length; ``target_ema`` is the decay of Q'."""
+        """Ensemble, optimiser and length; ``target_ema`` is the decay of Q'.
+
+        The policy is asked once for what it would do in every row, ``draws`` times over, and its
+        answers are drawn from: they are the same policy's all along, and asking it is what costs.
+        """
 
         steps: int = Field(default=3000, ge=1)
         minibatch: int = Field(default=256, ge=1)
         lr: float = Field(default=1e-3, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
         target_ema: float = Field(default=0.99, ge=0.0, lt=1.0)
+        draws: int = Field(default=4, ge=1)
         critic: QCritic.Config = QCritic.Config(members=8)
 
         @field_validator("critic")
@@ -108,6 +115,8 @@ class Fqe:
         )
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
+        most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
+        self.answers = torch.stack([self._answers() for _ in range(min(cfg.draws, most))])
 
     def step(self) -> dict[str, float]:
         """One of ``cfg.steps``; returns the loss, and the mean value of what follows.
@@ -118,7 +127,7 @@ class Fqe:
         rows = self.replay.draw(self.cfg.minibatch, self.generator)
         batch, weights = self.replay.transitions(rows), self.resample.weights(rows)
         with torch.no_grad():
-            ahead = self.target.module(batch.next_obs, self._act(batch.next_obs))
+            ahead = self.target.module(batch.next_obs, self._answer(batch.next_row))
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
         act = batch.judged_act(self.generator)
         loss = (weights * self.critic.loss(batch.obs, act, wanted)).sum(dim=0).mean()
@@ -152,6 +161,20 @@ class Fqe:
         self.critic.net.load_state_dict(state["critic"])
         self.target.load_state_dict(state["target"])
         self.descent.optim.load_state_dict(state["optim"])
+
+    def _answer(self, rows: Tensor) -> Tensor:
+        """What the policy does in rows (B,), one of its answers each: (B, E, A)."""
+        shape = (len(rows),)
+        which = torch.randint(len(self.answers), shape, generator=self.generator)
+        return self.answers[which.to(rows.device), rows]
+
+    @torch.no_grad()
+    def _answers(self) -> Tensor:
+        """What it does in every row: (N, E, A)."""
+        rows = torch.arange(self.replay.rows).split(_ASKED)
+        executed = self.policy.exec_horizon
+        asked = [self._act(self.replay.transitions(each).obs)[:, :executed] for each in rows]
+        return torch.cat(asked)
 
     def _act(self, obs: dict[str, Tensor]) -> Tensor:
         return self.policy.normalizer.normalize("act", self.policy.act(obs, self.generator))

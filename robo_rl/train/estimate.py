@@ -50,6 +50,7 @@ class EstimateWorth:
         members = {name: estimate.members.tolist() for name, estimate in estimates.items()}
         write_file(context.directory / MEMBERS, json.dumps(members).encode())
         numbers = judge.numbers(estimates, "value")
+        numbers["strangeness"] = judge.strangeness(policy)
         if self.cfg.evaluate:
             found = context.evaluate(policy, "what was judged")
             numbers |= {**found.named(), "discounted": found.discounted_numbers()}

@@ -155,7 +155,11 @@ class ImproveOffline:
         )
         before, after = judge.estimates("before", old), judge.estimates("after", new)
         values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
-        return judge.compared(after, before, self.cfg.margin), values
+        strange = {
+            name: judge.strangeness(each) for name, each in (("before", old), ("after", new))
+        }
+        values |= {f"strangeness_{name}": value for name, value in strange.items()}
+        return judge.compared(after, before, strange["after"], self.cfg.margin), values
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy

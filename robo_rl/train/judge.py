@@ -20,6 +20,7 @@ from robo_rl.ope.clock import timed
 from robo_rl.ope.fqe import Estimate, Fqe
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.rollouts import rollout_estimate
+from robo_rl.ope.support import strangeness
 from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, judge
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
@@ -39,12 +40,15 @@ class JudgeConfig(ConfigModel):
             without pictures. Only what all of them say is an answer.
         fqe: Of the first.
         dynamics: The world of the second.
+        strange: How much further a policy's chunks may be from the nearest that were tried than
+            those that were tried are from each other; beyond it no policy is said to be better.
         checkpoint_every: Steps between checkpoints.
     """
 
     estimators: tuple[Literal["fqe", "rollouts"], ...] = Field(default=("fqe",), min_length=1)
     fqe: Fqe.Config = Fqe.Config()
     dynamics: Dynamics.Config = Dynamics.Config()
+    strange: float = Field(default=1.3, ge=1.0)
     checkpoint_every: int = Field(default=1000, ge=1)
 
 
@@ -53,20 +57,29 @@ class Judgement(NamedTuple):
 
     Args:
         verdicts: Estimator → its verdict.
+        strangeness: Of the new policy (``ope.support``).
+        strange: Beyond it the data do not say enough of a policy to call it better.
     """
 
     verdicts: dict[str, Verdict]
+    strangeness: float
+    strange: float
 
     @property
     def answer(self) -> Answer:
-        """What all of them say."""
-        return agreed([each.answer for each in self.verdicts.values()])
+        """What all of them say, unless they cannot know."""
+        said = agreed([each.answer for each in self.verdicts.values()])
+        unknown = said is Answer.BETTER and self.strangeness > self.strange
+        return Answer.CANNOT_TELL if unknown else said
 
     def __str__(self) -> str:
-        if len(self.verdicts) == 1:
+        said = [f"{name} {verdict}" for name, verdict in self.verdicts.items()]
+        if self.strangeness > self.strange:
+            far = f"{self.strangeness:.2f} times as far from what was tried as that is from itself"
+            said.append(f"the new policy's actions are {far}, {self.strange:g} at most are judged")
+        elif len(said) == 1:
             return str(next(iter(self.verdicts.values())))
-        said = "; ".join(f"{name} {verdict}" for name, verdict in self.verdicts.items())
-        return f"{self.answer.value} ({said})"
+        return f"{self.answer.value} ({'; '.join(said)})"
 
 
 class Judge:
@@ -116,10 +129,22 @@ class Judge:
         ask = {"fqe": self._fitted, "rollouts": self._rolled_out}
         return {each: ask[each](name, policy) for each in self.cfg.estimators}
 
-    def compared(self, new: Estimates, old: Estimates, margin: float) -> Judgement:
-        """Two policies, estimator by estimator."""
+    def strangeness(self, policy: DenoisingPolicy) -> float:
+        """How far its chunks are from any that were tried; see ``ope.support``.
+
+        Raises:
+            DataError: The episodes are too few or too short to tell.
+        """
+        generator = make_generator("strangeness", self.seed)
+        return strangeness(policy, self.replay, self.resample.episode, generator)
+
+    def compared(
+        self, new: Estimates, old: Estimates, strangeness: float, margin: float
+    ) -> Judgement:
+        """Two policies, estimator by estimator, the new one of some strangeness."""
         pairs = {name: (new[name].members, old[name].members) for name in new}
-        return Judgement({name: judge(*pair, margin) for name, pair in pairs.items()})
+        verdicts = {name: judge(*pair, margin) for name, pair in pairs.items()}
+        return Judgement(verdicts, strangeness, self.cfg.strange)
 
     def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
         """As reports have them, the first as ``label``, others by their names as well.

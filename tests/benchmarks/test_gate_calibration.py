@@ -16,25 +16,26 @@ CALIBRATION = import_module("gate_calibration")
 summary = CALIBRATION.summary
 
 
-def found(value: float, truth: float, sure: float = 0.05) -> Any:
-    """A policy whose value and truth are each known to so much."""
+def found(value: float, truth: float, strangeness: float = 1.0) -> Any:
+    """A policy whose value and truth are each known to 0.05."""
+    sure = 0.05
     members = value + sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
     number: dict[str, Any] = {"low": -sure, "high": sure}
     truth_is = {"value": truth, **{side: truth + by for side, by in number.items()}}
     value_is = {"value": value, **{side: value + by for side, by in number.items()}}
-    return CALIBRATION.Found(members, value_is, truth_is)
+    return CALIBRATION.Found(members, strangeness, value_is, truth_is)
 
 
 def test_values_that_are_right_cover_and_rank_and_contradict_nothing():
     counted = summary([found(value, value + 0.01) for value in (0.1, 0.4, 0.8)])
-    assert (counted["covered"], counted["pairs"], counted["wrong"]) == (3, 3, 0)
+    assert (counted["covered"], counted["pairs"], counted["wrong"]) == (3, 6, 0)
     assert counted["rank"] == pytest.approx(1.0)
     assert counted["cannot_tell"] == 0
 
 
 def test_an_order_turned_round_is_wrong_in_every_pair():
     counted = summary([found(0.1, 0.8), found(0.4, 0.4), found(0.8, 0.1)])
-    assert (counted["covered"], counted["wrong"]) == (1, 3)
+    assert (counted["covered"], counted["wrong"]) == (1, 6)
     assert counted["rank"] == pytest.approx(-1.0)
 
 
@@ -46,4 +47,11 @@ def test_an_answer_is_not_wrong_where_truths_cannot_be_told_apart():
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 def test_values_alike_cannot_be_told():
     same = found(0.4, 0.4)
-    assert summary([same, same])["cannot_tell"] == 1
+    assert summary([same, same])["cannot_tell"] == 2
+
+
+def test_a_strange_policy_is_counted_apart_and_never_said_to_be_better():
+    counted = summary([found(0.9, 0.1, strangeness=9.0), found(0.4, 0.4)])
+    assert (counted["strange"], counted["covered"], counted["covered_strange"]) == (1, 1, 0)
+    assert counted["cannot_tell"] == 1  # and the other way round it would be said to be worse
+    assert counted["wrong"] == 1

@@ -40,7 +40,7 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
 
 def test_without_evaluation_the_env_is_not_asked(tmp_path: Path):
     found = report(tmp_path, evaluate=False)
-    assert set(found["numbers"]) == {"value"}
+    assert set(found["numbers"]) == {"value", "strangeness"}
 
 
 def test_the_same_policy_on_the_same_data_is_worth_the_same_to_the_bit(tmp_path: Path):
