@@ -79,6 +79,13 @@ def _ours(task: str) -> dict[str, Any]:
     return {"base": [f"task/{task}", "policy/flow"], **rest}
 
 
+def _easier_push() -> dict[str, Any]:
+    """As in the suite ``method_matrix``: clones of a few hundred logs would not succeed else."""
+    target = {"target_low": [0.48, -0.04, -1.0], "target_high": [0.54, 0.04, 1.0]}
+    task = {"reward": "sparse", "success_overlap": 0.8, "turn_high": 1.2, **target}
+    return {**_ours("push_t"), "task": task, "policy": {"exec_horizon": 4, "finetune_steps": 0}}
+
+
 def _metaworld(task: str) -> dict[str, Any]:
     policy = {"horizon": 4, "exec_horizon": 4, "finetune_steps": 0}
     env = {"name": "metaworld", "task": task, "reward": "success"}
@@ -87,7 +94,7 @@ def _metaworld(task: str) -> dict[str, Any]:
 
 SETTINGS = {
     "lift_cube": Setting(_ours("lift_cube"), 0.8, (0.2, 0.4, 0.6, 0.8, 1.0)),
-    "push_t": Setting(_ours("push_t"), 0.6, (0.1, 0.3, 0.5, 0.7, 0.9)),
+    "push_t": Setting(_easier_push(), 0.7, (0.1, 0.3, 0.5, 0.7, 0.9)),
     "push-v3": Setting(_metaworld("push-v3"), 0.6, (0.1, 0.3, 0.5, 0.7, 0.9)),
     "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.8, (0.1, 0.3, 0.5, 0.7, 0.9)),
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from robo_rl.config_files import read
-from robo_rl.config_merge import merge, placed
+from robo_rl.config_merge import combine, merge, placed
 from robo_rl.errors import ConfigError
 from robo_rl.yaml_tree import Node, parse
 
@@ -68,7 +68,7 @@ def overlay(overrides: Sequence[str]) -> Node:
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
         node = placed(parse(text, lambda _, o=origin: o), _keys(key))
-        tree = merge(tree, node, in_order=False)
+        tree = combine(tree, node)
     return tree
 
 

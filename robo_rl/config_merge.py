@@ -30,7 +30,7 @@ def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
     Raises:
         ConfigError: An item of a list is named that is not there.
     """
-    merged = _merge(below, above, root=True)
+    merged = combine(below, above)
     stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
     if not all(node is not None and isinstance(node.value, dict) for node in stages):
         return merged
@@ -39,6 +39,15 @@ def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
     kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
     origin = merged.value[_STAGES].origin
     return Node({**merged.value, _STAGES: Node(kept, origin)}, merged.origin)
+
+
+def combine(one: Node, other: Node) -> Node:
+    """Two trees of which neither is a base, such as overrides: what either takes away stays so.
+
+    Raises:
+        ConfigError: An item of a list is named that is not there.
+    """
+    return _merge(one, other, root=True)
 
 
 def _in_order(first: list[str], second: list[str]) -> list[str]:

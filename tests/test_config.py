@@ -177,6 +177,8 @@ def test_a_stage_can_be_taken_away_and_come_back(configs: Path):
         "online": {},
     }
     assert list(compose("road", ["stages.online=false"]).values["stages"]) == ["collect", "bc"]
+    two = ["stages.online=false", "stages.bc=false"]
+    assert list(compose("road", two).values["stages"]) == ["collect"]
     assert compose("x", ["stages.collect={}"]).values["stages"]["collect"] == {}
     unknown = compose("road", ["stages.colect=false"]).values["stages"]
     assert unknown["colect"] is False  # there is none of that name: who validates it says so

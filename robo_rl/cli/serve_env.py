@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+_LONGEST = 100
+"""Characters of a Unix socket's address: 104 to 108, by system."""
+
 
 def run(
     interpreter: Annotated[
@@ -19,7 +22,7 @@ def run(
     """Serve worlds to any run whose env names the socket; one connection, one process."""
     from robo_rl.env import interpreters
     from robo_rl.env.remote_host import server_command, server_environment
-    from robo_rl.errors import DeviceError
+    from robo_rl.errors import ConfigError, DeviceError
 
     made = interpreters.interpreter(interpreter)
     python = str(made) if made else shutil.which(interpreter)
@@ -27,5 +30,13 @@ def run(
         simulator = interpreter in interpreters.RECIPES
         hint = f"robo-rl env create {interpreter}" if simulator else "see robo-rl env list"
         raise DeviceError("no such interpreter", where=interpreter, hint=hint)
+    if socket.exists() or not socket.parent.is_dir() or len(str(socket)) > _LONGEST:
+        raise ConfigError(
+            "cannot listen there",
+            where=str(socket),
+            expected=f"a new file of a folder that exists, within {_LONGEST} characters",
+            found="a file that is there" if socket.exists() else None,
+            hint="is a server running there already?" if socket.exists() else None,
+        )
     typer.echo(f"{python} serves at {socket}; a run connects with env.socket={socket.resolve()}")
     os.execve(python, server_command(python, str(socket)), server_environment())

@@ -3,9 +3,10 @@
 Values are learnt from the data's actions, and between them they are guessed. A policy that is not
 trained out does nearly what the data do, and fails by the difference; its values, smooth as they
 are, do not show it (Levine, Kumar, Tucker & Fu 2020, arXiv 2005.01643, section 4.2, on what
-estimates do outside of the data's support). So one looks directly: at a decision of the data, how
-near is the policy's chunk to the nearest of those that were carried out in the likest situations of
-other episodes, and how near is the chunk that the data have there itself?
+estimates do outside of the data's support). So one looks directly: at a decision of a good episode,
+how near is the policy's chunk to the nearest of those that were carried out in the likest
+situations of other episodes, and how near is the chunk that the data have there itself? What it
+does where the data went wrong is not compared: it had better be another thing.
 
 Shapes: N decisions, Q of them looked at, O numbers of an observation, E executed actions,
 A act_dim.
@@ -30,7 +31,7 @@ from logs in which all chunks are the same."""
 
 @torch.no_grad()
 def strangeness(
-    policy: Judged, replay: Replay, episode: Tensor, generator: torch.Generator
+    policy: Judged, replay: Replay, episode: Tensor, good: Tensor, generator: torch.Generator
 ) -> float:
     """Mean distance of a policy's chunks from the nearest that was tried, over the data's own.
 
@@ -40,27 +41,30 @@ def strangeness(
         policy: As it is evaluated.
         replay: The data.
         episode: (N,) of which each row is.
+        good: (N,) bool, whether that is a good one.
         generator: Draws decisions and the policy's noise.
 
     Raises:
         DataError: No chunk was executed whole, or all are of one episode.
     """
     rows = _whole(replay, policy.exec_horizon, generator)
-    if not len(rows) or bool((episode[rows] == episode[rows[0]]).all()):
+    looked_at = rows[good[rows]][:_LOOKED_AT]
+    if not len(looked_at) or bool((episode[rows] == episode[looked_at[0]]).all()):
+        steps = f"whole chunks of {policy.exec_horizon} steps"
         raise DataError(
             "a policy cannot be compared with the data's chunks",
-            expected=f"whole chunks of {policy.exec_horizon} steps in two episodes or more",
+            expected=f"{steps} in two episodes or more, one of them good",
             found="fewer",
         )
-    looked_at = rows[:_LOOKED_AT]
     known, asked = replay.transitions(rows), replay.transitions(looked_at)
-    features = policy.normalizer.features(known.obs, tuple(policy.obs_spec.items))
+    names = tuple(policy.obs_spec.items)
+    features, there = (policy.normalizer.features(each.obs, names) for each in (known, asked))
     tried = known.act[:, : policy.exec_horizon].flatten(1)
     acted = policy.normalizer.normalize("act", policy.act(asked.obs, generator))
     own = episode[looked_at][:, None] == episode[rows][None]
-    like = likest(features[: len(looked_at)], features, own)
+    like = likest(there, features, own)
     theirs = nearest(acted[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
-    ours = nearest(tried[: len(looked_at)], tried[like]).mean()
+    ours = nearest(asked.act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
     least = _LEAST * tried.shape[1] ** 0.5
     return float(theirs.clamp(min=least) / ours.clamp(min=least))
 

@@ -7,6 +7,7 @@ on the env's ``view`` and is told which envs begin a new episode (``robo_rl.task
 from __future__ import annotations
 
 from contextlib import closing
+from math import floor
 from typing import Any, ClassVar, cast
 
 import torch
@@ -33,12 +34,19 @@ class Collect:
         """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave.
 
         What the noise is a demonstrator says: that of a task of ours from 0, its best, to 1, where
-        it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``).
+        it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``). In
+        ``expert_share`` of the waves, evenly among them, it is at its best.
         """
 
         episodes: int = Field(default=50, ge=1)
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
         num_envs: int = Field(default=50, ge=1)
+        expert_share: float = Field(default=0.0, ge=0.0, le=1.0)
+
+        def noise_of(self, wave: int) -> float:
+            """Of a wave."""
+            best = floor((wave + 1) * self.expert_share) > floor(wave * self.expert_share)
+            return 0.0 if best else self.noise
 
     reads: ClassVar = ("task", "env", "seed")
     makes: ClassVar = ("dataset",)
@@ -67,7 +75,7 @@ class Collect:
         """The first episode of every env, but for worlds that are lost at their first step."""
         seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
         generator = make_generator("expert", seed)
-        expert = brings.expert(env.num_envs, generator, self.cfg.noise)
+        expert = brings.expert(env.num_envs, generator, self.cfg.noise_of(wave))
         obs = env.reset(seed)
         expert.reset(ids)
         recorder = Recorder(env.num_envs)

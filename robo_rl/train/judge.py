@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from robo_rl.algo.dynamics_fit import DynamicsFit
 from robo_rl.config import ConfigModel
@@ -105,10 +106,11 @@ class Judge:
         seed: int,
     ) -> None:
         self.cfg, self.folder, self.seed, self.gamma = cfg, folder, seed, gamma
-        last = data.outcomes().last
+        rew, _, last = data.outcomes()
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
+        self.good = _good(rew, self.resample.episode)
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = decisions_of(data, like, gamma)
         self.replay = Replay(Replay.Config(demo_share=1.0))
@@ -136,7 +138,7 @@ class Judge:
             DataError: The episodes are too few or too short to tell.
         """
         generator = make_generator("strangeness", self.seed)
-        return strangeness(policy, self.replay, self.resample.episode, generator)
+        return strangeness(policy, self.replay, self.resample.episode, self.good, generator)
 
     def compared(
         self, new: Estimates, old: Estimates, strangeness: float, margin: float
@@ -190,3 +192,11 @@ class Judge:
         folder, every = self.folder / "dynamics", self.cfg.checkpoint_every
         take_steps(folder, "dynamics", cfg.steps, fit, generator, fit.step, checkpoint_every=every)
         return fit.finish()
+
+
+def _good(rew: Tensor, episode: Tensor) -> Tensor:
+    """(N,) bool, whether a row's episode came to more than their mean; all are good if all alike."""
+    number = int(episode.max()) + 1
+    came_to = torch.zeros(number).index_add_(0, episode, rew.float())
+    good = came_to > came_to.mean()
+    return (good if bool(good.any()) else ~good)[episode]

@@ -14,6 +14,7 @@ from robo_rl.ope.support import likest, nearest, strangeness
 
 ROWS = 400
 EPISODE = torch.arange(ROWS) // 4
+GOOD = EPISODE % 2 == 0
 
 
 def logs(spread: float) -> Replay:
@@ -26,9 +27,11 @@ def logs(spread: float) -> Replay:
     return replay
 
 
-def strange(value: float, replay: Replay, episode: torch.Tensor = EPISODE) -> float:
+def strange(
+    value: float, replay: Replay, episode: torch.Tensor = EPISODE, good: torch.Tensor = GOOD
+) -> float:
     policy = cast(Any, Always(small_policy(), value))
-    return strangeness(policy, replay, episode, torch.Generator().manual_seed(0))
+    return strangeness(policy, replay, episode, good, torch.Generator().manual_seed(0))
 
 
 def test_what_lies_amid_all_that_was_tried_is_not_strange_and_what_lies_beyond_it_is():
@@ -42,6 +45,11 @@ def test_where_all_chunks_are_the_same_a_policy_that_says_so_too_is_not_strange(
     replay = logs(0.0)
     assert strange(0.0, replay) == pytest.approx(1.0)
     assert strange(0.5, replay) > 10.0
+
+
+def test_no_good_episode_is_no_place_to_look():
+    with pytest.raises(DataError, match="one of them good"):
+        strange(0.0, logs(0.2), good=torch.zeros(ROWS, dtype=torch.bool))
 
 
 def test_one_episode_has_nothing_to_be_compared_with():

@@ -196,3 +196,12 @@ def test_an_env_that_cannot_demonstrate_is_refused(tmp_path: Path, missing: str)
     experiment = SimpleNamespace(seed=0, make_env=lambda _: SimpleNamespace(**shown), world=dict)
     with pytest.raises(PluginError, match="no scripted expert"):
         Collect(Collect.Config()).run(Context(cast(Any, experiment), tmp_path, []))
+
+
+def test_the_expert_is_at_its_best_in_its_share_of_the_waves_wherever_one_stops():
+    cfg = Collect.Config(noise=0.8, expert_share=0.1)
+    noises = [cfg.noise_of(wave) for wave in range(40)]
+    assert noises.count(0.0) == 4
+    assert set(noises) == {0.0, 0.8}
+    assert all(noises[tenth : tenth + 10].count(0.0) == 1 for tenth in (0, 10, 20, 30))
+    assert [Collect.Config(noise=0.5).noise_of(wave) for wave in range(3)] == [0.5] * 3
