@@ -195,7 +195,7 @@ class Judge:
 
 
 def _good(rew: Tensor, episode: Tensor) -> Tensor:
-    """(N,) bool, whether a row's episode came to more than their mean; all are good if all alike."""
+    """(N,) bool, whether a row's episode came to more than their mean; all do if all are alike."""
     number = int(episode.max()) + 1
     came_to = torch.zeros(number).index_add_(0, episode, rew.float())
     good = came_to > came_to.mean()

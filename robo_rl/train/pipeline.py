@@ -12,6 +12,7 @@ from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.ranks import joined
+from robo_rl.train.differing import differing
 from robo_rl.train.experiment import Experiment, run_until, upto
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
@@ -126,7 +127,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     }
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
         if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
-            _forget_failed(mark.parent)
+            _forget_failed(mark.parent, experiment)
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
@@ -135,7 +136,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
 
 
-def _forget_failed(place: Path) -> None:
+def _forget_failed(place: Path, experiment: Experiment) -> None:
     """Remove a stage that was refused before it had made anything.
 
     Raises:
@@ -143,7 +144,7 @@ def _forget_failed(place: Path) -> None:
     """
     found = {path.name for path in place.iterdir()}
     if not found <= {MARK, SECONDS, STARTS}:
-        raise _other(place)
+        raise _other(place, experiment)
     for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
         (place / name).unlink()
     place.rmdir()
@@ -181,16 +182,18 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
         return report
     skip(stage)
     if report.digest != wanted:
-        raise _other(place)
+        raise _other(place, experiment)
     if _waive(report, experiment.waive.get(label)):
         report.write(place)
     return report
 
 
-def _other(place: Path) -> ConfigError:
+def _other(place: Path, experiment: Experiment) -> ConfigError:
+    config = place.parent / "config.yaml"
     return ConfigError(
         "holds a stage of another configuration",
         where=place,
+        found=differing(config, experiment.model_dump(mode="json")),
         hint="give the run another name=…, or remove the directory",
     )
 

@@ -1,0 +1,43 @@
+"""In what an experiment differs from what a run's directory was made by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from robo_rl.compose import KeyPath, compose
+from robo_rl.config import leaves
+from robo_rl.errors import ConfigError
+
+_IDLE = frozenset({"name", "waive", "launch"})
+"""What makes no stage another."""
+_NAMED = 4
+"""Settings that are named."""
+_NONE = "unset"
+
+
+def differing(config: Path, settings: Mapping[str, Any]) -> str | None:
+    """The settings in which a run that was written down differs: 'key: then → now; …'.
+
+    Args:
+        config: The run's ``config.yaml``.
+        settings: Those of now, as plain values.
+
+    Returns:
+        None where they do not differ, or nobody can read any more what they were.
+    """
+    try:
+        then = dict(leaves(compose(str(config)).values))
+    except ConfigError:
+        return None
+    now = dict(leaves(dict(settings)))
+    keys = [key for key in {**then, **now} if then.get(key, _NONE) != now.get(key, _NONE)]
+    keys = [key for key in keys if key and key[0] not in _IDLE]
+    said = [_said(key, then, now) for key in keys[:_NAMED]]
+    more = [f"and {len(keys) - _NAMED} more"] if len(keys) > _NAMED else []
+    return "; ".join(said + more) or None
+
+
+def _said(key: KeyPath, then: Mapping[KeyPath, Any], now: Mapping[KeyPath, Any]) -> str:
+    return f"{'.'.join(map(str, key))}: {then.get(key, _NONE)} → {now.get(key, _NONE)}"
