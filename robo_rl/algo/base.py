@@ -7,11 +7,13 @@ the algorithm's affair. Built with ``Algo(cfg, policy, num_envs, generator)``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from robo_rl.critic.q import QCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -97,4 +99,21 @@ class LearnsFromDemonstrations(Protocol):
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Take in transitions of whole chunks, as ``data.replay`` lays them out."""
+        ...
+
+
+@runtime_checkable
+class LearnsFromCritics(Protocol):
+    """An algorithm that may begin with critics that learnt from data.
+
+    Args:
+        inherits: Whether it wants to.
+        critic: Its own.
+    """
+
+    inherits: bool
+    critic: QCritic
+
+    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over those of critics of its own sizes."""
         ...

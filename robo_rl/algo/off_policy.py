@@ -15,10 +15,10 @@ import math
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from robo_rl.algo.backup import make_backup
@@ -44,6 +44,10 @@ class OffPolicyConfig(ValueActorConfig):
     one that the actor climbs. ``scale_rewards`` divides rewards by the running std of the return,
     as PPO does, so that coefficients and temperatures mean the same in every task;
     ``critic.head.bounds`` are then of values in that unit.
+
+    With ``inherit`` the critics begin as those that stage ``offline`` left, rather than anew. With
+    ``warmup_decisions`` of the policy as it is, a replay that begins empty and no demonstrations
+    this is WSRL (Zhou et al. 2024, arXiv 2412.07762): data are not needed any more.
     """
 
     minibatch: int = Field(default=256, ge=1)
@@ -55,10 +59,20 @@ class OffPolicyConfig(ValueActorConfig):
     actor_every: int = Field(default=1, ge=1)
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
     scale_rewards: bool = True
+    inherit: bool = False
     critic: QCritic.Config = QCritic.Config(members=2)
     target_rule: Aggregate.Config = Aggregate.Config()
     actor_rule: Aggregate.Config = Aggregate.Config()
     replay: Replay.Config = Replay.Config()
+
+    @model_validator(mode="after")
+    def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
+        if self.inherit and self.scale_rewards:
+            raise ValueError(
+                "inherit: values that were learnt offline are of rewards as they are;"
+                " set scale_rewards to false"
+            )
+        return self
 
 
 class OffPolicy:
@@ -86,6 +100,7 @@ class OffPolicy:
         actor: ValueActor,
     ) -> None:
         self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
+        self.inherits = cfg.inherit
         self.critic = _critic(cfg.critic, policy)
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
@@ -106,6 +121,11 @@ class OffPolicy:
         """Take in demonstrations, if batches are to hold any; before the first block."""
         if self.cfg.replay.demo_share:
             self.replay.add_demonstrations(transitions)
+
+    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over the weights of critics, for their average as well; before the first block."""
+        self.critic.net.load_state_dict(weights)
+        self.target.module.net.load_state_dict(weights)
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Take in one block and learn; returns metrics, means over the gradient steps.

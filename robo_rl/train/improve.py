@@ -23,6 +23,7 @@ from robo_rl.ope.verdict import Answer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import initialising, make_generator
+from robo_rl.train import checkpoint
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.judge import Judge, JudgeConfig, Judgement
 from robo_rl.train.logged import demand_fit, demand_outcomes
@@ -85,7 +86,7 @@ class ImproveOffline:
         margin: float = Field(default=0.0, ge=0.0)
 
     needs: ClassVar = ("dataset", "policy")
-    makes: ClassVar = ("policy",)
+    makes: ClassVar = ("policy", "critics")
     stops: ClassVar = False
 
     def __init__(self, cfg: Config) -> None:
@@ -111,6 +112,8 @@ class ImproveOffline:
         chosen = new if better or context.waiver is not None else old
         goes_on = "policy before" if chosen is old else "new policy"
         path = save_policy(context.directory / "policy", chosen)
+        weights = critics.target.module.net.state_dict()
+        kept = checkpoint.save(context.directory / "critic", weights, self.cfg.iql.model_dump())
         return Report(
             "offline",
             numbers={
@@ -120,7 +123,7 @@ class ImproveOffline:
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
-            artifacts={"policy": path.name},
+            artifacts={"policy": path.name, "critics": kept.name},
             gate=Gate(
                 name="off-policy evaluation",
                 passed=better or chosen is old,

@@ -21,6 +21,7 @@ from robo_rl.train.collecting import count_envs, make_collector
 from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.ending import Ending
 from robo_rl.train.exchange import everyones
+from robo_rl.train.inherit import hand_critics
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.probe import Probe
@@ -57,6 +58,7 @@ class Loop:
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed))
         _demand_together(self.algo, cfg.algo.name)
         hand_over(self.algo, policy, context)
+        hand_critics(self.algo, context)
         self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
         self.probe = Probe(cfg.probe, context)

@@ -83,7 +83,9 @@ def test_the_installed_command_says_it_too(tmp_path: Path):
 
 def test_another_config_in_the_same_directory(runner: Runner, road: Any, out: Path):
     ended = runner.run("run", road.config, "seed=5", "--out", out)
-    check_error(ended, "00-collect", "another configuration", "seed: 0 → 5", "give the run another name=")
+    check_error(
+        ended, "00-collect", "another configuration", "seed: 0 → 5", "give the run another name="
+    )
 
 
 def test_a_stage_that_was_refused_does_not_stand_in_the_way(runner: Runner, tmp_path: Path):
