@@ -41,6 +41,25 @@ def timed(columns: Mapping[str, Tensor], elapsed: Tensor, limit: int) -> dict[st
     }
 
 
+def came_to(rew: Tensor, last: Tensor, gamma: float) -> Tensor:
+    """The discounted return of each row's episode from there on, Σ_j γ^j r_j: (N,).
+
+    Args:
+        rew: (N,).
+        last: (N,) int64, the last row of each row's episode.
+        gamma: Discount per env step.
+    """
+    found, rows = rew.new_zeros(len(rew) + 1), torch.arange(len(rew), device=rew.device)
+    ends = torch.unique(last)
+    behind = last - rows  # what is not yet counted from an episode's end
+    for back in range(int(behind.max()) + 1):
+        at = ends - back
+        at = at[behind[at.clamp(min=0)] == back]
+        following = found[at + 1] if back else 0.0
+        found[at] = rew[at] + gamma * following
+    return found[:-1]
+
+
 def knowing_time(obs_spec: ObsSpec) -> ObsSpec:
     """An observation that has the time as well."""
     return ObsSpec(items={**obs_spec.items, ELAPSED: TensorSpec(shape=(1,))})

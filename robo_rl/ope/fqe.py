@@ -81,7 +81,7 @@ class Fqe:
         minibatch: int = Field(default=256, ge=1)
         lr: float = Field(default=1e-3, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
-        target_ema: float = Field(default=0.99, ge=0.0, lt=1.0)
+        target_ema: float = Field(default=0.95, ge=0.0, lt=1.0)
         draws: int = Field(default=4, ge=1)
         critic: QCritic.Config = QCritic.Config(members=8)
 

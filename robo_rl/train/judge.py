@@ -17,7 +17,7 @@ from robo_rl.algo.dynamics_fit import DynamicsFit
 from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import timed
+from robo_rl.ope.clock import came_to, timed
 from robo_rl.ope.fqe import Estimate, Fqe
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.rollouts import rollout_estimate
@@ -39,7 +39,8 @@ class JudgeConfig(ConfigModel):
     Args:
         estimators: ``fqe``, fitted Q evaluation; ``rollouts``, in a learnt world, of observations
             without pictures. Only what all of them say is an answer.
-        fqe: Of the first.
+        fqe: Of the first; unless it says otherwise (``critic.head.bounds``) no value is beyond
+            what the data came to from any of their rows.
         dynamics: The world of the second.
         strange: How much further a policy's chunks may be from the nearest that were tried than
             those that were tried are from each other; beyond it no policy is said to be better.
@@ -111,6 +112,7 @@ class Judge:
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
         self.good = _good(rew, self.resample.episode)
+        self.fqe = _within(cfg.fqe, came_to(rew, last, gamma))
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = decisions_of(data, like, gamma)
         self.replay = Replay(Replay.Config(demo_share=1.0))
@@ -162,7 +164,7 @@ class Judge:
         return found
 
     def _fitted(self, name: str, policy: DenoisingPolicy) -> Estimate:
-        generator, cfg = make_generator("fqe", self.seed), self.cfg.fqe
+        generator, cfg = make_generator("fqe", self.seed), self.fqe
         with initialising("fqe", self.seed):
             fqe = Fqe(cfg, policy, self.replay, self.resample, generator)
         folder, every = self.folder / f"judge_{name}", self.cfg.checkpoint_every
@@ -200,3 +202,12 @@ def _good(rew: Tensor, episode: Tensor) -> Tensor:
     came_to = torch.zeros(number).index_add_(0, episode, rew.float())
     good = came_to > came_to.mean()
     return (good if bool(good.any()) else ~good)[episode]
+
+
+def _within(cfg: Fqe.Config, returns: Tensor) -> Fqe.Config:
+    """Held to the range of returns (N,), unless it is held to another one."""
+    bounds, head = (float(returns.min()), float(returns.max())), cfg.critic.head
+    if head.bounds is not None or bounds[0] == bounds[1]:
+        return cfg
+    critic = cfg.critic.model_copy(update={"head": head.model_copy(update={"bounds": bounds})})
+    return cfg.model_copy(update={"critic": critic})
