@@ -103,8 +103,7 @@ class ImproveOffline:
         old = load_policy(context.artifact("policy"))
         demand_whole(old)
         data, apart = self._data(context, old)
-        replay = Replay(Replay.Config(demo_share=1.0))
-        replay.add_demonstrations(decisions_of(data, old, context.experiment.gamma))
+        replay = self._replay(data, old, context.experiment.gamma)
         critics, figures = self._critics(context, replay, old)
         new = self._improved(context, replay, old, critics)
         judgement, values = self._judged(context, apart, old, new)
@@ -143,6 +142,12 @@ class ImproveOffline:
         )
         demand_outcomes(store, data)
         return data, apart
+
+    def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
+        """What critics and improver see."""
+        replay = Replay(Replay.Config(demo_share=1.0))
+        replay.add_demonstrations(decisions_of(data, policy, gamma))
+        return replay
 
     def _judged(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy

@@ -1,0 +1,153 @@
+"""Logs that are partly wrong: implicit Q-learning, and its robust variant beside it.
+
+``lift_offline`` by seeds, its clone improved by ``awr`` from decisions of which ``SHARE`` are
+spoilt: what was seen, what was done or what it earned has noise of ``SCALE`` standard deviations of
+that column, or what followed is what followed another decision (Yang et al. 2023, arXiv 2310.12955,
+random corruption). The clone and the env are as they are. Of what comes of it 400 episodes tell,
+whatever the gate would say, and nothing is chosen by them. Intervals are of the episodes of these
+very runs, all seeds' together, and of nothing else.
+
+    python benchmarks/corrupted_data.py [--json FILE] [--seeds 0 1 2] [--kinds clean obs …]
+
+Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.compose import compose
+from robo_rl.config import validate
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.replay import Replay
+from robo_rl.durable import make_directory, write_file
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.stats import wilson
+from robo_rl.train.demonstrations import decisions_of
+from robo_rl.train.experiment import Experiment
+from robo_rl.train.improve import ImproveOffline
+from robo_rl.train.pipeline import run_experiment
+from robo_rl.train.stage import Context, Report
+
+KEPT = Path(__file__).parent / "results" / "corrupted_data"
+KINDS = ("clean", "obs", "act", "rew", "dynamics")
+SHARE, SCALE = 0.3, 2.0
+ARMS: dict[str, dict[str, Any]] = {
+    "iql": {},
+    "robust": {
+        "critic": {"members": 5, "head": {"kind": "huber", "huber_delta": 0.1}},
+        "rule": {"rule": "quantile", "quantile": 0.25},
+    },
+}
+COLUMNS = ("wrong", *(f"{arm}: success, {what}" for arm in ARMS for what in ("by seed", "mean")))
+
+
+def spoilt(columns: dict[str, Tensor], kind: str, generator: torch.Generator) -> dict[str, Tensor]:
+    """Rows of ``transitions_of`` of which ``SHARE`` are wrong in one way."""
+    number = len(columns["next"])
+    wrong = torch.rand(number, generator=generator) < SHARE
+    if kind == "dynamics":
+        other = torch.randint(number, (number,), generator=generator)
+        return {**columns, "next": torch.where(wrong, columns["next"][other], columns["next"])}
+    spoil = {name for name in columns if name == kind or name.startswith(f"{kind}.")}
+    return {
+        name: _noisy(column, wrong, generator) if name in spoil else column
+        for name, column in columns.items()
+    }
+
+
+def _noisy(column: Tensor, wrong: Tensor, generator: torch.Generator) -> Tensor:
+    noise = torch.randn(column.shape, generator=generator) * column.float().std(dim=0)
+    where = wrong.view(-1, *[1] * (column.ndim - 1))
+    return torch.where(where, column + SCALE * noise, column).to(column.dtype)
+
+
+class FromSpoilt(ImproveOffline):
+    """The stage, with decisions that are partly wrong.
+
+    Args:
+        cfg: As the stage's.
+        kind: In which way.
+        seed: Which.
+    """
+
+    def __init__(self, cfg: ImproveOffline.Config, kind: str, seed: int) -> None:
+        super().__init__(cfg)
+        self.kind, self.seed = kind, seed
+
+    def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
+        generator = torch.Generator().manual_seed(self.seed)
+        replay = Replay(Replay.Config(demo_share=1.0))
+        columns = decisions_of(data, policy, gamma)
+        replay.add_demonstrations(spoilt(columns, self.kind, generator))
+        return replay
+
+
+def main() -> None:
+    args = _arguments()
+    make_directory(args.results)
+    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    found: dict[str, Any] = {}
+    for kind in args.kinds:
+        cells = {
+            (arm, seed): _cell(kind, arm, seed, args) for seed, arm in product(args.seeds, ARMS)
+        }
+        found[kind] = {f"{arm}_{seed}": cell for (arm, seed), cell in cells.items()}
+        print(line(kind, cells), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def line(kind: str, cells: dict[tuple[str, int], dict[str, Any]]) -> str:
+    """A row of the table, in Markdown."""
+    shown = [kind]
+    for arm in ARMS:
+        rates = [cell["success_ungated"] for (which, _), cell in cells.items() if which == arm]
+        good, of = (sum(each) for each in zip(*map(_counts, rates), strict=True))
+        low, high = wilson(good, of)
+        shown.append(", ".join(f"{100 * rate['value']:.0f}" for rate in rates))
+        shown.append(f"{100 * good / of:.1f} % [{100 * low:.1f}, {100 * high:.1f}]")
+    return f"| {' | '.join(shown)} |"
+
+
+def _counts(rate: dict[str, Any]) -> tuple[int, int]:
+    return round(rate["value"] * rate["n"]), rate["n"]
+
+
+def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of a run, or what comes of it now."""
+    path = args.results / f"{kind}_{arm}_{seed}.json"
+    if path.exists() and not args.redo:
+        return json.loads(path.read_text())
+    words = [f"seed={seed}", f"name=corrupted_{seed}"]
+    run = Path(run_experiment("lift_offline", words, args.out, until="bc")["directory"])
+    earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
+    experiment = validate(compose("lift_offline", words), Experiment)
+    make_directory(folder := run / f"02-{kind}_{arm}")
+    settings = {"iql": ARMS[arm], "judge_share": 0.0, "fqe": {"steps": 1}}
+    stage = FromSpoilt(ImproveOffline.Config.model_validate(settings), kind, seed)
+    report = stage.run(Context(experiment, folder, cast(Any, earlier)))
+    write_file(path, json.dumps(report.numbers, indent=2).encode() + b"\n")
+    return report.numbers
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
+    parser.add_argument("--out", type=Path, default=Path("runs/corrupted_data"))
+    parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
