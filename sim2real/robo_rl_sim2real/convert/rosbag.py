@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -13,6 +14,9 @@ from robo_rl.data.convert import Converted
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.spec import TensorSpec
+
+if TYPE_CHECKING:
+    from robo_rl_sim2real.convert.moments import Moment
 
 _COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
 _ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
@@ -93,7 +97,7 @@ class Rosbag:
             told = outcomes(reader, self.cfg.outcome)
         made = [run for run in runs(kept, told) if len(run.rows) >= self.cfg.shortest]
         used = sum(len(run.rows) for run in made)
-        notes.append(f"{bag.name}: {len(made)} episodes, {used} of {len(found)} control periods")
+        notes.append(f"{bag.name}: {len(made)} episodes, {used} of {_counted(found)}")
         if store is None:
             contract, meta = want.contract, self._meta(want)
             store = ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)
@@ -117,3 +121,10 @@ class Rosbag:
             "rew": "not recorded: zero",
             "unknown outcomes": "success" if self.cfg.unknown_is_success else "failure",
         }
+
+
+def _counted(found: Sequence[Moment]) -> str:
+    """How many control periods there are, and in how many nobody commanded."""
+    idle = sum(not moment.counts for moment in found)
+    why = f" ({idle} on the ramp at the beginning, or holding)" if idle else ""
+    return f"{len(found)} control periods{why}"

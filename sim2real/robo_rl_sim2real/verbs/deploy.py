@@ -65,6 +65,8 @@ def run(
         resting(node),
     ):
         typer.echo(node.served, err=True)
+        if dry_run:
+            typer.echo("dry run: commands are worked out, and none is sent", err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
         view, starter = View(node), Starter(node, wanted)
         settle()

@@ -193,7 +193,8 @@ def test_without_an_episode_there_is_no_dataset(tmp_path: Path):
     flight = Flight(tmp_path)
     with flight.recorded():
         flight.run(10)
-    with pytest.raises(DataError, match=r"holds no episode; found .*0 of 10 control periods"):
+    why = r"holds no episode; found .*0 of 10 control periods \(10 on the ramp"
+    with pytest.raises(DataError, match=why):
         convert(tmp_path / "recordings", tmp_path / "data.zarr")
     assert not (tmp_path / "data.zarr").exists()
 
