@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.dynamics_fit import DynamicsFit
@@ -53,6 +53,12 @@ class JudgeConfig(ConfigModel):
     strange: float = Field(default=1.3, ge=1.0)
     checkpoint_every: int = Field(default=1000, ge=1)
 
+    @model_validator(mode="after")
+    def _all_that_is_set_is_used(self) -> Self:
+        if "rollouts" not in self.estimators and self.dynamics != Dynamics.Config():
+            raise ValueError("dynamics: of no use; put 'rollouts' among the estimators")
+        return self
+
 
 class Judgement(NamedTuple):
     """What the estimators say of one policy beside another.
@@ -94,6 +100,9 @@ class Judge:
         gamma: Discount per env step.
         folder: Where what is done is kept.
         seed: Of resamples, batches and weights.
+
+    Raises:
+        DataError: An observation is a picture, and an estimator cannot see it.
     """
 
     def __init__(
@@ -115,6 +124,8 @@ class Judge:
         self.fqe = _within(cfg.fqe, came_to(rew, last, gamma))
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = decisions_of(data, like, gamma)
+        if "rollouts" in cfg.estimators:
+            flat(self.rows)  # raises where it predicts nothing, before anything is learnt
         self.replay = Replay(Replay.Config(demo_share=1.0))
         self.replay.add_demonstrations(timed(self.rows, elapsed, self.limit))
 

@@ -11,6 +11,7 @@ import torch
 from small_runs import STAGES, Runner, write_experiment
 
 from robo_rl.ope.verdict import bootstrapped
+from robo_rl.train.judge import JudgeConfig
 from robo_rl.train.pipeline import run_experiment
 
 OPE = {"fqe": {"steps": 20}, "checkpoint_every": 10}
@@ -56,3 +57,9 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
     assert "Traceback" not in ended.output
+
+
+def test_a_world_that_nobody_asks_is_not_to_be_set():
+    with pytest.raises(ValueError, match="'rollouts' among the estimators"):
+        JudgeConfig.model_validate({"dynamics": {"steps": 5}})
+    JudgeConfig.model_validate({"dynamics": {"steps": 5}, "estimators": ["rollouts"]})
