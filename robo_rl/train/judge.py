@@ -50,7 +50,7 @@ class JudgeConfig(ConfigModel):
     estimators: tuple[Literal["fqe", "rollouts"], ...] = Field(default=("fqe",), min_length=1)
     fqe: Fqe.Config = Fqe.Config()
     dynamics: Dynamics.Config = Dynamics.Config()
-    strange: float = Field(default=1.3, ge=1.0)
+    strange: float = Field(default=1.35, ge=1.0)
     checkpoint_every: int = Field(default=1000, ge=1)
 
     @model_validator(mode="after")
