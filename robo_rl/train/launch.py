@@ -151,11 +151,12 @@ def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
         raise ParallelError("the processes have lost each other", hint=_RESUMES)
     rank, end = guilty[0], ends[guilty[0]]
     name = f"process {rank} of {number}"
+    said = _words_of(rank, folder).read_text(errors="replace")
     if end < 0:
+        sys.stderr.write(said)  # what a library says as it aborts
         raise ParallelError(f"{name} was ended by signal {-end}", hint=_RESUMES)
     if rank == 0:
         raise SystemExit(end)  # it has said why
-    said = _words_of(rank, folder).read_text(errors="replace")
     lines = said.splitlines() or ["nothing was said"]
     if not lines[-1].startswith(_OURS):
         sys.stderr.write(said)  # a traceback
