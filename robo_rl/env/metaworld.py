@@ -45,12 +45,14 @@ class MetaWorldConfig(PoolConfig):
             for ending.
         terminate_on_success: Whether success ends an episode.
         max_episode_steps: Time limit in env steps of 12.5 ms.
+        noise_memory: Correlation of the demonstrator's noise from one env step to the next.
     """
 
     task: str
     reward: Literal["success", "dense"] = "success"
     terminate_on_success: bool = True
     max_episode_steps: int = Field(default=200, gt=0)
+    noise_memory: float = Field(default=0.0, ge=0.0, lt=1.0)
 
 
 class MetaWorld(GymEnv):
@@ -90,7 +92,7 @@ class MetaWorld(GymEnv):
             **pool,
         )
         super().__init__(request, num_envs)
-        self.task_name = cfg.task
+        self.task_name, self._memory = cfg.task, cfg.noise_memory
         state = self.obs_spec.items["state"].model_copy(update={"names": OBS_NAMES})
         self.obs_spec = ObsSpec(items={"state": state})
         self.act_spec = self.act_spec.model_copy(update={"names": ACT_NAMES, "reference": "delta"})
@@ -104,4 +106,4 @@ class MetaWorld(GymEnv):
         """Meta-World's scripted policy for the task; see ``ScriptedExpert``."""
         from robo_rl.env.metaworld_expert import ScriptedExpert
 
-        return ScriptedExpert(self.task_name, num_envs, generator, noise)
+        return ScriptedExpert(self.task_name, num_envs, generator, noise, self._memory)

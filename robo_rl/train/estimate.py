@@ -53,7 +53,7 @@ class EstimateWorth:
         numbers["strangeness"] = judge.strangeness(policy)
         if self.cfg.evaluate:
             found = context.evaluate(policy, "what was judged")
-            numbers |= {**found.named(), "discounted": found.discounted_numbers()}
+            numbers |= found.named()
         return Report("ope", numbers=numbers, artifacts={"estimate": MEMBERS})
 
     def _judge(self, context: Context, policy: DenoisingPolicy) -> Judge:
@@ -61,5 +61,4 @@ class EstimateWorth:
         demand_fit(store, policy)
         data = WindowDataset(store, policy.obs_horizon, policy.horizon)
         demand_outcomes(store, data)
-        gamma, seed = context.experiment.gamma, context.seed
-        return Judge(self.cfg, data, policy, gamma=gamma, folder=context.directory, seed=seed)
+        return Judge(self.cfg, data, policy, folder=context.directory, seed=context.seed)

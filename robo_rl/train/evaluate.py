@@ -27,6 +27,8 @@ Act = Callable[[dict[str, Tensor], torch.Generator], Tensor]
 Measure = Literal["success", "return"]
 """What an experiment is judged by; ``return`` is for envs that define no success."""
 
+RETURN = "reward"
+"""The unit of returns, measured ones and estimates alike."""
 
 _TRIES = 2
 """How often a wave is run again in which a process died."""
@@ -58,7 +60,6 @@ class EvalResult(NamedTuple):
         measure: What gates compare.
         lost: How many episodes ended because their world was lost (see ``ChunkStep``), and count as
             they stood then; those whose process died have been run again before.
-        discounted: (N,) discounted sums of rewards, where they were taken.
     """
 
     success: Tensor
@@ -67,7 +68,6 @@ class EvalResult(NamedTuple):
     protocol: str
     measure: Measure = "success"
     lost: int = 0
-    discounted: Tensor | None = None
 
     @property
     def rate(self) -> float:
@@ -95,14 +95,7 @@ class EvalResult(NamedTuple):
 
     def return_numbers(self) -> dict[str, Any]:
         """The mean return, likewise."""
-        return self._number(self.mean_return, self.return_interval, "reward")
-
-    def discounted_numbers(self) -> dict[str, Any]:
-        """The mean discounted return, likewise."""
-        assert self.discounted is not None
-        values = self.discounted.double().numpy()
-        interval = stratified_bootstrap(values, lambda x: float(np.mean(x)))
-        return self._number(float(values.mean()), interval, "discounted return")
+        return self._number(self.mean_return, self.return_interval, RETURN)
 
     def named(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
         """All of it for a report: ``return``, and ``success`` where that is what is judged.
@@ -157,7 +150,6 @@ def evaluate(
     obs_horizon: int,
     exec_horizon: int,
     protocol_hash: str,
-    gamma: float = 1.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> EvalResult:
     """Run the first episode of every env, wave by wave, until N have ended.
@@ -171,7 +163,6 @@ def evaluate(
         obs_horizon: To.
         exec_horizon: Actions executed of each chunk.
         protocol_hash: From ``protocol_digest``.
-        gamma: Discount per env step, of the discounted returns.
         progress: Told the number of episodes that have ended.
     """
     waves: list[_Wave] = []
@@ -180,7 +171,7 @@ def evaluate(
         wave = len(waves)
         num_envs = min(protocol.num_envs, protocol.episodes - done)
         env = ChunkEnv(
-            make_env(num_envs), obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=gamma
+            make_env(num_envs), obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0
         )
         generator = make_generator("eval-noise", protocol.seed, wave)
         try:
@@ -189,18 +180,9 @@ def evaluate(
             env.close()
         done += num_envs
         progress(done)
-    success, returns, discounted, lengths, lost, _ = (
-        torch.cat(column) for column in zip(*waves, strict=True)
-    )
-    return EvalResult(
-        success,
-        returns,
-        lengths,
-        protocol_hash,
-        measure=protocol.measure,
-        lost=int(lost.sum()),
-        discounted=discounted,
-    )
+    success, returns, lengths, lost, _ = (torch.cat(column) for column in zip(*waves, strict=True))
+    measure, number = protocol.measure, int(lost.sum())
+    return EvalResult(success, returns, lengths, protocol_hash, measure=measure, lost=number)
 
 
 class _Wave(NamedTuple):
@@ -208,7 +190,6 @@ class _Wave(NamedTuple):
 
     success: Tensor
     returns: Tensor
-    discounted: Tensor
     lengths: Tensor
     lost: Tensor
     died: Tensor
@@ -234,19 +215,16 @@ def _run_wave(act: Act, env: ChunkEnv, seed: int, generator: torch.Generator) ->
     obs = env.reset(seed)
     running = torch.ones(env.num_envs, dtype=torch.bool)
     success = torch.zeros_like(running)
-    returns, discounted = torch.zeros(env.num_envs), torch.zeros(env.num_envs)
-    discount = torch.ones(env.num_envs)
+    returns = torch.zeros(env.num_envs)
     lengths = torch.zeros(env.num_envs, dtype=torch.int64)
     lost, died = torch.zeros_like(running), torch.zeros_like(running)
     while bool(running.any()):
         step = env.step(act(obs, generator))
         success |= running & step.success
         returns += torch.where(running, step.rew_sum, 0.0)
-        discounted += torch.where(running, discount * step.rew, 0.0)
-        discount *= step.discount
         lengths += torch.where(running, step.num_exec, 0)
         lost |= running & step.lost
         died |= running & (step.metrics.get("worker_restarts", returns * 0.0) > 0)
         running &= ~(step.terminated | step.truncated)
         obs = step.obs
-    return _Wave(success, returns, discounted, lengths, lost, died)
+    return _Wave(success, returns, lengths, lost, died)

@@ -153,14 +153,7 @@ class ImproveOffline:
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
     ) -> tuple[Judgement, dict[str, Any]]:
         """The gate: both on the same resamples and batches, from the same weights."""
-        judge = Judge(
-            self.cfg,
-            data,
-            old,
-            gamma=context.experiment.gamma,
-            folder=context.directory,
-            seed=context.seed,
-        )
+        judge = Judge(self.cfg, data, old, folder=context.directory, seed=context.seed)
         before, after = judge.estimates("before", old), judge.estimates("after", new)
         values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
         strange = {
@@ -229,6 +222,4 @@ def _truths(
         **goes_on.named(),
         **after.named("{}_ungated"),
         **before.named("{}_before"),
-        "discounted_before": before.discounted_numbers(),
-        "discounted_after": after.discounted_numbers(),
     }

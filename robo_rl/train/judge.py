@@ -26,11 +26,15 @@ from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, judge
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.demonstrations import decisions_of
+from robo_rl.train.evaluate import RETURN
 from robo_rl.train.steps import take_steps
 from robo_rl.world.dynamics import Dynamics, flat
 
 Estimates = dict[str, Estimate]
 """Estimator → what it says of a policy."""
+
+_WHOLE = 1.0
+"""The judge's discount: what is asked is whether more episodes succeed, not how soon."""
 
 
 class JudgeConfig(ConfigModel):
@@ -97,7 +101,6 @@ class Judge:
         cfg: Who does.
         data: Its episodes; the longest is as long as an episode may be.
         like: Whose chunks and normaliser the data are cut by; those judged are like it.
-        gamma: Discount per env step.
         folder: Where what is done is kept.
         seed: Of resamples, batches and weights.
 
@@ -111,19 +114,18 @@ class Judge:
         data: WindowDataset,
         like: DenoisingPolicy,
         *,
-        gamma: float,
         folder: Path,
         seed: int,
     ) -> None:
-        self.cfg, self.folder, self.seed, self.gamma = cfg, folder, seed, gamma
+        self.cfg, self.folder, self.seed = cfg, folder, seed
         rew, _, last = data.outcomes()
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
         self.good = _good(rew, self.resample.episode)
-        self.fqe = _within(cfg.fqe, came_to(rew, last, gamma))
+        self.fqe = _within(cfg.fqe, came_to(rew, last, _WHOLE))
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
-        self.rows = decisions_of(data, like, gamma)
+        self.rows = decisions_of(data, like, _WHOLE)
         if "rollouts" in cfg.estimators:
             flat(self.rows)  # raises where it predicts nothing, before anything is learnt
         self.replay = Replay(Replay.Config(demo_share=1.0))
@@ -169,7 +171,7 @@ class Judge:
         found: dict[str, Any] = {}
         for place, (name, estimate) in enumerate(estimates.items()):
             low, high = bootstrapped(estimate.members)
-            value, unit = float(estimate.members.mean()), "discounted return"
+            value, unit = float(estimate.members.mean()), RETURN
             number = {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
             found[f"{name}_{label}" if place else label] = number
         return found
@@ -191,7 +193,7 @@ class Judge:
             flat(self.rows)[self.resample.starts],
             self.resample,
             limit=self.limit - 1,  # as fqe: what the last step of a cut episode led to is not known
-            gamma=self.gamma,
+            gamma=_WHOLE,
             generator=make_generator("rollouts", self.seed),
         )
 

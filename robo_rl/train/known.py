@@ -26,7 +26,6 @@ _TENSORS = {
     "success": torch.bool,
     "returns": torch.float32,
     "lengths": torch.int64,
-    "discounted": torch.float32,
 }
 
 
@@ -38,7 +37,6 @@ class Known:
         policy: As it is evaluated.
         protocol: Episodes and seeds.
         protocol_hash: Of all that fixes the world.
-        gamma: Discount per env step.
     """
 
     def __init__(
@@ -47,14 +45,12 @@ class Known:
         policy: DenoisingPolicy,
         protocol: EvalProtocol,
         protocol_hash: str,
-        gamma: float,
     ) -> None:
         self._protocol, self._hash = protocol, protocol_hash
         fixed = {
             "policy": describe(policy),
             "weights": weights_digest(policy),
             "protocol": protocol_hash,
-            "gamma": gamma,
             "versions": versions(),
         }
         self.paths = [folder / FOLDER / f"{digest(fixed)}.json" for folder in folders]
@@ -65,8 +61,6 @@ class Known:
 
     def keep(self, result: EvalResult) -> None:
         """One that was made."""
-        if result.discounted is None:
-            return
         path, body = (
             self.paths[0],
             {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost},

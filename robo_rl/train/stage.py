@@ -180,7 +180,7 @@ class Context:
         known = None
         if self.keeps and isinstance(who, DenoisingPolicy):
             folders = [self.directory, *(place for place, _ in reversed(self.earlier))]
-            known = Known(folders, who, protocol, fixed, self.experiment.gamma)
+            known = Known(folders, who, protocol, fixed)
             if (found := known.read()) is not None:
                 return found
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
@@ -191,7 +191,6 @@ class Context:
                 obs_horizon=who.obs_horizon,
                 exec_horizon=who.exec_horizon,
                 protocol_hash=fixed,
-                gamma=self.experiment.gamma,
                 progress=progress.update,
             )
         if known is not None:

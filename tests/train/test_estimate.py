@@ -35,7 +35,7 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
     low, high = bootstrapped(torch.tensor(members["fqe"]))
     assert (value["low"], value["high"]) == pytest.approx((low, high))
     assert value["low"] < value["value"] < value["high"]
-    assert found["numbers"]["discounted"]["unit"] == value["unit"]
+    assert found["numbers"]["return"]["unit"] == value["unit"]
     assert found["gate"] is None
 
 

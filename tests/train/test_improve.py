@@ -106,8 +106,8 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     numbers = found["numbers"]
     kept = numbers["success_ungated" if accepted else "success_before"]
     assert numbers["success"]["value"] == kept["value"]
-    for which in ("before", "after"):
-        assert numbers[f"discounted_{which}"]["unit"] == numbers[f"value_{which}"]["unit"]
+    for truth, value in (("return_before", "value_before"), ("return_ungated", "value_after")):
+        assert numbers[truth]["unit"] == numbers[value]["unit"]
     learnt, apart = split(STAGES["collect"]["episodes"], 0.5, seed=0)
     assert numbers["value_before"]["n"] == len(apart)  # the judge's own
     assert not learnt & apart

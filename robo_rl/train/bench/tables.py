@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from robo_rl.train.bench.suite import Reported
-from robo_rl.train.bench.wording import NOTHING, number, percent, times, when
+from robo_rl.train.bench.wording import NOTHING, number, percent, sure, times, when
 from robo_rl.train.progress import duration
 
 Numbers = Mapping[str, Any]
@@ -25,6 +25,7 @@ def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table
     """All tables of a summary that have rows."""
     found = [
         _by_task(summary, report),
+        _gates(summary),
         _times(summary, report),
         _over_tasks(summary, report, methods),
         _ratios(summary, report),
@@ -74,6 +75,22 @@ def _times(summary: Numbers, report: Reported) -> Table:
     ]
     curve = "in training" if report.curve == "training" else "without exploration"
     return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
+
+
+def _gates(summary: Numbers) -> Table:
+    header = (
+        *("task", "method", "seed"),
+        *("return before", "its value", "return after", "its value", "goes on"),
+    )
+    rows = [
+        (
+            *(each["task"], each["method"], str(each["seed"])),
+            *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
+            ("new, waived" if each["waived"] else "new") if each["accepted"] else "the one before",
+        )
+        for each in summary["gates"]
+    ]
+    return Table("Improved from data alone: returns, and values that the gate saw", header, rows)
 
 
 def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:

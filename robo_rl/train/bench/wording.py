@@ -29,6 +29,12 @@ def number(amount: float | None) -> str:
     return f"{amount:.3g}"
 
 
+def sure(amount: Numbers) -> str:
+    """A number, and its interval if it has one."""
+    low, value, high = (amount[name] for name in ("low", "value", "high"))
+    return f"{value:.2f}" if low is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
 def when(time: Numbers, show: Any) -> str:
     """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
     if time["median"] is None:

@@ -9,7 +9,7 @@ import pytest
 from small_suites import kept
 
 from robo_rl.aggregates import iqm, rate_interval, spread_interval
-from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.kept import Kept, KeptStage, Measured
 from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
 from robo_rl.train.bench.remarks import remarks
@@ -299,3 +299,37 @@ def test_a_run_that_was_gone_on_with_elsewhere_names_both_machines_and_libraries
     assert summary["machines"] == [f"{p}, 1 at once, 2 threads each" for p in (here, there)]
     assert summary["made"]["machines"][summary["machines"][1]] == ["near default 0"]
     assert summary["versions"] == ["torch 2.12.0", "torch 2.13.0"]
+
+
+def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it():
+    cells = {
+        key: each.model_copy(update={"stages": {**each.stages, "offline": offline(each)}})
+        if key.method == "other"
+        else each
+        for key, each in matrix().items()
+    }
+    summary = summarise("made_up", SUITE, cells_of(SUITE), cells)
+    assert {row["method"] for row in summary["gates"]} == {"other"}
+    assert [row["after"]["value"] for row in summary["gates"] if row["task"] == "far"] == [
+        0.50,
+        0.55,
+        0.45,
+    ]
+    (table,) = [each for each in tables(summary, SUITE.report, ["other"]) if "gate" in each.title]
+    assert table.rows[0] == (
+        *("near", "other", "0", "0.20 [0.10, 0.30]", "0.20 [0.10, 0.30]"),
+        *("0.60 [0.50, 0.70]", "0.60 [0.50, 0.70]", "new"),
+    )
+    assert table.rows[2][-1] == "the one before"  # 0.95, which the gate did not believe
+
+
+def offline(cell: Kept) -> KeptStage:
+    """Values as the truths are; accepted but where that is above 0.9."""
+    success = SCORES[cell.task, cell.method][cell.seed]
+    before, after = (
+        Measured(value=value, low=value - 0.1, high=value + 0.1, unit="reward")
+        for value in (0.2, success)
+    )
+    numbers = {"return_before": before, "value_before": before, "return_ungated": after}
+    numbers |= {"value_after": after, "accepted": float(success < 0.9)}  # type: ignore[dict-item]
+    return KeptStage(seconds=1.0, status="passed", gate="", shared=False, numbers=numbers)
