@@ -187,12 +187,30 @@ def rate(found: Any) -> str:
 
 def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    script, text = import_module("offline_gate"), (ROOT / "docs" / "offline.md").read_text()
-    kept = sorted((ROOT / "benchmarks" / "results" / "offline_gate").glob("*.json"))
-    cells = {path.stem.partition("_")[::2]: json.loads(path.read_text()) for path in kept}
-    rows = [script.line(arm, int(seed), cell) for (arm, seed), cell in cells.items()]
-    assert rows
-    assert [row for row in rows if row not in text] == []
+    text, corrupted = (ROOT / "docs" / "offline.md").read_text(), import_module("corrupted_data")
+    spoilt = [
+        corrupted.line(kind, {tuple(which): cell for *which, cell in cells})
+        for kind, cells in by_kind("corrupted_data").items()
+    ]
+    fooled = import_module("offline_sabotage")
+    refused = [fooled.line(seed, cell) for seed, cell in by_seed("offline_sabotage").items()]
+    assert len(spoilt) == len(corrupted.KINDS)
+    assert len(refused) == 3
+    assert [row for row in spoilt + refused if row not in text] == []
+
+
+def by_seed(script: str) -> dict[int, Any]:
+    kept = sorted((ROOT / "benchmarks" / "results" / script).glob("*.json"))
+    return {int(path.stem): json.loads(path.read_text()) for path in kept}
+
+
+def by_kind(script: str) -> dict[str, list[tuple[str, int, Any]]]:
+    """Kind → arm, seed, cell."""
+    found: dict[str, list[tuple[str, int, Any]]] = {}
+    for path in sorted((ROOT / "benchmarks" / "results" / script).glob("*.json")):
+        kind, arm, seed = path.stem.split("_")
+        found.setdefault(kind, []).append((arm, int(seed), json.loads(path.read_text())))
+    return found
 
 
 @pytest.mark.parametrize("figures", [cameras, remote])
