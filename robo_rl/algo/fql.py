@@ -15,7 +15,6 @@ Shapes: B rows of a batch, M critics, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -23,14 +22,10 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.descent import Descent
-from robo_rl.algo.ema import Follower
 from robo_rl.algo.iql import Iql
-from robo_rl.config import ConfigModel
-from robo_rl.critic.q import td_target
+from robo_rl.algo.own_critics import OwnCritics
+from robo_rl.algo.seek import demand_decodes
 from robo_rl.data.replay import Replay
-from robo_rl.data.transitions import Transitions
-from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 from robo_rl.policy.one_step import student_of
@@ -49,14 +44,10 @@ class Fql:
         generator: Draws batches and noise.
     """
 
-    class Config(ConfigModel):
-        """``alpha`` α, the critics' rate and the decay of Q', and the student's optimiser."""
+    class Config(OwnCritics.Config):
+        """``alpha`` α, the critics', and the student's optimiser."""
 
         alpha: float = Field(default=10.0, gt=0.0)
-        minibatch: int = Field(default=256, ge=1)
-        critic_lr: float = Field(default=3e-4, gt=0.0)
-        grad_clip: float = Field(default=10.0, gt=0.0)
-        target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
         optim: Supervised.Config = Supervised.Config(lr=3e-4)
 
     def __init__(
@@ -73,20 +64,12 @@ class Fql:
         with initialising("fql", generator.initial_seed()):  # what the policy cannot lend it
             student = student_of(policy).train()
         self.trainer = Supervised(cfg.optim, student, steps)
-        self.critic = deepcopy(critics.target.module).requires_grad_()
-        self.target = Follower(self.critic, cfg.target_ema)
-        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        self.critics = OwnCritics(cfg, critics)
 
     @staticmethod
     def check_settings(policy: DenoisingPolicy.Config) -> None:
         """See ``Choosy``."""
-        if not policy.decodes:
-            raise ConfigError(
-                "a student needs a policy whose evaluation draws noise at its start alone",
-                where="policy.eval_eta",
-                expected=0,
-                hint="awr and parl improve any policy",
-            )
+        demand_decodes(policy)
 
     @property
     def policy(self) -> DenoisingPolicy:
@@ -100,21 +83,16 @@ class Fql:
             PluginError: Gradients were not finite for long.
         """
         batch = self.replay.sample(self.cfg.minibatch, self.generator)
-        critic_loss = self._critic_loss(batch)
-        self.descent.step(critic_loss)
-        self.target.update(self.critic)
+        critic_loss = self.critics.step(batch, self._ahead(batch.next_obs), self.generator)
         loss, value = self._actor_loss(batch.obs)
-        found = {"loss": self.trainer.step(loss), "critic_loss": float(critic_loss.detach())}
+        found = {"loss": self.trainer.step(loss), "critic_loss": critic_loss}
         return {**found, "value": float(value)}
 
-    def _critic_loss(self, batch: Transitions) -> Tensor:
-        with torch.no_grad():
-            student = self.trainer.policy
-            ahead_act = student.decode_normalized(batch.next_obs, self._noise(batch.next_obs))
-            ahead = self.target.module(batch.next_obs, ahead_act).mean(dim=0)
-            wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        act = batch.judged_act(self.generator)
-        return self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
+    @torch.no_grad()
+    def _ahead(self, obs: dict[str, Tensor]) -> Tensor:
+        """What the student's chunks are worth by Q', mean of the critics: (B,)."""
+        act = self.trainer.policy.decode_normalized(obs, self._noise(obs))
+        return self.critics.target.module(obs, act).mean(dim=0)
 
     def _actor_loss(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Each row's (B,), and the mean value."""
@@ -123,7 +101,7 @@ class Fql:
             near = self.teacher.decode_normalized(obs, noise)
         act = self.trainer.policy.decode_normalized(obs, noise)
         apart = (act - near).square().mean(dim=(1, 2))
-        worth = self.critic(obs, act).mean(dim=0)
+        worth = self.critics.critic(obs, act).mean(dim=0)
         scale = worth.detach().abs().mean().clamp(min=1e-6)
         return self.cfg.alpha * apart - worth / scale, worth.detach().mean()
 
@@ -133,16 +111,9 @@ class Fql:
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {
-            "trainer": self.trainer.state_dict(),
-            "critic": self.critic.net.state_dict(),
-            "target": self.target.state_dict(),
-            "optim": self.descent.optim.state_dict(),
-        }
+        return {"trainer": self.trainer.state_dict(), "critics": self.critics.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.trainer.load_state_dict(state["trainer"])
-        self.critic.net.load_state_dict(state["critic"])
-        self.target.load_state_dict(state["target"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.critics.load_state_dict(state["critics"])

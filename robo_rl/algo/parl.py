@@ -9,21 +9,20 @@ Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
 from robo_rl.algo.iql import Iql
+from robo_rl.algo.seek import Seeker
 from robo_rl.config import ConfigModel
 from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Parl:
+class Parl(Seeker):
     """Clones what critics think best of a policy's own chunks; an ``Improver``.
 
     Args:
@@ -62,22 +61,13 @@ class Parl:
         steps: int,
         generator: torch.Generator,
     ) -> None:
-        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
-        self.draws_from = policy
-        self.trainer = Supervised(cfg.optim, deepcopy(policy).train(), steps)
+        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
+        self.cfg, self.critics = cfg, critics
 
-    @property
-    def policy(self) -> DenoisingPolicy:
-        """What came of it: the averaged weights."""
-        return self.trainer.ema.module.eval()
-
-    def step(self) -> dict[str, float]:
-        """One gradient step; returns the loss, and by how much the chunks are better than drawn."""
-        obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
-        best, gained = self.better(obs)
-        policy = self.trainer.policy
-        loss = policy.loss(obs, policy.to_env(best), self.generator)
-        return {"loss": self.trainer.step(loss), "gained": gained}
+    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``Seeker``: the best chunks, and by how much they are better than drawn."""
+        best, gained = self.better(batch.obs)
+        return best, {"gained": gained}
 
     def better(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
         """The best chunks (N, H, A) found at some states, and how much they gain on average."""
@@ -107,11 +97,3 @@ class Parl:
             steepest = slope.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
             act = act + self.cfg.stride * slope / steepest
         return act.detach()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return self.trainer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.trainer.load_state_dict(state)

@@ -58,7 +58,7 @@ def test_its_critics_are_its_own(world: World):
     improving.step()
     for name, x in critics.target.module.state_dict().items():
         assert torch.equal(x, before[name]), name
-    changed = improving.critic.net.state_dict()
+    changed = improving.critics.critic.net.state_dict()
     assert any(not torch.equal(x, before[f"net.{name}"]) for name, x in changed.items())
 
 

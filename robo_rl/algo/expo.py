@@ -1,0 +1,137 @@
+"""Edits: a policy's chunks, and the same a little changed; of all these the best is done.
+
+An actor sees what the policy would do and moves it within bounds, towards what critics prefer. What
+is carried out, and what critics look ahead to, is the best by their opinion of some of the policy's
+chunks and their edits (Dong et al. 2025, EXPO, arXiv 2507.07986, section 4):
+
+    â = a + e,  e ~ actor(o, a) in (−bound, bound),  a ~ π(o)
+    π*(o) = argmax Q over a_1 … a_m, â_1 … â_m
+    critics Q(o, a) ← rew + discount·(1 − terminated)·max Q' over π*'s candidates at o'
+    actor    Q(o, â) + entropy
+
+π is not moved by any value. What π* does is cloned (``Seeker``), so that a policy goes on that
+needs no critics to act.
+
+Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.bc import Supervised
+from robo_rl.algo.iql import Iql
+from robo_rl.algo.own_critics import OwnCritics
+from robo_rl.algo.seek import Seeker
+from robo_rl.algo.small_actor import SmallActor
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.seeding import initialising
+
+
+class Expo(Seeker):
+    """Clones the best of a policy's chunks and their edits; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Draws, and is where cloning begins; stays as it is.
+        critics: Their Q' is where the critics begin.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches, chunks, edits, times and noise.
+    """
+
+    class Config(OwnCritics.Config):
+        """``draws`` m, ``bound`` of an edit's elements in normalised units, actor and cloning."""
+
+        minibatch: int = Field(default=128, ge=1)
+        draws: int = Field(default=4, ge=1)
+        bound: float = Field(default=0.1, gt=0.0)
+        actor: SmallActor.Config = SmallActor.Config()
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: Iql,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
+        self.cfg, self.critics = cfg, OwnCritics(cfg, critics)
+        seen = policy.obs_spec.size * policy.obs_horizon
+        chunk = policy.horizon * policy.act_spec.size
+        with initialising("expo", generator.initial_seed()):
+            self.actor = SmallActor(cfg.actor, seen + chunk, chunk, cfg.bound)
+
+    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``Seeker``: the best of chunks and edits; losses, what they are worth, and gain.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        _, _, ahead = self.best(batch.next_obs, ahead=True)
+        found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
+        drawn, best, worth = self.best(batch.obs)
+        found["value"] = self._climb(batch.obs, drawn)
+        with torch.no_grad():
+            plain = self.critics.worth(batch.obs, drawn, self.generator)
+        return best, {**found, "gained": float((worth - plain).mean())}
+
+    @torch.no_grad()
+    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """In each state one of the policy's chunks, the best of all, and its worth.
+
+        Args:
+            obs: Name → (N, To, …).
+            ahead: Judged by Q'.
+
+        Returns:
+            Chunks (N, H, A) twice, and (N,).
+        """
+        draws = self.cfg.draws
+        many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
+        drawn = self.draws_from.act(many, self.generator)
+        drawn = self.draws_from.normalizer.normalize("act", drawn)
+        edited = drawn + self.actor.draw(self._inputs(many, drawn), self.generator).view_as(drawn)
+        judge = self.critics.ahead if ahead else self.critics.worth
+        twice = {name: torch.cat([each, each]) for name, each in many.items()}
+        worth = judge(twice, torch.cat([drawn, edited]), self.generator)
+        # (2·N·m) to (N, 2·m)
+        choice = worth.view(2, -1, draws).transpose(0, 1).flatten(1)
+        chunks = torch.stack([drawn, edited]).unflatten(1, (-1, draws)).transpose(0, 1)
+        top, rows = choice.argmax(dim=1), torch.arange(len(choice))
+        return drawn[::draws], chunks.flatten(1, 2)[rows, top], choice[rows, top]
+
+    def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> float:
+        """The actor's step at chunks (N, H, A) of the policy."""
+
+        def worth(edit: Tensor) -> Tensor:
+            return self.critics.worth(obs, drawn + edit.view_as(drawn), self.generator)
+
+        return self.actor.climb(self._inputs(obs, drawn), worth, self.generator)
+
+    def _inputs(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
+        return torch.cat([self.critics.critic.encode(obs), drawn.flatten(1)], dim=-1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "trainer": super().state_dict(),
+            "critics": self.critics.state_dict(),
+            "actor": self.actor.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        super().load_state_dict(state["trainer"])
+        self.critics.load_state_dict(state["critics"])
+        self.actor.load_state_dict(state["actor"])
