@@ -131,7 +131,7 @@ def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str,
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / f"02-{kind}_{arm}")
-    settings = {"iql": ARMS[arm], "judge_share": 0.0, "fqe": {"steps": 1}}
+    settings = {"critics": {"name": "iql", **ARMS[arm]}, "judge_share": 0.0, "fqe": {"steps": 1}}
     stage = FromSpoilt(ImproveOffline.Config.model_validate(settings), kind, seed)
     report = stage.run(Context(experiment, folder, cast(Any, earlier)))
     write_file(path, json.dumps(report.numbers, indent=2).encode() + b"\n")

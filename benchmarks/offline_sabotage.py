@@ -19,7 +19,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.compose import compose
 from robo_rl.config import validate
 from robo_rl.data.replay import Replay
@@ -45,14 +45,14 @@ class Overrating:
         tried: (n, H, A), chunks of the data.
     """
 
-    def __init__(self, critics: Iql, tried: Tensor) -> None:
+    def __init__(self, critics: LoggedCritics, tried: Tensor) -> None:
         self.critics, self.mean = critics, tried.mean(dim=0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.critics, name)
 
     def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """As ``Iql.worth``, and more."""
+        """As ``LoggedCritics.worth``, and more."""
         apart = (act - self.mean).abs().mean(dim=(1, 2))
         return self.critics.worth(obs, act, generator) + BONUS * apart
 
@@ -62,10 +62,10 @@ class Sabotaged(ImproveOffline):
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
-    ) -> tuple[Iql, dict[str, float]]:
+    ) -> tuple[LoggedCritics, dict[str, float]]:
         critics, figures = super()._critics(context, replay, policy)
         tried = replay.sample(4096, torch.Generator().manual_seed(0)).act
-        return cast(Iql, Overrating(critics, tried)), figures
+        return cast(LoggedCritics, Overrating(critics, tried)), figures
 
 
 def main() -> None:

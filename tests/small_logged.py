@@ -10,6 +10,7 @@ from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
 from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
@@ -48,7 +49,7 @@ def logged_replay(rows: int, seed: int = 0) -> Replay:
     return replay
 
 
-World = tuple[DenoisingPolicy, Iql, Replay]
+World = tuple[DenoisingPolicy, LoggedCritics, Replay]
 
 
 def judged_world() -> World:
@@ -57,9 +58,10 @@ def judged_world() -> World:
     torch.manual_seed(0)
     policy = small_policy()
     small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
-    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
+    cfg = Iql.Config(value=ValueCritic.Config(hidden=(32,)), minibatch=128, **small)  # pyright: ignore
+    critics = Iql(cfg, policy, replay, generator)
     for _ in range(300):
-        critics.step(replay.sample(128, generator))
+        critics.step()
     return policy, critics, replay
 
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.config import ConfigModel
 from robo_rl.data.replay import Replay
 from robo_rl.policy.base import DenoisingPolicy
@@ -52,7 +52,7 @@ class Awr:
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,
@@ -91,7 +91,7 @@ def weights(advantage: Tensor, cap: float) -> Tensor:
     return raw / raw.mean().clamp(min=1e-6)
 
 
-def _spread(critics: Iql, replay: Replay) -> float:
+def _spread(critics: LoggedCritics, replay: Replay) -> float:
     """Standard deviation of the advantages of the data, or of some of them."""
     generator = make_generator("spread", 0)
     batch = replay.sample(_SEEN, generator)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
 from robo_rl.algo.descent import Descent
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.algo.seek import Seeker, demand_decodes
 from robo_rl.algo.small_actor import SmallActor
@@ -61,7 +61,7 @@ class Dsrl(Seeker):
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,

@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.algo.seek import Seeker
 from robo_rl.algo.small_actor import SmallActor
@@ -59,7 +59,7 @@ class Expo(Seeker):
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,

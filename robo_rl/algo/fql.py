@@ -22,7 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.algo.seek import demand_decodes
 from robo_rl.data.replay import Replay
@@ -54,7 +54,7 @@ class Fql:
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,

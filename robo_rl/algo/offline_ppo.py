@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent, DescentConfig
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.objective import Objective, ObjectiveConfig, check
 from robo_rl.algo.precision import autocast
 from robo_rl.algo.ratio import RatioMode
@@ -64,7 +64,7 @@ class OfflinePpo:
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,

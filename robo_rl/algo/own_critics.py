@@ -14,7 +14,7 @@ from torch import Tensor
 
 from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import Follower
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.config import ConfigModel
 from robo_rl.critic.q import td_target
 from robo_rl.data.transitions import Transitions
@@ -36,7 +36,7 @@ class OwnCritics:
         grad_clip: float = Field(default=10.0, gt=0.0)
         target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
 
-    def __init__(self, cfg: Config, critics: Iql) -> None:
+    def __init__(self, cfg: Config, critics: LoggedCritics) -> None:
         self.rule = critics.rule
         self.critic = deepcopy(critics.target.module).requires_grad_()
         self.target = Follower(self.critic, cfg.target_ema)

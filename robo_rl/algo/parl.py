@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.seek import Seeker
 from robo_rl.config import ConfigModel
 from robo_rl.data.replay import Replay
@@ -55,7 +55,7 @@ class Parl(Seeker):
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: Iql,
+        critics: LoggedCritics,
         replay: Replay,
         *,
         steps: int,

@@ -45,7 +45,8 @@ class Transitions(NamedTuple):
         next_obs: Name → (B, To, …), the true successor's.
         num_exec: (B,) int64, env steps executed of ``act``.
         demo: (B,) bool, from a demonstration.
-        next_row: (B,) int64, where the true successor is kept.
+        row: (B,) int64, where it is kept.
+        next_row: (B,) int64, where the true successor is.
     """
 
     obs: dict[str, Tensor]
@@ -56,6 +57,7 @@ class Transitions(NamedTuple):
     next_obs: dict[str, Tensor]
     num_exec: Tensor
     demo: Tensor
+    row: Tensor
     next_row: Tensor
 
     def judged_act(self, generator: torch.Generator) -> Tensor:
@@ -144,6 +146,21 @@ def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahea
         discount = torch.where(on, discount * columns["discount"][last], discount)
         terminated = terminated | on & columns["terminated"][last]
     return Ahead(rew, discount, terminated, last)
+
+
+def came_to(columns: Mapping[str, Tensor]) -> Tensor:
+    """The discounted return of each row (N,) to the end of its episode, as far as that is there.
+
+    Rows are older than their successors; what came behind a cut counts as nothing.
+    """
+    goes_on = torch.where(columns["decision"] & ~columns["terminated"], columns["discount"], 0.0)
+    rew = torch.where(columns["decision"], columns["rew"], 0.0)
+    found = rew
+    for _ in range(len(rew)):
+        before, found = found, rew + goes_on * found[columns["next"]]
+        if torch.equal(before, found):
+            break
+    return found
 
 
 class Block(NamedTuple):

@@ -16,41 +16,24 @@ same resamples, batches and initial weights: their difference is sharper than ei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
+from robo_rl.algo.answers import Answers, Judged, acted
 from robo_rl.algo.descent import Descent
 from robo_rl.algo.ema import Follower
 from robo_rl.config import ConfigModel
 from robo_rl.critic.q import QCritic, td_target
-from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay
 from robo_rl.errors import DataError
 from robo_rl.ope.clock import TimedNormalizer, knowing_time
 from robo_rl.ope.resample import Resample
-from robo_rl.spec import ActSpec, ObsSpec
 
 _LEAST = 4
 """Members of which a standard error can be told."""
-_ASKED = 2048
-"""Rows that the policy is asked about at once."""
-
-
-class Judged(Protocol):
-    """A policy, as far as its worth is concerned."""
-
-    obs_spec: ObsSpec
-    act_spec: ActSpec
-    obs_horizon: int
-    exec_horizon: int
-    normalizer: Normalizer
-
-    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
-        """As it is evaluated: name → (B, To, …) to a chunk (B, H, A) in physical units."""
-        ...
 
 
 class Estimate(NamedTuple):
@@ -116,7 +99,7 @@ class Fqe:
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
         most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
-        self.answers = torch.stack([self._answers() for _ in range(min(cfg.draws, most))])
+        self.answers = Answers(policy, replay, min(cfg.draws, most), generator)
 
     def step(self) -> dict[str, float]:
         """One of ``cfg.steps``; returns the loss, and the mean value of what follows.
@@ -127,7 +110,8 @@ class Fqe:
         rows = self.replay.draw(self.cfg.minibatch, self.generator)
         batch, weights = self.replay.transitions(rows), self.resample.weights(rows)
         with torch.no_grad():
-            ahead = self.target.module(batch.next_obs, self._answer(batch.next_row))
+            follows = self.answers.one(batch.next_row, self.generator)
+            ahead = self.target.module(batch.next_obs, follows)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
         act = batch.judged_act(self.generator)
         loss = (weights * self.critic.loss(batch.obs, act, wanted)).sum(dim=0).mean()
@@ -143,7 +127,8 @@ class Fqe:
             DataError: A value is not finite.
         """
         obs = self.replay.transitions(self.resample.starts).obs
-        members = self.resample.mean(self.target.module(obs, self._act(obs)))
+        act = acted(self.policy, obs, self.generator)
+        members = self.resample.mean(self.target.module(obs, act))
         if not bool(members.isfinite().all()):
             raise DataError("the policy's values are not finite", hint="fqe.lr, or the rewards")
         return Estimate(members)
@@ -161,20 +146,3 @@ class Fqe:
         self.critic.net.load_state_dict(state["critic"])
         self.target.load_state_dict(state["target"])
         self.descent.optim.load_state_dict(state["optim"])
-
-    def _answer(self, rows: Tensor) -> Tensor:
-        """What the policy does in rows (B,), one of its answers each: (B, E, A)."""
-        shape = (len(rows),)
-        which = torch.randint(len(self.answers), shape, generator=self.generator)
-        return self.answers[which.to(rows.device), rows]
-
-    @torch.no_grad()
-    def _answers(self) -> Tensor:
-        """What it does in every row: (N, E, A)."""
-        rows = torch.arange(self.replay.rows).split(_ASKED)
-        executed = self.policy.exec_horizon
-        asked = [self._act(self.replay.transitions(each).obs)[:, :executed] for each in rows]
-        return torch.cat(asked)
-
-    def _act(self, obs: dict[str, Tensor]) -> Tensor:
-        return self.policy.normalizer.normalize("act", self.policy.act(obs, self.generator))

@@ -16,8 +16,9 @@ import math
 import torch
 from torch import Tensor
 
+from robo_rl.algo.answers import Judged
 from robo_rl.errors import DataError
-from robo_rl.ope.fqe import Estimate, Judged
+from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.resample import Resample
 from robo_rl.world.dynamics import Dynamics
 

@@ -1,6 +1,6 @@
 """Stage ``offline``: a policy is improved on the dataset alone, and passed on only if it is better.
 
-No env is asked by which anything is chosen. Critics learn what the data's actions are worth (IQL);
+No env is asked by which anything is chosen. Critics learn what actions are worth;
 an ``Improver`` makes the policy better by them; then fitted Q evaluation says what the two policies
 would come to, on the same resamples of the data. Unless the new one is better by more than the
 margin, the one before goes on: that is the gate, and refusing is no failure. Where the experiment
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import torch
 from pydantic import Field
 
-from robo_rl.algo.iql import Iql
+from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.ope.verdict import Answer
@@ -71,7 +71,7 @@ class ImproveOffline:
         Args:
             critic_steps: Gradient steps of the critics.
             steps: Of the policy.
-            iql: Critics.
+            critics: What actions are worth.
             improver: How the policy is made better.
             judge_share: Share of the episodes that only the judge sees: a policy that is judged by
                 the very episodes that it was made of looks as lucky as they were. 0 does so.
@@ -80,7 +80,7 @@ class ImproveOffline:
 
         critic_steps: int = Field(default=4000, ge=1)
         steps: int = Field(default=3000, ge=1)
-        iql: Iql.Config = Iql.Config()
+        critics: Annotated[Component, component("critics")] = default("iql")
         improver: Annotated[Component, component("improvers")] = default("awr")
         judge_share: float = Field(default=0.5, ge=0.0, le=0.9)
         margin: float = Field(default=0.0, ge=0.0)
@@ -112,7 +112,9 @@ class ImproveOffline:
         goes_on = "policy before" if chosen is old else "new policy"
         path = save_policy(context.directory / "policy", chosen)
         weights = critics.target.module.net.state_dict()
-        kept = checkpoint.save(context.directory / "critic", weights, self.cfg.iql.model_dump())
+        kept = checkpoint.save(
+            context.directory / "critic", weights, self.cfg.critics.cfg.model_dump()
+        )
         return Report(
             "offline",
             numbers={
@@ -164,23 +166,23 @@ class ImproveOffline:
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
-    ) -> tuple[Iql, dict[str, float]]:
+    ) -> tuple[LoggedCritics, dict[str, float]]:
         generator = make_generator("critics", context.seed)
         with initialising("critics", context.seed):
-            critics = Iql(self.cfg.iql, policy, generator)
-
-        def step() -> dict[str, float]:
-            return critics.step(replay.sample(self.cfg.iql.minibatch, generator))
-
-        folder, total = context.directory / "critics", self.cfg.critic_steps
-        every = self.cfg.checkpoint_every
+            critics: LoggedCritics = self.cfg.critics.build(policy, replay, generator)
         found = take_steps(
-            folder, "critics", total, critics, generator, step, checkpoint_every=every
+            context.directory / "critics",
+            "critics",
+            self.cfg.critic_steps,
+            critics,
+            generator,
+            critics.step,
+            checkpoint_every=self.cfg.checkpoint_every,
         )
         return critics, found
 
     def _improved(
-        self, context: Context, replay: Replay, old: DenoisingPolicy, critics: Iql
+        self, context: Context, replay: Replay, old: DenoisingPolicy, critics: LoggedCritics
     ) -> DenoisingPolicy:
         generator, steps = make_generator("offline", context.seed), self.cfg.steps
         improver: Improver = self.cfg.improver.build(

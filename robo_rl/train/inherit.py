@@ -40,7 +40,7 @@ def hand_critics(algo: Algorithm, context: Context) -> None:
             where=f"algo.critic, and {place}",
             expected=_shown(theirs),
             found=_shown(own),
-            hint="members, hidden and head must be those of the stage's iql.critic",
+            hint="members, hidden and head must be those of the stage's critics.critic",
         )
     algo.begin_from(weights)
 

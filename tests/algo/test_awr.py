@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import logged_replay, small_policy
+from small_logged import judged_world
 
 from robo_rl.algo.awr import Awr, weights
-from robo_rl.algo.iql import Iql
-from robo_rl.critic.q import QCritic
-from robo_rl.critic.value import ValueCritic
 
 ADVANTAGE = torch.linspace(-3.0, 3.0, 101)
 
@@ -28,14 +25,8 @@ def test_data_of_one_advantage_are_cloned_as_they_are():
 
 def test_what_pays_is_done_more_often_than_in_the_data_and_the_policy_before_stays():
     """Half of the decisions pay; a clone of them pays as often."""
-    generator, replay = torch.Generator().manual_seed(0), logged_replay(800)
-    torch.manual_seed(0)
-    policy = small_policy()
+    policy, critics, replay = judged_world()
     before = {name: x.clone() for name, x in policy.state_dict().items()}
-    small = {"critic": QCritic.Config(members=2, hidden=(32,)), "lr": 3e-3, "target_ema": 0.9}
-    critics = Iql(Iql.Config(value=ValueCritic.Config(hidden=(32,)), **small), policy, generator)  # pyright: ignore
-    for _ in range(300):
-        critics.step(replay.sample(128, generator))
     shares = {}
     for temperature in (0.5, 1e6):
         cfg = Awr.Config(temperature=temperature, optim={"lr": 3e-3, "ema_decay": 0.9})  # pyright: ignore

@@ -20,9 +20,9 @@ HIDDEN = (32,)
 def learnt(cfg: Iql.Config, steps: int, rows: int = 500) -> Iql:
     generator, replay = torch.Generator().manual_seed(0), logged_replay(rows)
     torch.manual_seed(0)
-    critics = Iql(cfg, small_policy(), generator)
+    critics = Iql(cfg, small_policy(), replay, generator)
     for _ in range(steps):
-        critics.step(replay.sample(cfg.minibatch, generator))
+        critics.step()
     return critics
 
 
@@ -72,20 +72,19 @@ def test_with_huber_and_a_quantile_a_few_absurd_rewards_do_little_harm():
     for cfg in (robust, config()):
         generator, replay = torch.Generator().manual_seed(0), logged_replay(500)
         torch.manual_seed(0)
-        critics = Iql(cfg, small_policy(), generator)
+        critics = Iql(cfg, small_policy(), replay, generator)
         for _ in range(400):
             drawn = replay.sample(cfg.minibatch, generator)
             absurd = torch.rand(len(drawn.rew), generator=generator) < 0.02
-            critics.step(drawn._replace(rew=torch.where(absurd, 200.0, drawn.rew)))
+            critics.learn(drawn._replace(rew=torch.where(absurd, 200.0, drawn.rew)))
+            critics.target.update(critics.critic)
         errors.append((critics.value(batch.obs) - 0.5).abs().mean().item())
     assert errors[0] < 0.3 * errors[1]
 
 
 def test_a_learner_that_is_put_back_goes_on_as_it_would_have():
-    cfg, replay = config(), logged_replay(200)
-    batches = [replay.sample(64, torch.Generator().manual_seed(i)) for i in range(6)]
-    one, other = learnt(cfg, 3), learnt(cfg, 0)
+    one, other = learnt(config(), 3), learnt(config(), 0)
     other.load_state_dict(deepcopy(one.state_dict()))
     other.generator.set_state(one.generator.get_state())
-    for batch in batches:
-        assert one.step(batch) == other.step(batch)
+    for _ in range(6):
+        assert one.step() == other.step()

@@ -7,6 +7,7 @@ import torch
 from small_chain import GAMMA, logged_chain
 from small_logged import Always, logged_replay, small_policy
 
+from robo_rl.algo.answers import acted
 from robo_rl.critic.q import QCritic
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample
@@ -62,7 +63,7 @@ def from_the_start(limit: int, value: float, steps: int = 1500) -> float:
     obs = chain.replay.transitions(
         resample.starts[::2]
     ).obs  # every other one is at the first place
-    return float(fqe.target.module(obs, fqe._act(obs)).mean())
+    return float(fqe.target.module(obs, acted(fqe.policy, obs, generator)).mean())
 
 
 def test_a_value_is_carried_along_chunks_of_different_lengths():
