@@ -66,7 +66,7 @@ class Fqe:
         grad_clip: float = Field(default=10.0, gt=0.0)
         target_ema: float = Field(default=0.95, ge=0.0, lt=1.0)
         draws: int = Field(default=4, ge=1)
-        critic: QCritic.Config = QCritic.Config(members=8)
+        critic: QCritic.Config = QCritic.Config(members=8, hidden=(128, 128))
 
         @field_validator("critic")
         @classmethod
