@@ -21,6 +21,7 @@ from robo_rl.algo.bc import Supervised
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.config import ConfigModel
 from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import make_generator
 
@@ -70,11 +71,15 @@ class Awr:
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
         batch = self.replay.sample(self.cfg.batch, self.generator)
-        act = batch.judged_act(self.generator)
-        advantage = self.critics.advantage(batch.obs, act, self.generator)
+        advantage = self.advantage(batch)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
         return {"loss": self.trainer.step(weights(advantage / self.scale, self.cfg.cap) * loss)}
+
+    def advantage(self, batch: Transitions) -> Tensor:
+        """Of a batch's own chunks: (B,)."""
+        act = batch.judged_act(self.generator)
+        return self.critics.advantage(batch.obs, act, self.generator)
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
