@@ -156,6 +156,7 @@ def made_up(rows: int) -> Transitions:
         next_obs=next_obs,
         num_exec=torch.full((rows,), HORIZON),
         demo=never,
+        human=never,
         row=torch.arange(rows),
         next_row=torch.arange(rows),
     )

@@ -6,6 +6,10 @@ family of the best policy near the data (Peng et al. 2019, arXiv 1910.00177, eq.
 advantages: Kostrikov et al. 2021, arXiv 2110.06169, eq. 7). Advantages count in units of their
 spread over the data, so that a temperature means the same in every task; weights are divided by
 their mean over the batch, so that a learning rate does.
+
+What a human did who took over is what should have been done, whatever critics think of it: such
+rows may count as no worse than some advantage (corrections count as good actions in RECAP, Physical
+Intelligence 2025, arXiv 2511.14759).
 """
 
 from __future__ import annotations
@@ -42,10 +46,15 @@ class Awr:
     """
 
     class Config(ConfigModel):
-        """``temperature`` in units of the advantages' spread, the largest weight, and cloning."""
+        """``temperature`` in units of the advantages' spread, the largest weight, and cloning.
+
+        ``human``, in the same units, is the least advantage that a row counts with which a human
+        commanded; with 0 such rows are as any other.
+        """
 
         temperature: float = Field(default=0.5, gt=0.0)
         cap: float = Field(default=20.0, gt=1.0)
+        human: float = Field(default=0.0, ge=0.0)
         batch: int = Field(default=256, ge=1)
         optim: Supervised.Config = Supervised.Config(lr=3e-4)
 
@@ -71,10 +80,12 @@ class Awr:
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
         batch = self.replay.sample(self.cfg.batch, self.generator)
-        advantage = self.advantage(batch)
+        advantage = self.advantage(batch) / self.scale
+        if self.cfg.human:
+            advantage = at_least(advantage, batch.human, self.cfg.human / self.cfg.temperature)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
-        return {"loss": self.trainer.step(weights(advantage / self.scale, self.cfg.cap) * loss)}
+        return {"loss": self.trainer.step(weights(advantage, self.cfg.cap) * loss)}
 
     def advantage(self, batch: Transitions) -> Tensor:
         """Of a batch's own chunks: (B,)."""
@@ -88,6 +99,11 @@ class Awr:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.trainer.load_state_dict(state)
+
+
+def at_least(advantage: Tensor, rows: Tensor, least: float) -> Tensor:
+    """Advantages (B,), of some rows (B,) bool no lower than that."""
+    return torch.where(rows, advantage.clamp(min=least), advantage)
 
 
 def weights(advantage: Tensor, cap: float) -> Tensor:

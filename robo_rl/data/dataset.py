@@ -21,6 +21,10 @@ from robo_rl.data.commits import EpisodeRecord
 from robo_rl.data.episode import first_not_finite
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
+from robo_rl.spec import TensorSpec
+
+INTERVENTION = "intervention"
+"""Column of a store, where it has one: whether a human commanded the row."""
 
 
 class Batch(NamedTuple):
@@ -31,11 +35,19 @@ class Batch(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What came of each row: rew (N,), terminated (N,) bool; last (N,), its episode's last row."""
+    """What came of each row, and whose it was.
+
+    Args:
+        rew: (N,).
+        terminated: (N,) bool.
+        last: (N,) int64, the last row of its episode.
+        human: (N,) bool, whether a human commanded it.
+    """
 
     rew: Tensor
     terminated: Tensor
     last: Tensor
+    human: Tensor
 
 
 class KeyStats(NamedTuple):
@@ -149,9 +161,17 @@ class WindowDataset:
             yield self.windows(rows)
 
     def outcomes(self) -> Outcomes:
-        """Rewards and ends, read when asked for: cloning needs none."""
-        rows = _read_rows(self._store, self._episodes, ["rew", "terminated"], self._last.device)
-        return Outcomes(rows["rew"], rows["terminated"], self._last)
+        """Rewards, ends and whose rows they are, read when asked for: cloning needs none.
+
+        Where the store does not say (no column ``intervention``), no row is a human's.
+
+        Raises:
+            DataError: A value is not finite, or the column is no flag a row.
+        """
+        keys = ["rew", "terminated", *([INTERVENTION] if _says_whose(self._store) else [])]
+        rows = _read_rows(self._store, self._episodes, keys, self._last.device)
+        human = rows.get(INTERVENTION, torch.zeros_like(rows["terminated"]))
+        return Outcomes(rows["rew"], rows["terminated"], self._last, human)
 
     def stats(self) -> Stats:
         """Statistics over all rows, of every floating array; images of integers have none."""
@@ -159,6 +179,19 @@ class WindowDataset:
         return Stats(
             {key: _key_stats(rows, self._axes[key]) for key, rows in floating.items()}, self.digest
         )
+
+
+def _says_whose(store: ZarrStore) -> bool:
+    found, expected = store.schema.columns.get(INTERVENTION), TensorSpec(shape=(), dtype="bool")
+    if found is not None and (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise DataError(
+            f"column '{INTERVENTION}' does not say of each row whether a human commanded it",
+            where=store.path,
+            expected=f"{expected.shape} {expected.dtype}",
+            found=f"{found.shape} {found.dtype}",
+            hint="write it as a flag a row, or by another name",
+        )
+    return found is not None
 
 
 def _read_rows(

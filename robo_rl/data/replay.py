@@ -10,13 +10,14 @@ first, and what it points at is there for as long as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.config import ConfigModel
+from robo_rl.data.dataset import INTERVENTION
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
 from robo_rl.data.transitions import Transitions, block_of, came_to, look_ahead, transitions_of
@@ -25,6 +26,7 @@ from robo_rl.errors import CheckpointError, DataError
 __all__ = ["Replay", "Transitions", "transitions_of"]
 
 _OBS = "obs."
+_HUMAN = "human"
 
 
 class Replay:
@@ -42,11 +44,22 @@ class Replay:
         each env. ``demo_share`` of a batch are demonstrations, if there are any (RLPD, Ball et al.
         2023, arXiv 2302.02948, section 4.1). ``n_step`` is the number of decisions before the
         bootstrap, fewer where the episode ends or what followed is not there.
+
+        With ``corrections`` that share is of the demonstrations' decisions that a human commanded,
+        and what else was logged counts with the robot's own experience (HIL-SERL, Luo et al. 2024,
+        arXiv 2410.21845).
         """
 
         capacity: int = Field(default=200_000, ge=2)
         demo_share: float = Field(default=0.5, ge=0.0, le=1.0)
         n_step: int = Field(default=1, ge=1)
+        corrections: bool = False
+
+        @model_validator(mode="after")
+        def _corrections_have_a_share(self) -> Self:
+            if self.corrections and not self.demo_share:
+                raise ValueError("corrections: they fill demo_share, which is 0")
+            return self
 
     def __init__(self, cfg: Config, device: torch.device | str = "cpu") -> None:
         self.cfg = cfg
@@ -54,6 +67,7 @@ class Replay:
         self._demo_rows = self._used = self._head = 0
         self._open_end = torch.empty(0, dtype=torch.int64)
         self._demos = self._online = torch.empty(0, dtype=torch.int64)
+        self._shares = self._demos, self._online
 
     def __len__(self) -> int:
         return len(self._demos) + len(self._online)
@@ -76,8 +90,11 @@ class Replay:
     def add_demonstrations(self, transitions: Mapping[str, Tensor]) -> None:
         """Take in rows of ``transitions_of``, which stay; before any experience.
 
+        Rows that do not say whether they are a human's are not.
+
         Raises:
-            DataError: There is experience already, or the rows are of another layout.
+            DataError: There is experience already, or the rows are of another layout; or
+                corrections are wanted, and no decision is one.
         """
         if self._used:
             raise DataError(
@@ -86,10 +103,11 @@ class Replay:
                 hint="add them when the buffer is made",
             )
         places = self._demo_rows + torch.arange(len(transitions["next"]))
-        rows = {**transitions, "next": transitions["next"] + self._demo_rows}
+        rows = {**_told(transitions), "next": transitions["next"] + self._demo_rows}
         self._table.write(places, rows, self._demo_rows + len(places))
         self._demo_rows += len(places)
         self._find_decisions()
+        self._demand_corrections()
 
     def add(self, rollout: Rollout) -> None:
         """Take in a block; an env that goes on where its last block stopped is joined to it.
@@ -117,15 +135,17 @@ class Replay:
         """So many rows with replacement, demonstrations and experience in mixed order.
 
         Raises:
-            DataError: There is nothing to draw from.
+            DataError: There is nothing to draw from, or corrections are wanted and there are none.
         """
         if not len(self):
             raise DataError("nothing to sample from", hint="add a rollout or demonstrations first")
-        share = self.cfg.demo_share if len(self._online) else 1.0
-        num_demos = round(batch * share) if self.num_demos else 0
+        self._demand_corrections()
+        shown, others = self._shares
+        share = self.cfg.demo_share if len(others) else 1.0
+        num_shown = round(batch * share) if len(shown) else 0
         drawn = [
-            _draw(self._demos, num_demos, generator),
-            _draw(self._online, batch - num_demos, generator),
+            _draw(shown, num_shown, generator),
+            _draw(others, batch - num_shown, generator),
         ]
         order = torch.randperm(batch, generator=generator, device=generator.device)
         return torch.cat(drawn)[order.to(self._table.device)]
@@ -145,6 +165,7 @@ class Replay:
             next_obs={name[len(_OBS) :]: x[successor] for name, x in obs.items()},
             num_exec=column["num_exec"][rows],
             demo=rows < self._demo_rows,
+            human=column[_HUMAN][rows],
             row=rows,
             next_row=successor,
         )
@@ -178,12 +199,15 @@ class Replay:
                 )
         self._used = len(state["columns"].get("next", ()))
         places = self._demo_rows + torch.arange(self._used)
-        self._table.write(places, state["columns"], self._limit)
+        if self._used:
+            self._table.write(places, _told(state["columns"]), self._limit)
         self._head, self._open_end = state["head"], state["open_end"]
         self._find_decisions()
 
     def _identity(self) -> dict[str, Any]:
-        digest = self._table.digest(self._demo_rows)
+        told = self._demo_rows and bool(self._table.columns[_HUMAN].any())
+        # where no human commanded, as it was before rows said so
+        digest = self._table.digest(self._demo_rows, without=() if told else (_HUMAN,))
         return {"capacity": self.cfg.capacity, "demonstrations": digest}
 
     @property
@@ -225,7 +249,25 @@ class Replay:
             return
         decision = self._table.columns["decision"][: self._demo_rows + self._used]
         rows = decision.nonzero().flatten()
-        self._demos, self._online = rows[rows < self._demo_rows], rows[rows >= self._demo_rows]
+        logged = rows < self._demo_rows
+        self._demos, self._online = rows[logged], rows[~logged]
+        shown = logged & self._table.columns[_HUMAN][rows] if self.cfg.corrections else logged
+        self._shares = rows[shown], rows[~shown]
+
+    def _demand_corrections(self) -> None:
+        if self.cfg.corrections and not len(self._shares[0]):
+            raise DataError(
+                "no decision of the data was commanded by a human",
+                where="replay.corrections",
+                expected=f"a dataset whose column '{INTERVENTION}' is true in some rows",
+                found=f"{self.num_demos} logged decisions, none of them a human's",
+                hint="record runs in which somebody takes over, or leave corrections out",
+            )
+
+
+def _told(columns: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rows that say whether they are a human's; those that do not are of no human."""
+    return {_HUMAN: torch.zeros_like(columns["decision"]), **columns}
 
 
 def _draw(rows: Tensor, number: int, generator: torch.Generator) -> Tensor:

@@ -6,7 +6,7 @@ Shapes: N rows, n rows written at once.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import torch
 from torch import Tensor
@@ -59,10 +59,10 @@ class RowTable:
                     hint="demonstrations and env must agree in observations, chunks and types",
                 )
 
-    def digest(self, rows: int) -> str:
-        """SHA-256 of the first rows; empty for none."""
+    def digest(self, rows: int, *, without: Collection[str] = ()) -> str:
+        """SHA-256 of the first rows, but for some columns; empty for none."""
         content = hashlib.sha256()
-        for name in sorted(self.columns) if rows else ():
+        for name in sorted(set(self.columns) - set(without)) if rows else ():
             column = self.columns[name][:rows].cpu().contiguous()
             content.update(f"\0{name}\0{column.dtype}\0{tuple(column.shape)}\0".encode())
             content.update(column.numpy().data)

@@ -10,6 +10,7 @@ A row is an observation, and where ``decision`` holds the chunk that was begun t
     num_exec     (N,) int64  executed env steps
     next         (N,) int64  the row whose observation is the true successor
     decision     (N,) bool
+    human        (N,) bool   a human commanded the row in which the chunk was begun
 
 Each observation is kept once, and several decisions in a row are found by following ``next``.
 
@@ -45,6 +46,7 @@ class Transitions(NamedTuple):
         next_obs: Name → (B, To, …), the true successor's.
         num_exec: (B,) int64, env steps executed of ``act``.
         demo: (B,) bool, from a demonstration.
+        human: (B,) bool, logged, and begun while a human commanded.
         row: (B,) int64, where it is kept.
         next_row: (B,) int64, where the true successor is.
     """
@@ -57,6 +59,7 @@ class Transitions(NamedTuple):
     next_obs: dict[str, Tensor]
     num_exec: Tensor
     demo: Tensor
+    human: Tensor
     row: Tensor
     next_row: Tensor
 
@@ -103,7 +106,7 @@ def transitions_of(
         raise DataError("exec_horizon of transitions", expected=expected, found=exec_horizon)
     rows = torch.arange(len(dataset))
     obs, act = dataset.windows(rows)
-    rew, ended_well, last = dataset.outcomes()
+    rew, ended_well, last, human = dataset.outcomes()
     rows = rows.to(last.device)
     stop = torch.minimum(rows + exec_horizon, last + ended_well[last])
     num_exec = stop - rows
@@ -118,6 +121,7 @@ def transitions_of(
         "num_exec": num_exec,
         "next": torch.minimum(stop, last),
         "decision": num_exec > 0,
+        "human": human,
     }
 
 
@@ -188,6 +192,7 @@ def block_of(rollout: Rollout) -> Block:
         "terminated": rollout.terminated,
         "num_exec": rollout.num_exec,
         "decision": rollout.valid,
+        "human": torch.zeros_like(rollout.valid),
     }
     rows = {name: _folded(column, len(following)) for name, column in columns.items()}
     for name, seen in rollout.obs.items():

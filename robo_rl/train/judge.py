@@ -118,7 +118,7 @@ class Judge:
         seed: int,
     ) -> None:
         self.cfg, self.folder, self.seed = cfg, folder, seed
-        rew, _, last = data.outcomes()
+        rew, _, last, _ = data.outcomes()
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]

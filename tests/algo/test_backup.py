@@ -46,6 +46,7 @@ def batch(state: torch.Tensor, to: torch.Tensor, rew: torch.Tensor, ends: torch.
         next_obs={"state": torch.eye(2)[to][:, None]},
         num_exec=torch.ones(number, dtype=torch.int64),
         demo=torch.zeros(number, dtype=torch.bool),
+        human=torch.zeros(number, dtype=torch.bool),
         row=to,
         next_row=to,
     )

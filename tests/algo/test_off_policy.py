@@ -47,6 +47,7 @@ def transitions() -> Transitions:
         next_obs=obs,
         num_exec=torch.ones(2, dtype=torch.int64),
         demo=torch.zeros(2, dtype=torch.bool),
+        human=torch.zeros(2, dtype=torch.bool),
         row=torch.arange(2),
         next_row=torch.arange(2),
     )

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import torch
-from small_stores import flat_rows, make_episode, make_store
+from small_stores import COLUMNS, flat_rows, make_episode, make_store
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.errors import DataError
+from robo_rl.spec import TensorSpec
 
 TO, H = 3, 4
 
@@ -113,3 +114,26 @@ def test_data_that_are_not_finite_stop_training_before_it_begins(store, monkeypa
     start = store.append(bad).start
     with pytest.raises(DataError, match=rf"'obs\.joint_pos' is not finite.*rows {start}–"):
         WindowDataset(store, TO, H)
+
+
+def test_rows_that_a_human_commanded_are_told_and_nobody_did_where_nothing_is_said(store, tmp_path):
+    assert not WindowDataset(store, TO, H).outcomes().human.any()
+    columns = COLUMNS | {"intervention": TensorSpec(shape=(), dtype="bool")}
+    marked = make_store(tmp_path / "marked.zarr", columns=columns)
+    episodes = [make_episode(index) for index in range(3)]
+    for episode in episodes:
+        episode["intervention"] = episode["phase"] % 3 == 0
+    marked.extend(episodes)
+    human = WindowDataset(marked, TO, H).outcomes().human
+    expected = np.concatenate([episode["phase"] % 3 == 0 for episode in episodes])
+    assert human.tolist() == expected.tolist()
+    assert human.any()
+
+
+def test_a_column_of_that_name_that_is_no_flag_is_refused(tmp_path):
+    columns = COLUMNS | {"intervention": TensorSpec(shape=(), dtype="int64")}
+    store = make_store(tmp_path / "marked.zarr", columns=columns)
+    store.append({**make_episode(0), "intervention": make_episode(0)["phase"]})
+    data = WindowDataset(store, TO, H)
+    with pytest.raises(DataError, match=r"'intervention' .*expected \(\) bool, found \(\) int64"):
+        data.outcomes()

@@ -8,6 +8,7 @@ from small_rollouts import GAMMA, Record, World, chunk, numbers, observation
 
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import RolloutBuilder
+from robo_rl.data.row_table import RowTable
 from robo_rl.errors import CheckpointError, DataError
 from robo_rl.train.tree import flatten, unflatten
 
@@ -299,3 +300,76 @@ def test_a_checkpoint_of_other_demonstrations_or_capacity_is_refused():
         other.load_state_dict(one.state_dict())
     with pytest.raises(CheckpointError, match="other capacity"):
         make(capacity=50).load_state_dict(other.state_dict())
+
+
+def marked(world: World) -> dict[str, torch.Tensor]:
+    """Demonstrations of which a human commanded those with an even number."""
+    columns = demonstrations(world)
+    return {**columns, "human": columns["obs.state"][:, 0, 0].long() % 2 == 0}
+
+
+def test_nothing_that_was_experienced_is_a_humans(generator):
+    replay = make()
+    replay.add_demonstrations(marked(World(B, seed=8)))
+    world = World(B, seed=9)
+    world.issued = 5000
+    world.restart()
+    replay.add(world.rollout(6))
+    batch = held(replay)
+    assert torch.equal(batch.human, batch.demo & (numbers(batch.obs) % 2 == 0))
+
+
+@pytest.mark.parametrize("experience", [False, True])
+def test_corrections_have_the_share_and_other_logged_rows_are_among_the_rest(generator, experience):
+    """Evenly: each of the rest as often as any other of them, whoever made it."""
+    replay = make(demo_share=0.25, corrections=True)
+    replay.add_demonstrations(marked(World(B, seed=8)))
+    if experience:
+        world = World(B, seed=9)
+        world.issued = 5000
+        world.restart()
+        replay.add(world.rollout(6))
+    batch = replay.sample(8000, generator)
+    assert int(batch.human.sum()) == 2000
+    rest, every = batch.demo[~batch.human], held(replay)
+    expected = float(every.demo[~every.human].float().mean())
+    assert float(rest.float().mean()) == pytest.approx(expected, abs=0.03)
+
+
+def test_corrections_that_are_not_there_are_asked_for():
+    replay = make(corrections=True)
+    with pytest.raises(DataError, match=r"commanded by a human.*'intervention'.*none of them"):
+        replay.add_demonstrations(demonstrations(World(B, seed=8)))
+    alone = make(corrections=True)
+    alone.add(World(B, seed=0).rollout(2))
+    with pytest.raises(DataError, match="found 0 logged decisions"):
+        alone.sample(4, torch.Generator())
+
+
+def test_corrections_without_a_share_are_refused():
+    with pytest.raises(ValueError, match="demo_share, which is 0"):
+        make(corrections=True, demo_share=0.0)
+
+
+def test_a_checkpoint_from_before_rows_said_whose_they_are_goes_on():
+    """Its demonstrations and its experience were no human's; with a human's they are others."""
+    teacher = demonstrations(World(B, seed=8))
+    del teacher["human"]
+    one, other, corrected = make(), make(), make()
+    for replay in (one, other):
+        replay.add_demonstrations(teacher)
+    corrected.add_demonstrations({**teacher, "human": teacher["decision"]})
+    world = World(B, seed=2)
+    one.add(world.rollout(4))
+    state = one.state_dict()
+    columns = {name: x.clone() for name, x in state["columns"].items() if name != "human"}
+    kept = RowTable()
+    kept.write(torch.arange(len(teacher["next"])), teacher, 1000)
+    old = {**state, "columns": columns, "demonstrations": kept.digest(len(kept))}
+    other.load_state_dict(old)
+    for ours, theirs in zip(
+        *(flatten(list(held(r)))[0].values() for r in (one, other)), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+    with pytest.raises(CheckpointError, match="other demonstrations"):
+        corrected.load_state_dict(old)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small_stores import make_episode, make_store
+from small_stores import COLUMNS, make_episode, make_store
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay, transitions_of
 from robo_rl.errors import DataError
+from robo_rl.spec import TensorSpec
 
 TO, H, GAMMA = 2, 4, 0.9
 
@@ -137,3 +138,19 @@ def test_chunks_of_experience_are_seen_as_they_were_drawn(data):
 def test_more_cannot_be_executed_than_a_chunk_holds(data):
     with pytest.raises(DataError, match="expected 1 to the horizon, 4, found 5"):
         transitions_of(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)
+
+
+def test_a_chunk_is_a_humans_if_it_was_begun_while_one_commanded(tmp_path):
+    """Rows 2, 5, 8 … of each episode, counted from 0."""
+    columns = COLUMNS | {"intervention": TensorSpec(shape=(), dtype="bool")}
+    store = make_store(tmp_path / "data.zarr", columns=columns)
+    made = [{**each, "intervention": each["phase"] % 3 == 0} for each in episodes()]
+    store.extend(made)
+    data = WindowDataset(store, TO, H)
+    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=3, gamma=GAMMA)
+    expected = torch.from_numpy(np.concatenate([each["intervention"] for each in made]))
+    assert torch.equal(rows["human"], expected)
+    replay = Replay(Replay.Config())
+    replay.add_demonstrations(rows)
+    at = rows["decision"].nonzero().flatten()
+    assert torch.equal(replay.transitions(at).human, expected[at])
