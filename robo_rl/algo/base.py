@@ -103,6 +103,17 @@ class LearnsFromDemonstrations(Protocol):
 
 
 @runtime_checkable
+class NeedsDemonstrations(Protocol):
+    """An algorithm of which settings may ask for a dataset.
+
+    Args:
+        needs_demonstrations: Those that do, by their names in its config.
+    """
+
+    needs_demonstrations: tuple[str, ...]
+
+
+@runtime_checkable
 class LearnsFromCritics(Protocol):
     """An algorithm that may begin with critics that learnt from data.
 

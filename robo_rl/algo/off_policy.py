@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from robo_rl.algo.backup import make_backup
 from robo_rl.algo.descent import Descent
+from robo_rl.algo.dynamics_gap import DynamicsGap
 from robo_rl.algo.ema import Follower
 from robo_rl.algo.returns import ReturnScale
 from robo_rl.algo.value_actor import ValueActor, ValueActorConfig
@@ -48,6 +49,9 @@ class OffPolicyConfig(ValueActorConfig):
     With ``inherit`` the critics begin as those that stage ``offline`` left, rather than anew. With
     ``warmup_decisions`` of the policy as it is, a replay that begins empty and no demonstrations
     this is WSRL (Zhou et al. 2024, arXiv 2412.07762): data are not needed any more.
+
+    With ``dynamics_gap`` the env is a simulator and the demonstrations a real robot's, and the
+    critics learn from simulated transitions as far as reality does the same (see ``DynamicsGap``).
     """
 
     minibatch: int = Field(default=256, ge=1)
@@ -64,6 +68,7 @@ class OffPolicyConfig(ValueActorConfig):
     target_rule: Aggregate.Config = Aggregate.Config()
     actor_rule: Aggregate.Config = Aggregate.Config()
     replay: Replay.Config = Replay.Config()
+    dynamics_gap: DynamicsGap.Config | None = None
 
     @model_validator(mode="after")
     def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
@@ -71,6 +76,23 @@ class OffPolicyConfig(ValueActorConfig):
             raise ValueError(
                 "inherit: values that were learnt offline are of rewards as they are;"
                 " set scale_rewards to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_simulated_is_told_from_what_is_real(self) -> Self:
+        if self.dynamics_gap is None:
+            return self
+        if not 0.0 < self.replay.demo_share < 1.0:
+            raise ValueError(
+                f"dynamics_gap: with replay.demo_share {self.replay.demo_share:g} a batch is not of"
+                " both kinds, demonstrations, which are real, and simulated experience;"
+                " set it between 0 and 1"
+            )
+        if self.replay.n_step > 1:
+            raise ValueError(
+                f"dynamics_gap: replay.n_step {self.replay.n_step} leads through several"
+                " transitions, and what is compared is one; set n_step to 1"
             )
         return self
 
@@ -106,6 +128,8 @@ class OffPolicy:
         self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
         rule = Aggregate(cfg.target_rule, cfg.critic.members)
         self.backup = make_backup(self.critic, self.target.module, rule, generator)
+        gap = cfg.dynamics_gap
+        self.gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
         self.actor_rule = Aggregate(cfg.actor_rule, cfg.critic.members)
         self.replay = Replay(cfg.replay)
         self.scale = ReturnScale(num_envs)
@@ -116,6 +140,15 @@ class OffPolicy:
     def lr(self) -> float:
         """The actor's learning rate as it stands."""
         return self.actor.descent.lr
+
+    @property
+    def needs_demonstrations(self) -> tuple[str, ...]:
+        """See ``NeedsDemonstrations``."""
+        wanted = {
+            "dynamics_gap": self.gap is not None,
+            "replay.corrections": self.cfg.replay.corrections,
+        }
+        return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Take in demonstrations, if batches are to hold any; before the first block."""
@@ -139,13 +172,13 @@ class OffPolicy:
         for _ in range(self._due(int(rollout.valid.sum()))):
             metrics.add(self._step())
         self.updates += 1
-        skipped = self.descent.skipped + self.actor.descent.skipped
+        descents = [self.descent, self.actor.descent, *([self.gap.descent] if self.gap else [])]
         return metrics.take() | {
             "lr": self.lr,
             "gradient_steps": float(self.steps),
             "replay": float(len(self.replay)),
             "return_scale": self.scale.std,
-            "skipped_steps": float(skipped),
+            "skipped_steps": float(sum(descent.skipped for descent in descents)),
         }
 
     def _due(self, fresh: int) -> int:
@@ -173,9 +206,20 @@ class OffPolicy:
         with torch.no_grad():
             act, cost = self.actor.successor(batch.next_obs)
         loss, wanted = self.backup.loss(batch, act, cost)
+        weights, found = self._weights(batch)
+        loss = weights * loss
         self.descent.step(loss.mean(dim=1).sum())
         self.target.update(self.critic)
-        return {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
+        losses = {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
+        return losses | found
+
+    def _weights(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the rows count as critics learn, (B,), and metrics of it."""
+        if self.gap is None:
+            return torch.ones_like(batch.rew), {}
+        found, weights = self.gap.step(batch), self.gap.weights(batch)
+        simulated = weights[~batch.demo]
+        return weights, found | ({"simulated_weight": simulated.mean()} if len(simulated) else {})
 
     def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """The value (B,) that the actor climbs."""
@@ -200,6 +244,8 @@ class OffPolicy:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
         counters = {name: getattr(self, name) for name in ("updates", "decisions", "steps", "owed")}
         rest = {"replay": self.replay.state_dict(), "scale": self.scale.state_dict()}
+        if self.gap is not None:
+            rest["gap"] = self.gap.state_dict()
         return self.actor_state() | rest | counters
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -207,6 +253,8 @@ class OffPolicy:
         self._load_actor(state)
         self.replay.load_state_dict(state["replay"])
         self.scale.load_state_dict(state["scale"])
+        if self.gap is not None:
+            self.gap.load_state_dict(state["gap"])
         self.updates, self.decisions = state["updates"], state["decisions"]
         self.steps, self.owed = state["steps"], state["owed"]
 

@@ -76,10 +76,11 @@ class QCritic(nn.Module):
         self.register_buffer("low", _limit(act_spec.low, act_spec, -torch.inf), persistent=False)
         self.register_buffer("high", _limit(act_spec.high, act_spec, torch.inf), persistent=False)
         self.head, self.distributional = make_head(cfg.head), cfg.head.kind == "categorical"
-        inputs = obs_spec.size * obs_horizon + act_spec.size * exec_horizon
+        self.features = obs_spec.size * obs_horizon
+        self.inputs = self.features + act_spec.size * exec_horizon
         self.net = MlpEnsemble(
             cfg.members,
-            [inputs, *cfg.hidden, self.head.outputs],
+            [self.inputs, *cfg.hidden, self.head.outputs],
             layer_norm=cfg.layer_norm,
             activation=_ACTIVATIONS[cfg.activation],
         )
@@ -121,10 +122,14 @@ class QCritic(nn.Module):
         """``loss`` of features (B, O) that ``encode`` gave."""
         return self.head.loss(self._out(features, act), target)
 
-    def _out(self, features: Tensor, act: Tensor) -> Tensor:
+    def seen(self, features: Tensor, act: Tensor) -> Tensor:
+        """What its networks see of features (B, O) and chunks (B, H, A): (B, O + E·A)."""
         low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
         executed = act[:, : self.exec_horizon].clamp(low, high)
-        return self.net(torch.cat([features, executed.flatten(1)], dim=-1))
+        return torch.cat([features, executed.flatten(1)], dim=-1)
+
+    def _out(self, features: Tensor, act: Tensor) -> Tensor:
+        return self.net(self.seen(features, act))
 
 
 def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Tensor) -> Tensor:

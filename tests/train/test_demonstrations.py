@@ -6,12 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import torch
 from small_runs import EXPERIMENT
 
 from robo_rl.algo.sac import Sac
 from robo_rl.config import validate
 from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import ConfigError
 from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.policies import load_policy
@@ -42,3 +44,14 @@ def test_others_are_left_alone(road: Any, tmp_path: Path):
     without = Sac(Sac.Config(), policy, 8, torch.Generator())
     hand_over(without, policy, context)  # there is no dataset either
     assert without.replay.num_demos == 0
+
+
+def test_settings_that_ask_for_a_dataset_are_refused_where_there_is_none(road: Any, tmp_path: Path):
+    context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
+    policy = load_policy(road.directory / "01-bc" / "policy")
+    fields = {"dynamics_gap": {}, "replay": {"corrections": True}}
+    sac = Sac(Sac.Config.model_validate(fields), policy, 8, torch.Generator())
+    with pytest.raises(
+        ConfigError, match=r"algo\.dynamics_gap, algo\.replay\.corrections: there is no dataset"
+    ):
+        hand_over(sac, policy, context)

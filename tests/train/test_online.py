@@ -162,3 +162,23 @@ def test_a_noise_that_breaks_the_policy_is_told_on_the_way(tmp_path: Path, capsy
         Loop(experiment.stages["online"].cfg, context, policy).train()
         told.append("narrow it" in capsys.readouterr().err)
     assert told == [True, False]
+
+
+def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
+    algo = {
+        "name": "td3",
+        "warmup_decisions": 0,
+        "updates_per_decision": 0.5,
+        "minibatch": 32,
+        "critic": {"hidden": [16]},
+        "dynamics_gap": {"hidden": [16]},
+    }
+    online = {**STAGES["online"], "algo": algo}
+    stages = {**CHANGING["stages"], "online": online}
+    policy = {**EXPERIMENT["policy"], "finetune_steps": 1}
+    tree = {**EXPERIMENT, "policy": policy, "stages": stages, "waive": CHANGING["waive"]}
+    run_experiment(ConfigTree(tree, {}), [], tmp_path)
+    rows, _ = outcome(tmp_path)
+    assert len(rows) == STAGES["online"]["updates"]
+    assert all(0.0 < row["simulated_weight"] < 1.0 for row in rows)
+    assert all(row["gap_outcome_loss"] > 0.0 for row in rows)
