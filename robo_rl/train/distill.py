@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.distill import same_noise_loss
+from robo_rl.algo.distill import visited_loss
 from robo_rl.config import ConfigModel
 from robo_rl.env.chunk import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
@@ -30,7 +30,8 @@ WHY = "distillation"
 class Distill:
     """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
 
-    The first round acts with the teacher; every further one with the student as it stands.
+    The first round acts with the teacher; every further one with the student as it stands. It
+    begins as the teacher does, or as the head that was taught along with it.
 
     Args:
         cfg: See Config.
@@ -40,7 +41,8 @@ class Distill:
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
         The student passes when its success, or return, is shown to be no more than ``margin``
-        below the teacher's, on the same start states; see ``compare``.
+        below the teacher's, on the same start states; see ``compare``. ``take_up``: begin from the
+        head that the stage which made the teacher left beside it, where it left one.
         """
 
         rounds: int = Field(default=4, ge=1)
@@ -50,6 +52,7 @@ class Distill:
         batch: int = Field(default=512, ge=1)
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
         optim: Supervised.Config = Supervised.Config(lr=5e-4)
+        take_up: bool = True
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy", "student")
@@ -81,6 +84,7 @@ class Distill:
                 **reference.named("teacher_{}"),
                 "loss": run.loss,
                 "env_steps": run.env_steps,
+                **({} if run.head is None else {"began_with": "head"}),
             },
             artifacts={"policy": path.name, "student": path.name},
             gate=Gate(
@@ -98,8 +102,9 @@ class _Run:
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
+        self.head = context.beside("policy", "head") if cfg.take_up else None
         with initialising("student", context.seed):
-            student = student_of(teacher)
+            student = student_of(teacher) if self.head is None else load_policy(self.head).train()
         self.trainer = Supervised(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator("distill", context.seed)
         self.series = CheckpointSeries(context.directory / "ckpt")
@@ -145,12 +150,9 @@ class _Run:
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
 
     def _regress(self) -> None:
-        size = len(next(iter(self.visited.values())))
-        pick = torch.randint(size, (self.cfg.batch,), generator=self.generator)
-        obs = {name: rows[pick] for name, rows in self.visited.items()}
-        student = self.trainer.policy
-        loss = self.trainer.step(same_noise_loss(student, self.teacher, obs, self.generator))
-        self.loss = smoothed(self.loss, loss)
+        student, rows = self.trainer.policy, self.cfg.batch
+        loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
+        self.loss = smoothed(self.loss, self.trainer.step(loss))
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -15,6 +15,7 @@ from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.ranks import demand_alike, here
 from robo_rl.seeding import derive, initialising, make_generator
+from robo_rl.train.apprentice import Apprentice
 from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.collecting import count_envs, make_collector
@@ -61,6 +62,7 @@ class Loop:
         hand_critics(self.algo, context)
         self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
         self.guard = CollapseGuard(cfg.guard)
+        self.apprentice = Apprentice.of(cfg.student, policy, seed)
         self.probe = Probe(cfg.probe, context)
         self.toll = Toll(context) if state is None else None
         self.parts = self._split(state and _shards(state))
@@ -138,6 +140,7 @@ class Loop:
         if self.toll is not None and (warning := self.toll.observe(outcomes)) is not None:
             self.console.print(f"fine-tune: {warning}", highlight=False)
         ended = time.perf_counter()
+        taught = {} if self.apprentice is None else self.apprentice.follow(self.judged, rollout)
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
@@ -147,6 +150,7 @@ class Loop:
             "rollbacks": float(self.guard.rollbacks),
             "collect_s": collected - start,
             "update_s": ended - collected,
+            **taught,
         }
 
     def _guard(self, outcomes: Outcomes) -> None:
@@ -182,6 +186,7 @@ class Loop:
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
             "tracker": self._tracked(),
+            "apprentice": None if self.apprentice is None else self.apprentice.state_dict(),
             **self.ending.state_dict(),
             "num_envs": self.num_envs,
         }
@@ -198,6 +203,8 @@ class Loop:
             if self.tracker is not None:
                 self.tracker.load_state_dict(state["tracker"])
             self.ending.load_state_dict(state)
+            if self.apprentice is not None:
+                self.apprentice.load_state_dict(state["apprentice"])
         demand_alike([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)

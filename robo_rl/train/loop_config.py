@@ -9,6 +9,7 @@ from pydantic import Field
 from robo_rl.algo.guard import CollapseGuard
 from robo_rl.config import ConfigModel
 from robo_rl.registry import Component, component, default
+from robo_rl.train.apprentice import Apprentice
 from robo_rl.train.collecting import NumEnvs
 from robo_rl.train.explore import Explore
 from robo_rl.train.probe import Probe
@@ -24,9 +25,10 @@ class LoopConfig(ConfigModel):
     succeeds, or with ``stop_return`` once their mean return reaches it. ``explore`` changes how the
     policy explores; what is evaluated stays the same. ``track_obs`` renews the mean and deviation
     by which observations are normalised, for policies that began without demonstrations (see
-    ``ObsTracker``). ``probe`` evaluates on the way, off the clock. The envs are in ``shards`` equal
-    parts with random streams of their own, of which every process of a run of several has as many;
-    0 is one a process.
+    ``ObsTracker``). ``probe`` evaluates on the way, off the clock. ``student`` learns along, to do
+    in one step what the policy does (see ``Apprentice``). The envs are in ``shards`` equal parts
+    with random streams of their own, of which every process of a run of several has as many; 0 is
+    one a process.
     """
 
     num_envs: NumEnvs = 256
@@ -41,5 +43,6 @@ class LoopConfig(ConfigModel):
     explore: Explore = Explore()
     track_obs: bool = False
     probe: Probe.Config = Probe.Config()
+    student: Apprentice.Config = Apprentice.Config()
     algo: Annotated[Component, component("algos")] = default("ppo")
     guard: CollapseGuard.Config = CollapseGuard.Config()

@@ -9,11 +9,12 @@ from pydantic import Field
 from robo_rl.env.base import check_groups
 from robo_rl.ranks import here
 from robo_rl.registry import Component
+from robo_rl.train.apprentice import WHY
 from robo_rl.train.evaluate import compare, describe
 from robo_rl.train.explore import changed, exploring
 from robo_rl.train.loop import Loop
 from robo_rl.train.loop_config import LoopConfig
-from robo_rl.train.policies import load_policy, save_policy
+from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.rehearse import rehearse
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.together import placed
@@ -22,6 +23,8 @@ from robo_rl.train.video import record_video
 
 class FineTune:
     """Fine-tunes the newest policy until its budget is spent or training success is enough.
+
+    It leaves a ``head`` where a student learns along.
 
     Args:
         cfg: See Config.
@@ -33,7 +36,7 @@ class FineTune:
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
 
     needs: ClassVar = ("policy",)
-    makes: ClassVar = ("policy", "teacher")
+    makes: ClassVar = ("policy", "teacher", "head")
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
@@ -47,7 +50,10 @@ class FineTune:
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:
         """See ``Checked``."""
-        rehearse(cfg.algo, changed(policy, cfg.explore) or policy)
+        acting = changed(policy, cfg.explore) or policy
+        rehearse(cfg.algo, acting)
+        if cfg.student.steps:
+            demand_decode(acting.cfg, WHY)
         size = getattr(cfg.algo.cfg, "group_size", 1)
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)
@@ -69,6 +75,7 @@ class FineTune:
         after = context.evaluate(judged, "after RL")
         reference = context.evaluate(before, "before RL")
         test = compare(after, reference, self.cfg.margin)
+        head = _head(run, context)
         return Report(
             "online",
             numbers={
@@ -79,8 +86,9 @@ class FineTune:
                 "rollbacks": run.guard.rollbacks,
                 "ended_with": run.ended_with,
                 **_whose(run),
+                **head.numbers,
             },
-            artifacts={"policy": path.name, "teacher": path.name},
+            artifacts={"policy": path.name, "teacher": path.name, **head.artifacts},
             gate=Gate(
                 name="no worse than before",
                 passed=test.noninferior,
@@ -91,8 +99,20 @@ class FineTune:
                 "success": {"x": "env_steps", "y": "success"},
                 "return": {"x": "env_steps", "y": "rew_per_step"},
                 "kl": {"x": "env_steps", "y": "kl"},
+                **head.curves,
             },
         )
+
+
+def _head(run: Loop, context: Context) -> Report:
+    """What there is to show of the student that learnt along: nothing where there was none."""
+    found = Report("online")
+    if run.apprentice is not None:
+        head = run.apprentice.head
+        found.artifacts["head"] = save_policy(context.directory / "head", head).name
+        found.curves["student"] = {"x": "env_steps", "y": "student_loss"}
+        found.numbers |= context.evaluate(head, "one step").named("{}_one_step")
+    return found
 
 
 def _whose(run: Loop) -> dict[str, int]:

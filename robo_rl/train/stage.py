@@ -136,6 +136,19 @@ class Context:
                 return directory / report.artifacts[kind]
         raise GateError(lacking(kind))
 
+    def beside(self, kind: str, other: str) -> Path | None:
+        """What the stage of the newest artifact of a kind left with it; None without such a thing.
+
+        Args:
+            kind: Of the artifact.
+            other: Kind of what is to belong to it.
+        """
+        for directory, report in reversed(self.earlier):
+            if kind in report.artifacts:
+                name = report.artifacts.get(other)
+                return None if name is None else directory / name
+        return None
+
     def dataset(self) -> ZarrStore:
         """The newest dataset, as it was when its stage handed it on.
 

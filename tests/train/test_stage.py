@@ -120,6 +120,19 @@ def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
         context.artifact("dataset")
 
 
+def test_what_belongs_to_an_artifact_is_of_the_same_stage(tmp_path: Path):
+    online = (tmp_path / "02-online", Report("online", artifacts={"policy": "best", "head": "h"}))
+    recorded = (tmp_path / "03-record", Report("record", artifacts={"dataset": "data.zarr"}))
+    improved = (tmp_path / "04-offline", Report("offline", artifacts={"policy": "policy"}))
+
+    def found(*earlier: tuple[Path, Report]) -> Path | None:
+        return Context(experiment(), tmp_path / "05-distill", [*earlier]).beside("policy", "head")
+
+    assert found(online, recorded) == tmp_path / "02-online" / "h"
+    assert found(online, recorded, improved) is None
+    assert found(recorded) is None
+
+
 def test_a_dataset_is_the_one_that_its_stage_handed_on(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     store.append(make_episode(0))

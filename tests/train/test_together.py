@@ -19,7 +19,12 @@ from small_runs import STAGES, Runner, write_experiment
 from robo_rl.train.logger import read_metrics
 
 ONLINE = "02-online"
-LONG = ("stages.online.updates=20", "stages.online.shards=2", "stages.online.algo.lr_max=1e-4")
+LONG = (
+    "stages.online.updates=20",
+    "stages.online.shards=2",
+    "stages.online.algo.lr_max=1e-4",
+    "stages.online.student.steps=2",
+)
 TOLERANCE = 1e-5
 SMALL = {
     "ratio_error": 1e-6,
