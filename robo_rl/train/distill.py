@@ -30,8 +30,8 @@ WHY = "distillation"
 class Distill:
     """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
 
-    The first round acts with the teacher; every further one with the student as it stands. It
-    begins as the teacher does, or as the head that was taught along with it.
+    The first round acts with the teacher; every further one with the student as it stands,
+    which begins with the teacher's weights, or as the head that learnt along with the teacher.
 
     Args:
         cfg: See Config.
