@@ -1,0 +1,138 @@
+"""Whether a task is done: an ensemble says so of an observation, with a probability that holds.
+
+Each member is an MLP on the normalised observation with its history. They learn from batches of as
+many rows of the one kind as of the other (``algo.success_fit``); what they say together becomes a
+probability by a ``Calibration``. An observation is what was acted on: the last row of an episode
+shows the moment before the action that ended it.
+
+Shapes: M members, B rows, L steps of an episode, To history, D numbers of an observation with its
+history.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config import ConfigModel
+from robo_rl.data.normalize import Normalizer
+from robo_rl.errors import CheckpointError
+from robo_rl.nets.ensemble import MlpEnsemble
+from robo_rl.spec import ObsSpec
+from robo_rl.world.calibration import pooled, restored
+
+
+class Calibration(ConfigModel):
+    """What makes the ensemble's word a probability, and of it a decision.
+
+    Args:
+        temperature: Of the balanced log-odds.
+        prior: Log-odds of the share of rows in which the task is done.
+        threshold: Log-odds above which it counts as done.
+    """
+
+    temperature: float = Field(default=1.0, gt=0.0)
+    prior: float = 0.0
+    threshold: float = 0.0
+
+
+class SuccessModel(nn.Module):
+    """The ensemble, its normaliser, and its calibration.
+
+    Args:
+        cfg: See Config.
+        obs_spec: One step's observation, numbers alone.
+        normalizer: Of the data that it learns from.
+    """
+
+    class Config(ConfigModel):
+        """Steps of history, how many rows in a row are the end of a success, and the networks.
+
+        Args:
+            obs_horizon: To.
+            hold: The task is done in so many last rows of an episode that succeeded, and counts as
+                done where so many rows in a row say so.
+            members: M.
+            hidden: Widths.
+        """
+
+        obs_horizon: int = Field(default=1, ge=1)
+        hold: int = Field(default=1, ge=1)
+        members: int = Field(default=5, ge=1)
+        hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1)
+
+    def __init__(self, cfg: Config, obs_spec: ObsSpec, normalizer: Normalizer) -> None:
+        super().__init__()
+        self.cfg, self.obs_spec, self.normalizer = cfg, obs_spec, normalizer
+        self.calibration = Calibration()
+        inputs = obs_spec.size * cfg.obs_horizon
+        self.net = MlpEnsemble(cfg.members, [inputs, *cfg.hidden, 1], layer_norm=True)
+
+    def features(self, obs: dict[str, Tensor]) -> Tensor:
+        """Name → (B, To, …) gives what the networks see, (B, D)."""
+        return self.normalizer.features(obs, self.obs_spec.items)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (B, D), or (M, B, D), → each member's balanced log-odds (M, B)."""
+        return self.net(features).squeeze(-1)
+
+    @torch.no_grad()
+    def balanced(self, obs: dict[str, Tensor]) -> Tensor:
+        """Log-odds (B,) of all members together, of classes as frequent as each other."""
+        return pooled(self(self.features(obs)))
+
+    def log_odds(self, obs: dict[str, Tensor]) -> Tensor:
+        """Calibrated log-odds (B,) that the task is done."""
+        return restored(self.balanced(obs), self.calibration.temperature, self.calibration.prior)
+
+    def end(self, log_odds: Tensor) -> int | None:
+        """The row of an episode (L,) with which it has succeeded; None if it has not."""
+        above = lasting(log_odds, self.cfg.hold) > self.calibration.threshold
+        return int(above.int().argmax()) if bool(above.any()) else None
+
+
+def lasting(log_odds: Tensor, hold: int) -> Tensor:
+    """The least of the last ``hold`` rows (L,); −∞ where so many are not there yet.
+
+    An episode that has fewer rows than that is asked for all of them.
+    """
+    span = min(hold, len(log_odds))
+    least = log_odds.unfold(0, span, 1).amin(dim=1)
+    return torch.cat([log_odds.new_full((span - 1,), -torch.inf), least])
+
+
+def describe(model: SuccessModel) -> dict[str, Any]:
+    """Everything but the weights, as JSON."""
+    return {
+        "model": model.cfg.model_dump(mode="json"),
+        "obs_spec": model.obs_spec.model_dump(mode="json"),
+        "normalizer": model.normalizer.to_meta(),
+        "calibration": model.calibration.model_dump(mode="json"),
+    }
+
+
+def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> SuccessModel:
+    """What ``describe`` and ``state_dict`` gave.
+
+    Raises:
+        CheckpointError: The description is damaged or of something else, or weights do not fit it.
+    """
+    try:
+        model = SuccessModel(
+            SuccessModel.Config.model_validate(meta["model"]),
+            ObsSpec.model_validate(meta["obs_spec"]),
+            Normalizer.from_meta(meta["normalizer"]),
+        )
+        model.calibration = Calibration.model_validate(meta["calibration"])
+        model.load_state_dict(tensors)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            "is no classifier of success, or a damaged one",
+            expected="what a stage 'success' left",
+            found=f"{type(error).__name__}: {reason}",
+        ) from error
+    return model.eval()
