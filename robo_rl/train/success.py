@@ -1,0 +1,135 @@
+"""Stage ``success``: what tells a success is learnt from marked episodes, calibrated and tested.
+
+The result can give rewards to logs that have none, or none that are trusted (stage ``label``).
+Episodes are dealt out: networks learn from some, their temperature and the threshold come from
+others, and the numbers of the report from others again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.success_fit import SuccessFit
+from robo_rl.config import ConfigModel
+from robo_rl.data.normalize import Normalizer
+from robo_rl.seeding import initialising, make_generator
+from robo_rl.train.classifiers import save_success
+from robo_rl.train.marked import Part, Parts, Shares, each_episode, parts_of
+from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.steps import take_steps
+from robo_rl.train.told import of_episodes, of_rows
+from robo_rl.world.calibration import best_cut, likeliest_temperature
+from robo_rl.world.success import Calibration, SuccessModel, lasting
+
+_EPS = 1e-12
+
+
+class LearnSuccess:
+    """Learns it from the newest dataset, whose episodes are marked as succeeded or failed.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """The networks, their training, how episodes are dealt out, and the gate.
+
+        Args:
+            model: What it sees, and its size.
+            fit: Length and optimiser.
+            shares: Of the episodes.
+            floor: What recall and specificity of the test episodes are to be above, by the lower
+                ends of their 95 % intervals.
+            checkpoint_every: Steps between checkpoints.
+        """
+
+        model: SuccessModel.Config = SuccessModel.Config()
+        fit: SuccessFit.Config = SuccessFit.Config()
+        shares: Shares = Shares()
+        floor: float = Field(default=0.5, ge=0.0, lt=1.0)
+        checkpoint_every: int = Field(default=1000, ge=1)
+
+    needs: ClassVar = ("dataset",)
+    makes: ClassVar = ("success",)
+    reads: ClassVar = ("seed",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Learn, calibrate, test.
+
+        Raises:
+            DataError: The episodes do not do; nothing was learnt then.
+            PluginError: Gradients were not finite for long.
+        """
+        store, asked = context.dataset(), self.cfg.model
+        dealt = make_generator("success split", context.seed)
+        parts = parts_of(store, self.cfg.shares, asked.obs_horizon, asked.hold, dealt)
+        normalizer = Normalizer.fit(parts.learn.data)
+        with initialising("success", context.seed):
+            model = SuccessModel(asked, store.obs_spec, normalizer)
+        self._fit(context, model, parts.learn)
+        model.calibration = calibrated(model, parts)
+        path = save_success(context.directory / "success", model)
+        numbers = _numbers(model, parts)
+        return Report("success", numbers, {"success": path.name}, gate=self._gate(numbers))
+
+    def _fit(self, context: Context, model: SuccessModel, part: Part) -> None:
+        generator = make_generator("success", context.seed)
+        seen = model.features(part.data.windows(torch.arange(len(part.data))).obs)
+        fit = SuccessFit(self.cfg.fit, model, seen, part.done, generator)
+        folder, every = context.directory, self.cfg.checkpoint_every
+        steps = self.cfg.fit.steps
+        take_steps(folder, "success", steps, fit, generator, fit.step, checkpoint_every=every)
+
+    def _gate(self, numbers: dict[str, Any]) -> Gate:
+        sides = {name: numbers[name] for name in ("recall", "specificity")}
+        told = [f"{name} is at least {each['low']:.1%}" for name, each in sides.items()]
+        of = [str(each["n"]) for each in sides.values()]
+        return Gate(
+            name="success told from failure",
+            passed=all(each["low"] > self.cfg.floor for each in sides.values()),
+            detail=f"{' and '.join(told)} (of {' and '.join(of)} test episodes); "
+            f"both must be above {self.cfg.floor:.1%}",
+        )
+
+
+def calibrated(model: SuccessModel, parts: Parts) -> Calibration:
+    """Prior of what is not tested by, temperature and threshold of the calibration's episodes."""
+    part = parts.calibrate
+    seen = torch.cat([parts.learn.done, part.done]).double().mean()
+    prior = float(seen.logit())
+    balanced = torch.cat(each_episode(part.data, part.lengths, model.balanced))
+    temperature = likeliest_temperature(balanced, part.done, prior)
+    model.calibration = Calibration(temperature=temperature, prior=prior)
+    threshold = torch.tensor(best_cut(_scores(model, part), part.succeeded), dtype=torch.float64)
+    return Calibration(
+        temperature=temperature, prior=prior, threshold=float(threshold.logit(eps=_EPS))
+    )
+
+
+def _numbers(model: SuccessModel, parts: Parts) -> dict[str, Any]:
+    part, calibration = parts.test, model.calibration
+    log_odds = each_episode(part.data, part.lengths, model.log_odds)
+    told = torch.tensor([model.end(each) is not None for each in log_odds])
+    dealt = {"learn": parts.learn, "calibrate": parts.calibrate, "test": part}
+    counts = {f"episodes_{name}": len(each.lengths) for name, each in dealt.items()}
+    return {
+        **of_episodes(part.succeeded, told),
+        **of_rows(log_odds, part.done.split(part.lengths)),
+        "temperature": calibration.temperature,
+        "threshold": float(torch.tensor(calibration.threshold).sigmoid()),
+        **counts,
+        "left_out": parts.left_out,
+    }
+
+
+def _scores(model: SuccessModel, part: Part) -> torch.Tensor:
+    """(E,), the probability below which a threshold must be for each episode to succeed."""
+    log_odds = each_episode(part.data, part.lengths, model.log_odds)
+    best = torch.stack([lasting(each, model.cfg.hold).max() for each in log_odds])
+    return best.double().sigmoid()
