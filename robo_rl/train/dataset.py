@@ -20,9 +20,15 @@ class Dataset:
     """
 
     class Config(ConfigModel):
-        """Where it is; it stays there."""
+        """Where it is; it stays there.
+
+        Args:
+            path: Of the store.
+            marked: Whether its episodes say which of them succeeded; unless they do, none need.
+        """
 
         path: str
+        marked: bool = True
 
     reads: ClassVar = ("task", "env")
     makes: ClassVar = ("dataset",)
@@ -44,9 +50,10 @@ class Dataset:
             "dataset",
             numbers={"episodes": total, "rows": store.num_rows, "dataset": store.digest()},
             artifacts={"dataset": str(store.path)},
-            gate=Gate(
-                name="demonstrations",
-                passed=good > 0,
-                detail=f"{good} of {total} episodes succeed; at least one must",
-            ),
+            gate=self._gate(good, total),
         )
+
+    def _gate(self, good: int, total: int) -> Gate | None:
+        detail = f"{good} of {total} episodes succeed; at least one must"
+        gate = Gate(name="demonstrations", passed=good > 0, detail=detail)
+        return gate if self.cfg.marked else None

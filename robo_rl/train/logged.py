@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.spec import TensorSpec
+from robo_rl.spec import ObsSpec, TensorSpec
 
 
 def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
@@ -19,16 +20,19 @@ def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
     """
     ours = {"act": policy.act_spec, **policy.obs_spec.items}
     theirs = {"act": store.act_spec, **store.obs_spec.items}
-    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if apart:
-        pairs = [(name, *_differences(ours.get(name), theirs.get(name))) for name in apart]
-        raise DataError(
-            f"holds other arrays than the policy reads and says: {', '.join(apart)}",
-            where=store.path,
-            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
-            found="; ".join(f"{name} {found}" for name, _, found in pairs),
-            hint="take a dataset of the same robot and task, or a policy of this one",
-        )
+    hint = "take a dataset of the same robot and task, or a policy of this one"
+    _demand_same(store, ours, theirs, "the policy reads and says", hint)
+
+
+def demand_seen(store: ZarrStore, obs_spec: ObsSpec) -> None:
+    """Demand that a classifier's observations are in the data; further ones do no harm.
+
+    Raises:
+        DataError: They are others; each that differs is named.
+    """
+    theirs = {name: spec for name, spec in store.obs_spec.items.items() if name in obs_spec.items}
+    hint = "take a dataset of the same robot and task, or learn success from one of this one"
+    _demand_same(store, obs_spec.items, theirs, "the classifier of success sees", hint)
 
 
 def demand_outcomes(store: ZarrStore, data: WindowDataset) -> None:
@@ -60,6 +64,25 @@ def demand_outcomes(store: ZarrStore, data: WindowDataset) -> None:
         warnings.warn(
             f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
             stacklevel=2,
+        )
+
+
+def _demand_same(
+    store: ZarrStore,
+    ours: Mapping[str, TensorSpec],
+    theirs: Mapping[str, TensorSpec],
+    what: str,
+    hint: str,
+) -> None:
+    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    if apart:
+        pairs = [(name, *_differences(ours.get(name), theirs.get(name))) for name in apart]
+        raise DataError(
+            f"holds other arrays than {what}: {', '.join(apart)}",
+            where=store.path,
+            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
+            found="; ".join(f"{name} {found}" for name, _, found in pairs),
+            hint=hint,
         )
 
 

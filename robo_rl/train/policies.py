@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from torch import nn
+
 from robo_rl.errors import ConfigError
 from robo_rl.policy.archive import describe, rebuild
 from robo_rl.policy.base import DenoisingPolicy
@@ -31,10 +33,10 @@ def load_policy(directory: Path) -> DenoisingPolicy:
     return rebuild(meta, tensors).eval()
 
 
-def weights_digest(policy: DenoisingPolicy) -> str:
-    """Of all tensors of a policy, by name; sixteen hexadecimal digits."""
+def weights_digest(module: nn.Module) -> str:
+    """Of all tensors of a policy, or of another module, by name; sixteen hexadecimal digits."""
     found = hashlib.sha256()
-    for name, tensor in sorted(policy.state_dict().items()):
+    for name, tensor in sorted(module.state_dict().items()):
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()[:16]

@@ -31,6 +31,14 @@ def test_it_is_handed_on_if_anything_in_it_succeeded(tmp_path: Path, episodes: i
     assert report.gate.passed is passed
 
 
+def test_of_logs_that_are_not_marked_none_need_have_succeeded(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    store.append(make_episode(1))
+    report = Dataset(Dataset.Config(path=str(store.path), marked=False)).run(context())
+    assert report.status == "passed"
+    assert report.gate is None
+
+
 def test_another_world_is_refused(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     other = ACT.model_copy(update={"rate_hz": 50.0})

@@ -16,7 +16,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.spec import ActSpec, ObsSpec
-from robo_rl.train.logged import demand_fit, demand_outcomes
+from robo_rl.train.logged import demand_fit, demand_outcomes, demand_seen
 
 Episode = dict[str, Any]
 
@@ -71,6 +71,17 @@ def test_an_observation_that_is_not_there_is_named(tmp_path: Path):
     more = ObsSpec(items={**OBS.items, "cube_pos": OBS.items["joint_pos"]})
     with pytest.raises(DataError, match="cube_pos is not there"):
         demand_fit(stored(tmp_path / "data.zarr"), policy(obs=more))
+
+
+def test_what_a_classifier_sees_must_be_there_and_more_does_no_harm(tmp_path: Path):
+    store = stored(tmp_path / "data.zarr")
+    joints = OBS.items["joint_pos"]
+    demand_seen(store, ObsSpec(items={"joint_pos": joints}))
+    other = joints.model_copy(update={"unit": "deg"})
+    with pytest.raises(DataError, match=r"classifier of success sees: joint_pos.*unit deg"):
+        demand_seen(store, ObsSpec(items={"joint_pos": other}))
+    with pytest.raises(DataError, match="cube_pos is not there"):
+        demand_seen(store, ObsSpec(items={"joint_pos": joints, "cube_pos": joints}))
 
 
 def test_rewards_that_are_one_are_refused(tmp_path: Path):
