@@ -2,20 +2,21 @@
 
 On each task logs are recorded by a demonstrator who fails often. Ten policies are made of them, as
 the gate of offline learning meets them: cloned for shorter and longer, from all of them or from
-their successes, and improved by every improver. Other logs of the same demonstrator judge, by the
-stage ``ope``; and 400 episodes tell the truth. ``strangers`` are ten policies cloned from other
-demonstrations, better and worse ones, about which the logs may know little.
+their successes, and improved by every improver. Other logs of the same demonstrator judge; and 400
+episodes tell the truth. One row an estimator, and one of all of them together: its value is the
+mean of theirs, its interval from the lowest to the highest that any of theirs reaches, and its
+answer what all of them say.
 
 ``strange``: policies whose chunks are too far from any that were tried for their values to count.
 ``covered``, of the others: the 95 % interval of the value has the truth in it, which is known to
 its own error (|value − truth| within both half widths, in squares); ``of the strange``, of those.
-``rank``: Spearman's correlation of values and truths, of all. Of all ordered pairs of one group's
-policies, judged on the same resamples: how often it cannot be told whether the one is better than
-the other, and how often the answer is wrong, that is, contradicted by truths whose difference's own
-95 % interval is on the other side of 0.
+``width`` is the median of those intervals. ``rank``: Spearman's correlation of values and truths,
+of all. Of all ordered pairs of one task's policies, judged on the same resamples: how often it
+cannot be told whether the one is better than the other, and how often the answer is wrong, that is,
+contradicted by truths whose difference's own 95 % interval is on the other side of 0.
 
-    python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …] [--groups gate …]
-        [--estimator fqe]
+    python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …]
+        [--estimators fqe rollouts …]
 
 Runs are kept in ``--out``, and gone on with; what came of each under ``benchmarks/results``.
 """
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import cache
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,46 +34,39 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.durable import make_directory, write_file
-from robo_rl.ope.verdict import Answer, judge
-from robo_rl.train.judge import JudgeConfig, Judgement
+from robo_rl.ope.verdict import Answer, bootstrapped, hull, judge
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.stats import Interval
+from robo_rl.train.judge import Judge, JudgeConfig, Judgement
 from robo_rl.train.pipeline import run_experiment
+from robo_rl.train.policies import load_policy
 
 COLUMNS = (
-    *("task", "policies", "strange", "covered", "of the strange"),
+    *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
     *("rank", "cannot tell", "wrong"),
 )
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
 EVAL = {"episodes": 400, "num_envs": 100}
 WAIVED = "a policy that may be bad"
+ALL = "all of them"
 
 
 class Setting(NamedTuple):
-    """A task, and how well its demonstrator does.
-
-    Args:
-        experiment: What its experiments have in common.
-        logs: Noise of the demonstrator in the logs.
-        noises: In the strangers' demonstrations.
-    """
+    """A task: what its experiments have in common, and the noise of the demonstrator's logs."""
 
     experiment: dict[str, Any]
-    logs: float
-    noises: tuple[float, ...]
+    noise: float
 
 
 class Plan(NamedTuple):
-    """How a policy is made.
-
-    Args:
-        name: Of its own.
-        stages: Those that make it.
-        seed: Of the experiment.
-    """
+    """How a policy is made: its name, its stages, and whether from successes alone."""
 
     name: str
     stages: dict[str, Any]
-    seed: int
+    good: bool
 
 
 def _ours(task: str) -> dict[str, Any]:
@@ -93,14 +88,13 @@ def _metaworld(task: str) -> dict[str, Any]:
 
 
 SETTINGS = {
-    "lift_cube": Setting(_ours("lift_cube"), 0.8, (0.2, 0.4, 0.6, 0.8, 1.0)),
-    "push_t": Setting(_easier_push(), 0.7, (0.1, 0.3, 0.5, 0.7, 0.9)),
-    "push-v3": Setting(_metaworld("push-v3"), 0.25, (0.1, 0.15, 0.2, 0.25, 0.3)),
-    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5, (0.2, 0.3, 0.4, 0.5, 0.6)),
+    "lift_cube": Setting(_ours("lift_cube"), 0.8),
+    "push_t": Setting(_easier_push(), 0.7),
+    "push-v3": Setting(_metaworld("push-v3"), 0.25),
+    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5),
 }
-GROUPS = ("gate", "strangers")
 STRANGE = JudgeConfig().strange
-ESTIMATORS = ("fqe", "rollouts")
+ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
     "null": {"name": "awr", "temperature": 1e6},
@@ -112,18 +106,16 @@ WHOLE = 4000
 
 
 class Found(NamedTuple):
-    """Of one policy and one estimator.
+    """Of one policy.
 
     Args:
-        members: The estimate's values, one a resample.
+        members: Estimator → its values, one a resample.
         strangeness: Of the policy's chunks.
-        value: Their mean and interval.
         truth: Mean return, and its interval.
     """
 
-    members: torch.Tensor
+    members: dict[str, torch.Tensor]
     strangeness: float
-    value: dict[str, float]
     truth: dict[str, float]
 
     @property
@@ -132,10 +124,25 @@ class Found(NamedTuple):
         return self.strangeness > STRANGE
 
     @property
+    def value(self) -> float:
+        """The mean of what all estimators say."""
+        return float(torch.stack([each.mean() for each in self.members.values()]).mean())
+
+    @property
+    def interval(self) -> Interval:
+        """From the lowest to the highest that any of them does."""
+        return hull([bootstrapped(each) for each in self.members.values()])
+
+    @property
     def covered(self) -> bool:
-        """Whether value and truth are as near as both are sure."""
-        gap = abs(self.value["value"] - self.truth["value"])
-        return gap <= float(np.hypot(_half(self.value), _half(self.truth)))
+        """Whether interval and truth are as near as both are sure."""
+        low, high = self.interval
+        gap = abs(0.5 * (low + high) - self.truth["value"])
+        return gap <= float(np.hypot(0.5 * (high - low), _half(self.truth)))
+
+    def only(self, name: str) -> Found:
+        """What one estimator says of it."""
+        return self._replace(members={name: self.members[name]})
 
 
 def main() -> None:
@@ -143,17 +150,20 @@ def main() -> None:
     make_directory(args.results)
     found: dict[str, Any] = {}
     print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
-    for task, group in product(args.tasks, args.groups):
-        cells = [_cell(task, plan, args) for plan in plans(task, group, args.out)]
-        found[f"{task} {group}"] = row = summary([_read(cell, args.estimator) for cell in cells])
-        print(line(task, group, row), flush=True)
+    for task in args.tasks:
+        policies = [_found(task, plan, args) for plan in plans(task, args.out)]
+        parts = {name: [each.only(name) for each in policies] for name in args.estimators}
+        rows = {**parts, ALL: policies} if len(parts) > 1 else parts
+        for who, each in rows.items():
+            found[f"{task} {who}"] = row = summary(each)
+            print(line(task, who, row), flush=True)
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def summary(policies: list[Found]) -> dict[str, Any]:
-    """Of one group of a task."""
-    values = [each.value["value"] for each in policies]
+    """Of one task's policies."""
+    values = [each.value for each in policies]
     truths = [each.truth["value"] for each in policies]
     strange = [each for each in policies if each.strange]
     known = [each for each in policies if not each.strange]
@@ -165,6 +175,7 @@ def summary(policies: list[Found]) -> dict[str, Any]:
         "strange": len(strange),
         "covered": sum(each.covered for each in known),
         "covered_strange": sum(each.covered for each in strange),
+        "width": float(np.median([each.interval.high - each.interval.low for each in policies])),
         "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
         "cannot_tell": answers.count(Answer.CANNOT_TELL),
@@ -175,48 +186,34 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     }
 
 
-def line(task: str, group: str, found: dict[str, Any]) -> str:
+def line(task: str, who: str, found: dict[str, Any]) -> str:
     """A row of the table, in Markdown."""
     known = found["policies"] - found["strange"]
-    shares = [
-        f"{found['strange']} of {found['policies']}",
+    cells = [
+        *(task, who, f"{found['policies']}", f"{found['strange']}"),
         f"{found['covered']} of {known}",
+        f"{found['width']:.2f}",
         f"{found['covered_strange']} of {found['strange']}",
         f"{found['rank']:.2f}",
         *(f"{found[name]} of {found['pairs']}" for name in ("cannot_tell", "wrong")),
     ]
-    return f"| {' | '.join([task, group, *shares])} |"
+    return f"| {' | '.join(cells)} |"
 
 
-def plans(task: str, group: str, out: Path) -> list[Plan]:
+def plans(task: str, out: Path) -> list[Plan]:
     """Ten policies."""
-    noises, lengths = SETTINGS[task].noises, (500, 3000)
-    if group == "strangers":
-        return [_stranger(noise, steps) for noise, steps in product(noises, lengths)]
     learn = {"dataset": {"path": str(_logs(task, 0, out))}}
     clones = [
-        Plan(f"{'good' if good else 'all'}_{steps}", {**learn, "bc": _cloning(steps, good)}, 1)
+        Plan(f"{'good' if good else 'all'}_{steps}", {**learn, "bc": _cloning(steps, good)}, good)
         for good, steps in product((False, True), (500, 1500, WHOLE))
     ]
-    unjudged = {"fqe": {"steps": 1}}
-    return clones + [
-        Plan(
-            name,
-            {
-                **learn,
-                "bc": _cloning(WHOLE, good=False),
-                "offline": {"judge_share": 0.0, "improver": improver, **unjudged},
-            },
-            1,
-        )
+    clone = {**learn, "bc": _cloning(WHOLE, good=False)}
+    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
+    improved = [
+        Plan(name, {**clone, "offline": {"improver": improver, **unjudged}}, good=False)
         for name, improver in IMPROVERS.items()
     ]
-
-
-def _stranger(noise: float, steps: int) -> Plan:
-    collect = {"episodes": 60, "num_envs": 60, "noise": noise}
-    bc = _cloning(steps, good=False)
-    return Plan(f"{noise:g}_{steps}", {"collect": collect, "bc": bc}, 1)
+    return clones + improved
 
 
 def _cloning(steps: int, good: bool) -> dict[str, Any]:
@@ -225,7 +222,8 @@ def _cloning(steps: int, good: bool) -> dict[str, Any]:
 
 def _answer(new: Found, old: Found) -> Answer:
     """What the gate says of the one in the other's place."""
-    return Judgement({"": judge(new.members, old.members)}, new.strangeness, STRANGE).answer
+    verdicts = {name: judge(each, old.members[name]) for name, each in new.members.items()}
+    return Judgement(verdicts, new.strangeness, STRANGE).answer
 
 
 def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
@@ -235,27 +233,44 @@ def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
     return sure and answer is (Answer.WORSE if apart > 0.0 else Answer.BETTER)
 
 
-def _cell(task: str, plan: Plan, args: argparse.Namespace) -> dict[str, Any]:
+def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
     """What is kept of a policy, or what comes of it now."""
-    name = f"{task}_{plan.name}_{args.estimator}"
-    path = args.results / f"{name}.json"
+    path = args.results / f"{task}_{plan.name}.json"
+    kept: dict[str, Any] = {"members": {}}
     if path.exists() and not args.redo:
-        return json.loads(path.read_text())
-    judges = {"name": "dataset", "path": str(_logs(task, 2, args.out))}
-    stages = {**plan.stages, "judges": judges, "ope": {"estimators": [args.estimator]}}
-    rest = {"seed": plan.seed, "stages": stages}
-    reports = _run(task, name, rest, args.out)
-    numbers = reports["ope"]["numbers"]
-    members = json.loads((Path(reports["ope"]["directory"]) / "members.json").read_text())
-    names = ("value", "strangeness", "return", "success")
-    cell = {"members": members, **{name: numbers[name] for name in names}}
-    write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
-    return cell
+        kept = json.loads(path.read_text())
+    if missing := [name for name in args.estimators if name not in kept["members"]]:
+        reports = _run(task, f"{task}_{plan.name}", {"seed": 1, "stages": plan.stages}, args.out)
+        last = list(reports.values())[-1]
+        policy = load_policy(last["directory"] / last["artifacts"]["policy"])
+        judging = _judge(task, plan.good, tuple(missing), policy, args.out)
+        said = judging.estimates(plan.name, policy)
+        kept = {
+            "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
+            "strangeness": judging.strangeness(policy),
+            "truth": last["numbers"]["return"],
+        }
+        write_file(path, json.dumps(kept, indent=2).encode() + b"\n")
+    members = {name: torch.tensor(kept["members"][name]) for name in args.estimators}
+    return Found(members, kept["strangeness"], kept["truth"])
+
+
+@cache
+def _judge(
+    task: str, good: bool, estimators: tuple[str, ...], like: DenoisingPolicy, out: Path
+) -> Judge:
+    """Of all policies with one normaliser, which are those that were cloned from one selection."""
+    store = ZarrStore.open(_logs(task, 2, out))
+    data = WindowDataset(store, like.obs_horizon, like.horizon)
+    folder = out / f"{task}_judge_{'good' if good else 'all'}"
+    make_directory(folder)
+    cfg = JudgeConfig.model_validate({"estimators": estimators})
+    return Judge(cfg, data, like, folder=folder, seed=2)
 
 
 def _logs(task: str, seed: int, out: Path) -> Path:
     """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
-    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].logs}
+    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].noise}
     rest = {"seed": seed, "stages": {"collect": collect}}
     reports = _run(task, f"{task}_logs_{seed}", rest, out)
     return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
@@ -265,18 +280,13 @@ def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dic
     """Stage → its report, and where it is."""
     folder = out / name
     make_directory(folder)
-    waive = {stage: WAIVED for stage in rest["stages"] if stage != "ope"}
+    waive = dict.fromkeys(rest["stages"], WAIVED)
     content = {**SETTINGS[task].experiment, "name": name, "eval": EVAL, "waive": waive, **rest}
     write_file(file := folder / "experiment.yaml", json.dumps(content).encode())
     run_experiment(str(file), [], folder)
     found = sorted((folder / name).glob("[0-9][0-9]-*"))
     reports = [{**json.loads((at / "report.json").read_text()), "directory": at} for at in found]
     return {report["stage"]: report for report in reports}
-
-
-def _read(cell: dict[str, Any], estimator: str) -> Found:
-    members = torch.tensor(cell["members"][estimator])
-    return Found(members, cell["strangeness"], cell["value"], cell["return"])
 
 
 def _half(number: dict[str, float]) -> float:
@@ -287,8 +297,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--tasks", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=GROUPS)
-    parser.add_argument("--estimator", choices=ESTIMATORS, default=ESTIMATORS[0])
+    parser.add_argument("--estimators", nargs="+", choices=ESTIMATORS, default=ESTIMATORS)
     parser.add_argument("--redo", action="store_true", help="not what is kept, but the runs")
     parser.add_argument("--out", type=Path, default=Path("runs/gate_calibration"))
     parser.add_argument("--results", type=Path, default=KEPT, help="folder of what is kept")

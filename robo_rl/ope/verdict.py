@@ -73,3 +73,8 @@ def bootstrapped(members: Tensor, confidence: float = 0.95) -> Interval:
     reach = float(stdtrit(number - 1, (1.0 + confidence) / 2.0) * members.double().std())
     centre = float(members.double().mean())
     return Interval(centre - reach, centre + reach)
+
+
+def hull(intervals: Sequence[Interval]) -> Interval:
+    """From the lowest to the highest of them: it has the truth in it if any of them has."""
+    return Interval(min(each.low for each in intervals), max(each.high for each in intervals))

@@ -16,42 +16,50 @@ CALIBRATION = import_module("gate_calibration")
 summary = CALIBRATION.summary
 
 
-def found(value: float, truth: float, strangeness: float = 1.0) -> Any:
-    """A policy whose value and truth are each known to 0.05."""
+def found(*values: float, truth: float, strangeness: float = 1.0) -> Any:
+    """A policy whose values, by as many estimators, and truth are each known to 0.05."""
     sure = 0.05
-    members = value + sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
-    number: dict[str, Any] = {"low": -sure, "high": sure}
-    truth_is = {"value": truth, **{side: truth + by for side, by in number.items()}}
-    value_is = {"value": value, **{side: value + by for side, by in number.items()}}
-    return CALIBRATION.Found(members, strangeness, value_is, truth_is)
+    scatter = sure * torch.tensor([-0.5, 0.5, -0.5, 0.5])
+    members = {str(place): value + scatter for place, value in enumerate(values)}
+    truth_is = {"value": truth, "low": truth - sure, "high": truth + sure}
+    return CALIBRATION.Found(members, strangeness, truth_is)
 
 
 def test_values_that_are_right_cover_and_rank_and_contradict_nothing():
-    counted = summary([found(value, value + 0.01) for value in (0.1, 0.4, 0.8)])
+    counted = summary([found(value, truth=value + 0.01) for value in (0.1, 0.4, 0.8)])
     assert (counted["covered"], counted["pairs"], counted["wrong"]) == (3, 6, 0)
     assert counted["rank"] == pytest.approx(1.0)
     assert counted["cannot_tell"] == 0
 
 
 def test_an_order_turned_round_is_wrong_in_every_pair():
-    counted = summary([found(0.1, 0.8), found(0.4, 0.4), found(0.8, 0.1)])
+    counted = summary([found(0.1, truth=0.8), found(0.4, truth=0.4), found(0.8, truth=0.1)])
     assert (counted["covered"], counted["wrong"]) == (1, 6)
     assert counted["rank"] == pytest.approx(-1.0)
 
 
 def test_an_answer_is_not_wrong_where_truths_cannot_be_told_apart():
-    counted = summary([found(0.1, 0.41), found(0.8, 0.40)])
+    counted = summary([found(0.1, truth=0.41), found(0.8, truth=0.40)])
     assert (counted["wrong"], counted["cannot_tell"]) == (0, 0)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 def test_values_alike_cannot_be_told():
-    same = found(0.4, 0.4)
+    same = found(0.4, truth=0.4)
     assert summary([same, same])["cannot_tell"] == 2
 
 
 def test_a_strange_policy_is_counted_apart_and_never_said_to_be_better():
-    counted = summary([found(0.9, 0.1, strangeness=9.0), found(0.4, 0.4)])
+    counted = summary([found(0.9, truth=0.1, strangeness=9.0), found(0.4, truth=0.4)])
     assert (counted["strange"], counted["covered"], counted["covered_strange"]) == (1, 1, 0)
     assert counted["cannot_tell"] == 1  # and the other way round it would be said to be worse
     assert counted["wrong"] == 1
+
+
+def test_estimators_that_disagree_cover_what_is_between_and_tell_nothing():
+    apart, other = found(0.1, 0.8, truth=0.45), found(0.4, 0.4, truth=0.4)
+    counted = summary([apart, other])
+    assert (counted["covered"], counted["cannot_tell"]) == (2, 2)
+    one = summary([each.only("1") for each in (apart, other)])
+    assert (one["covered"], one["cannot_tell"]) == (1, 0)
+    assert one["width"] < counted["width"]
