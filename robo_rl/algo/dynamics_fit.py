@@ -1,6 +1,6 @@
 """Training of a learnt world: each member from episodes drawn anew, kept as it was at its best.
 
-A member's error on the episodes that it never saw says when that was (out-of-bag: Breiman 1996).
+A member's error on the episodes that it never saw says when that was (``algo.unseen``).
 
 Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history.
 """
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent
+from robo_rl.algo.unseen import BestUnseen
 from robo_rl.data.transitions import others_behind
-from robo_rl.errors import DataError
 from robo_rl.world.dynamics import Dynamics, flat
 
 _WEIGHT_DECAY = 1e-4
@@ -45,8 +45,7 @@ class DynamicsFit:
         self.decisions = rows["decision"].nonzero().flatten()
         cfg = model.cfg
         self.descent = Descent(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
-        self.best = {name: each.detach().clone() for name, each in model.named_parameters()}
-        self.least = torch.full((model.members,), torch.inf)
+        self.kept = BestUnseen(model, model.members)
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss, and, once known, that on what members never saw.
@@ -62,9 +61,7 @@ class DynamicsFit:
         if self.done % cfg.look_every == 0 or self.done == cfg.steps:
             self._look()
         found = {"loss": float(loss.detach())}
-        if bool(self.least.isfinite().all()):
-            found["unseen"] = float(self.least.mean())
-        return found
+        return found | self.kept.figures()
 
     def finish(self) -> Dynamics:
         """Every member as it was when it was best on what it never saw.
@@ -72,11 +69,7 @@ class DynamicsFit:
         Raises:
             DataError: One was never of any use.
         """
-        if not bool(self.least.isfinite().all()):
-            raise DataError("what follows a chunk was not learnt: errors are not finite")
-        with torch.no_grad():
-            for name, each in self.model.named_parameters():
-                each.copy_(self.best[name])
+        self.kept.restore("what follows a chunk")
         return self.model.eval()
 
     def state_dict(self) -> dict[str, Any]:
@@ -84,8 +77,7 @@ class DynamicsFit:
         return {
             "model": self.model.state_dict(),
             "optim": self.descent.optim.state_dict(),
-            "best": self.best,
-            "least": self.least,
+            **self.kept.state_dict(),
             "done": self.done,
         }
 
@@ -93,19 +85,15 @@ class DynamicsFit:
         """Continue from ``state_dict``."""
         self.model.load_state_dict(state["model"])
         self.descent.optim.load_state_dict(state["optim"])
-        self.best, self.least, self.done = state["best"], state["least"], state["done"]
+        self.kept.load_state_dict(state)
+        self.done = state["done"]
 
     @torch.no_grad()
     def _look(self) -> None:
         picks = self._draw(_LOOKED_AT)
         unseen = (self.counts[:, picks] == 0).float()
         unseen = torch.where(unseen.any(dim=1, keepdim=True), unseen, 1.0)  # it saw all there are
-        error = (unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1)
-        better = error < self.least
-        self.least = torch.where(better, error, self.least)
-        for name, each in self.model.named_parameters():
-            keep = better.view(-1, *[1] * (each.ndim - 1))
-            self.best[name] = torch.where(keep, each.detach(), self.best[name])
+        self.kept.look((unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1))
 
     def _draw(self, number: int) -> Tensor:
         drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)

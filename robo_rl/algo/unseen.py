@@ -1,0 +1,66 @@
+"""Members of an ensemble, each kept as it was when it was best on episodes that it never saw.
+
+Shapes: M members. What a resample of the episodes leaves out tells its member's error on new ones
+(out-of-bag: Breiman 1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from robo_rl.errors import DataError
+
+
+class BestUnseen:
+    """The best weights so far.
+
+    Args:
+        module: All its parameters are (M, …).
+        members: M.
+    """
+
+    def __init__(self, module: nn.Module, members: int) -> None:
+        self.module = module
+        self.best = {name: each.detach().clone() for name, each in module.named_parameters()}
+        self.least = torch.full((members,), torch.inf)
+
+    @torch.no_grad()
+    def look(self, error: Tensor) -> None:
+        """Keep the members whose error (M,) on what they never saw is the least so far."""
+        better = error < self.least
+        self.least = torch.where(better, error, self.least)
+        for name, each in self.module.named_parameters():
+            keep = better.view(-1, *[1] * (each.ndim - 1))
+            self.best[name] = torch.where(keep, each.detach(), self.best[name])
+
+    def figures(self) -> dict[str, float]:
+        """The mean of their least errors as ``unseen``, once all have one."""
+        known = bool(self.least.isfinite().all())
+        return {"unseen": float(self.least.mean())} if known else {}
+
+    @torch.no_grad()
+    def restore(self, what: str) -> None:
+        """Put the best weights in place.
+
+        Args:
+            what: Was learnt, as an error names it.
+
+        Raises:
+            DataError: A member was never of any use.
+        """
+        if not bool(self.least.isfinite().all()):
+            raise DataError(f"{what} was not learnt: errors are not finite")
+        for name, each in self.module.named_parameters():
+            each.copy_(self.best[name])
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"best": self.best, "least": self.least}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``, among whatever else."""
+        self.best, self.least = state["best"], state["least"]
