@@ -122,14 +122,14 @@ class QCritic(nn.Module):
         """``loss`` of features (B, O) that ``encode`` gave."""
         return self.head.loss(self._out(features, act), target)
 
-    def seen(self, features: Tensor, act: Tensor) -> Tensor:
-        """What its networks see of features (B, O) and chunks (B, H, A): (B, O + E·A)."""
+    def inputs(self, features: Tensor, act: Tensor) -> Tensor:
+        """Features (B, O) beside the part of chunks (B, H, A) that the env carries out: (B, …)."""
         low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
         executed = act[:, : self.exec_horizon].clamp(low, high)
         return torch.cat([features, executed.flatten(1)], dim=-1)
 
     def _out(self, features: Tensor, act: Tensor) -> Tensor:
-        return self.net(self.seen(features, act))
+        return self.net(self.inputs(features, act))
 
 
 def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Tensor) -> Tensor:

@@ -37,9 +37,15 @@ _LEAST = 4
 
 
 class Estimate(NamedTuple):
-    """What a policy is worth: (M,), a value a resample of the data."""
+    """What a policy is worth.
+
+    Args:
+        members: (M,), a value a resample of the data.
+        effective: The share of the data's decisions that it rests on, where it weighs them.
+    """
 
     members: Tensor
+    effective: float | None = None
 
 
 class Fqe:

@@ -1,26 +1,70 @@
-"""What a policy would come to in a learnt world: it acts there, from the starts of the data.
+"""Estimator ``rollouts``: what a policy that acts in a learnt world comes to there.
 
-Nothing is bootstrapped from states of the data, as fitted Q evaluation does: a policy that leaves
-them is followed to where the model thinks it goes. Rewards and ends are taken as the model expects
-them, so that nothing is drawn but the policy's own noise. Each member of the ensemble is a world of
-its own, and its value that of one resample of the data (Hao et al. 2021, arXiv 2102.03607; model
-rollouts as RL-100's gate has them: arXiv 2510.14830).
+It begins where the data do. Nothing is bootstrapped from states of the data, as fitted Q evaluation
+does: a policy that leaves them is followed to where the model thinks it goes. Rewards and ends are
+taken as the model expects them, so that nothing is drawn but the policy's own noise. Each member of
+the ensemble is a world of its own, and its value that of one resample of the data (Hao et al. 2021,
+arXiv 2102.03607; model rollouts as RL-100's gate has them: arXiv 2510.14830).
 
 Shapes: M members, E episodes, D numbers of an observation with its history, H horizon, A act_dim.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from robo_rl.algo.answers import Judged
 from robo_rl.errors import DataError
+from robo_rl.ope.estimator import Case
 from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics
+from robo_rl.seeding import make_generator
+from robo_rl.world.dynamics import Dynamics, Expected, flat
+
+
+class Imagined(NamedTuple):
+    """A policy's decisions at one time, in every world from every start.
+
+    Args:
+        elapsed: Env steps before.
+        seen: (M, E, D).
+        act: (M, E, H, A), in network units.
+        alive: (M, E), the probability that the task goes on until there.
+        ahead: What the worlds expect of them.
+    """
+
+    elapsed: int
+    seen: Tensor
+    act: Tensor
+    alive: Tensor
+    ahead: Expected
+
+
+class Rollouts:
+    """Estimates by the world of a case; the settings of that are the judge's."""
+
+    imagines: ClassVar = True
+
+    def estimate(self, case: Case) -> Estimate:
+        """See ``rollout_estimate``."""
+        return rollout_estimate(
+            case.world,
+            case.policy,
+            flat(case.rows)[case.resample.starts],
+            case.resample,
+            limit=known_steps(case),
+            gamma=1.0,
+            generator=make_generator("rollouts", case.seed),
+        )
+
+
+def known_steps(case: Case) -> int:
+    """Of an episode: what the last step of a cut one led to is not recorded."""
+    return case.limit - 1
 
 
 @torch.no_grad()
@@ -41,26 +85,35 @@ def rollout_estimate(
         policy: As it is evaluated.
         starts: (E, D), the first observations of the episodes.
         resample: With as many members as the model.
-        limit: Env steps of an episode.
+        limit: Env steps that count.
         gamma: Discount per env step.
         generator: The policy's noise.
 
     Raises:
         DataError: A value is not finite.
     """
-    seen = starts.expand(model.members, *starts.shape)
-    goes_on, value = torch.ones(seen.shape[:2]), torch.zeros(seen.shape[:2])
-    steps = model.exec_horizon
-    for chunk in range(math.ceil(limit / steps)):
+    value, steps = torch.zeros(model.members, len(starts)), model.exec_horizon
+    for chunk, made in enumerate(imagined(model, policy, starts, limit, generator)):
         share = min(1.0, limit / steps - chunk)  # the last chunk may reach behind the limit
-        ahead = model(seen, _acted(model, policy, seen, generator))
-        value = value + share * gamma ** (chunk * steps) * goes_on * ahead.rew
-        goes_on = goes_on * (1.0 - ahead.ends.sigmoid())
-        seen = model.moved(seen, ahead)
+        value = value + share * gamma**made.elapsed * made.alive * made.ahead.rew
     members = resample.mean(value)
     if not bool(members.isfinite().all()):
         raise DataError("the policy's values in the learnt world are not finite")
     return Estimate(members)
+
+
+def imagined(
+    model: Dynamics, policy: Judged, starts: Tensor, limit: int, generator: torch.Generator
+) -> Iterator[Imagined]:
+    """What a policy decides in the worlds, time after time until the limit; see above."""
+    seen = starts.expand(model.members, *starts.shape)
+    alive = torch.ones(seen.shape[:2])
+    for elapsed in range(0, limit, model.exec_horizon):
+        act = _acted(model, policy, seen, generator)
+        ahead = model(seen, act)
+        yield Imagined(elapsed, seen, act, alive, ahead)
+        alive = alive * (1.0 - ahead.ends.sigmoid())
+        seen = model.moved(seen, ahead)
 
 
 def _acted(model: Dynamics, policy: Judged, seen: Tensor, generator: torch.Generator) -> Tensor:

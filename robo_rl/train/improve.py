@@ -120,7 +120,7 @@ class ImproveOffline:
             numbers={
                 **_truths(context, old, new, chosen),
                 **values,
-                "difference": judgement.verdicts[self.cfg.estimators[0]].difference,
+                "difference": judgement.verdicts[self.cfg.estimators[0].name].difference,
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },

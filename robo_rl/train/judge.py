@@ -1,67 +1,67 @@
 """Off-policy evaluation of policies on a dataset, as stages ask for it: resumable, on one footing.
 
-Shapes: M members, E episodes.
+Shapes: M members, N rows, E episodes.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, model_validator
 from torch import Tensor
 
-from robo_rl.algo.dynamics_fit import DynamicsFit
-from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import came_to, timed
-from robo_rl.ope.fqe import Estimate, Fqe
-from robo_rl.ope.resample import Resample
-from robo_rl.ope.rollouts import rollout_estimate
+from robo_rl.ope.estimator import Estimator
+from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.support import strangeness
 from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, judge
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.seeding import initialising, make_generator
-from robo_rl.train.demonstrations import decisions_of
+from robo_rl.registry import Component, component, default
+from robo_rl.seeding import make_generator
 from robo_rl.train.evaluate import RETURN
-from robo_rl.train.steps import take_steps
+from robo_rl.train.evidence import Evidence, EvidenceConfig, PolicyCase
 from robo_rl.world.dynamics import Dynamics, flat
 
 Estimates = dict[str, Estimate]
 """Estimator → what it says of a policy."""
 
-_WHOLE = 1.0
-"""The judge's discount: what is asked is whether more episodes succeed, not how soon."""
 
-
-class JudgeConfig(ConfigModel):
-    """Who judges.
+class JudgeConfig(EvidenceConfig):
+    """Who judges, and by what.
 
     Args:
         estimators: ``fqe``, fitted Q evaluation; ``rollouts``, in a learnt world, of observations
-            without pictures. Only what all of them say is an answer.
-        fqe: Of the first; unless it says otherwise (``critic.head.bounds``) no value is beyond
-            what the data came to from any of their rows.
-        dynamics: The world of the second.
+            without pictures; ``dr``, the first corrected by where the second goes. Only what all
+            of them say is an answer.
         strange: How much further a policy's chunks may be from the nearest that were tried than
             those that were tried are from each other; beyond it no policy is said to be better.
-        checkpoint_every: Steps between checkpoints.
     """
 
-    estimators: tuple[Literal["fqe", "rollouts"], ...] = Field(default=("fqe",), min_length=1)
-    fqe: Fqe.Config = Fqe.Config()
-    dynamics: Dynamics.Config = Dynamics.Config()
+    estimators: tuple[Annotated[Component, component("estimators")], ...] = Field(
+        default=(default("fqe"),), min_length=1
+    )
     strange: float = Field(default=1.35, ge=1.0)
-    checkpoint_every: int = Field(default=1000, ge=1)
+
+    @field_serializer("estimators", mode="wrap")
+    def _bare(self, value: Any, handler: SerializerFunctionWrapHandler) -> tuple[Any, ...]:
+        """Those without settings of their own by their names."""
+        return tuple(each["name"] if len(each) == 1 else each for each in handler(value))
 
     @model_validator(mode="after")
     def _all_that_is_set_is_used(self) -> Self:
-        if "rollouts" not in self.estimators and self.dynamics != Dynamics.Config():
-            raise ValueError("dynamics: of no use; put 'rollouts' among the estimators")
+        names = [each.name for each in self.estimators]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"estimators: {', '.join(twice)} twice")
+        if not self.imagines and self.dynamics != Dynamics.Config():
+            raise ValueError("dynamics: of no use; put 'dr' or 'rollouts' among the estimators")
         return self
+
+    @property
+    def imagines(self) -> bool:
+        """Whether anyone asks the learnt world."""
+        return any(each.cls.imagines for each in self.estimators)
 
 
 class Judgement(NamedTuple):
@@ -117,34 +117,27 @@ class Judge:
         folder: Path,
         seed: int,
     ) -> None:
-        self.cfg, self.folder, self.seed = cfg, folder, seed
-        rew, _, last, _ = data.outcomes()
-        members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
-        self.resample = Resample(last, members, generator)
-        elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
-        self.good = _good(rew, self.resample.episode)
-        self.fqe = _within(cfg.fqe, came_to(rew, last, _WHOLE))
-        self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
-        self.rows = decisions_of(data, like, _WHOLE)
-        if "rollouts" in cfg.estimators:
-            flat(self.rows)  # raises where it predicts nothing, before anything is learnt
-        self.replay = Replay(Replay.Config(demo_share=1.0))
-        self.replay.add_demonstrations(timed(self.rows, elapsed, self.limit))
+        self.cfg, self.seed = cfg, seed
+        self.evidence = Evidence(cfg, data, like, folder=folder, seed=seed)
+        self.good = _good(self.evidence.rew, self.evidence.resample.episode)
+        if cfg.imagines:
+            flat(self.evidence.rows)  # raises where it predicts nothing, before anything is learnt
 
     @property
     def episodes(self) -> int:
         """E, on which it judges."""
-        return len(self.resample.starts)
+        return len(self.evidence.resample.starts)
 
     def estimates(self, name: str, policy: DenoisingPolicy) -> Estimates:
         """What a policy is worth; taken up where it was left.
 
         Raises:
-            DataError: Values are not finite, or an observation is a picture, for ``rollouts``.
+            DataError: Values are not finite.
             PluginError: Gradients were not, for long.
         """
-        ask = {"fqe": self._fitted, "rollouts": self._rolled_out}
-        return {each: ask[each](name, policy) for each in self.cfg.estimators}
+        case = PolicyCase(self.evidence, name, policy)
+        estimators: dict[str, Estimator] = {each.name: each.build() for each in self.cfg.estimators}
+        return {each: estimator.estimate(case) for each, estimator in estimators.items()}
 
     def strangeness(self, policy: DenoisingPolicy) -> float:
         """How far its chunks are from any that were tried; see ``ope.support``.
@@ -153,7 +146,8 @@ class Judge:
             DataError: The episodes are too few or too short to tell.
         """
         generator = make_generator("strangeness", self.seed)
-        return strangeness(policy, self.replay, self.resample.episode, self.good, generator)
+        replay, episode = self.evidence.replay, self.evidence.resample.episode
+        return strangeness(policy, replay, episode, self.good, generator)
 
     def compared(
         self, new: Estimates, old: Estimates, strangeness: float, margin: float
@@ -166,47 +160,18 @@ class Judge:
     def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
         """As reports have them, the first as ``label``, others by their names as well.
 
-        Intervals are of drawing the episodes anew, and of that alone.
+        Intervals are of drawing the episodes anew, and of that alone. ``…_effective`` is the share
+        of the decisions that one rests on that weighs them.
         """
         found: dict[str, Any] = {}
         for place, (name, estimate) in enumerate(estimates.items()):
             low, high = bootstrapped(estimate.members)
             value, unit = float(estimate.members.mean()), RETURN
             number = {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
-            found[f"{name}_{label}" if place else label] = number
+            found[key := f"{name}_{label}" if place else label] = number
+            if estimate.effective is not None:
+                found[f"{key}_effective"] = estimate.effective
         return found
-
-    def _fitted(self, name: str, policy: DenoisingPolicy) -> Estimate:
-        generator, cfg = make_generator("fqe", self.seed), self.fqe
-        with initialising("fqe", self.seed):
-            fqe = Fqe(cfg, policy, self.replay, self.resample, generator)
-        folder, every = self.folder / f"judge_{name}", self.cfg.checkpoint_every
-        label = f"judge {name}"
-        take_steps(folder, label, cfg.steps, fqe, generator, fqe.step, checkpoint_every=every)
-        return fqe.estimate()
-
-    def _rolled_out(self, name: str, policy: DenoisingPolicy) -> Estimate:
-        del name
-        return rollout_estimate(
-            self._world,
-            policy,
-            flat(self.rows)[self.resample.starts],
-            self.resample,
-            limit=self.limit - 1,  # as fqe: what the last step of a cut episode led to is not known
-            gamma=_WHOLE,
-            generator=make_generator("rollouts", self.seed),
-        )
-
-    @cached_property
-    def _world(self) -> Dynamics:
-        generator, cfg = make_generator("dynamics", self.seed), self.cfg.dynamics
-        with initialising("dynamics", self.seed):
-            model = Dynamics(cfg, self.rows, self.executed, len(self.resample.counts))
-        counts = self.resample.counts[:, self.resample.episode]
-        fit = DynamicsFit(model, self.rows, counts, generator)
-        folder, every = self.folder / "dynamics", self.cfg.checkpoint_every
-        take_steps(folder, "dynamics", cfg.steps, fit, generator, fit.step, checkpoint_every=every)
-        return fit.finish()
 
 
 def _good(rew: Tensor, episode: Tensor) -> Tensor:
@@ -215,12 +180,3 @@ def _good(rew: Tensor, episode: Tensor) -> Tensor:
     came_to = torch.zeros(number).index_add_(0, episode, rew.float())
     good = came_to > came_to.mean()
     return (good if bool(good.any()) else ~good)[episode]
-
-
-def _within(cfg: Fqe.Config, returns: Tensor) -> Fqe.Config:
-    """Held to the range of returns (N,), unless it is held to another one."""
-    bounds, head = (float(returns.min()), float(returns.max())), cfg.critic.head
-    if head.bounds is not None or bounds[0] == bounds[1]:
-        return cfg
-    critic = cfg.critic.model_copy(update={"head": head.model_copy(update={"bounds": bounds})})
-    return cfg.model_copy(update={"critic": critic})

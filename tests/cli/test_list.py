@@ -17,6 +17,12 @@ def test_one_kind(capsys: pytest.CaptureFixture[str]):
     assert {line[2] for line in lines[1:]} >= {"robo-rl"}
 
 
+def test_estimators(capsys: pytest.CaptureFixture[str]):
+    assert main(["list", "estimators"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert {line[1] for line in lines} >= {"dr", "fqe", "rollouts"}
+
+
 def test_configs(capsys: pytest.CaptureFixture[str]):
     assert main(["list", "configs"]) == 0
     shown = capsys.readouterr().out

@@ -10,6 +10,10 @@ import pytest
 import torch
 from small_runs import STAGES, Runner, write_experiment
 
+from robo_rl.algo.dynamics_fit import DynamicsFit
+from robo_rl.config import validate
+from robo_rl.errors import ConfigError
+from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import bootstrapped
 from robo_rl.train.judge import JudgeConfig
 from robo_rl.train.pipeline import run_experiment
@@ -59,7 +63,58 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     assert "Traceback" not in ended.output
 
 
+def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    dr = {"name": "dr", "steps": 20, "hidden": [8], "look_every": 10}
+    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    fits: list[str] = []
+    for learner in (Fqe, DynamicsFit):
+        begin = learner.__init__
+
+        def noted(self: Any, *args: Any, _begin: Any = begin, **fields: Any) -> None:
+            fits.append(type(self).__name__)
+            _begin(self, *args, **fields)
+
+        monkeypatch.setattr(learner, "__init__", noted)
+    together = members(tmp_path / "all", estimators=[dr, "rollouts", "fqe"], dynamics=world)
+    assert sorted(fits) == ["DynamicsFit", "Fqe"]
+    assert members(tmp_path / "fqe") == {"fqe": together["fqe"]}
+    alone = members(tmp_path / "rollouts", estimators=["rollouts"], dynamics=world)
+    assert alone == {"rollouts": together["rollouts"]}
+    alone = members(tmp_path / "dr", estimators=[dr], dynamics=world)
+    assert alone == {"dr": together["dr"]}
+    found = json.loads((tmp_path / "dr" / "runs" / "tiny" / "02-ope" / "report.json").read_text())
+    assert 0.0 < found["numbers"]["value_effective"] <= 1.0
+
+
+def members(folder: Path, **ope: Any) -> dict[str, list[float]]:
+    """What each estimator says."""
+    report(folder, evaluate=False, **ope)
+    return json.loads((folder / "runs" / "tiny" / "02-ope" / "members.json").read_text())
+
+
 def test_a_world_that_nobody_asks_is_not_to_be_set():
     with pytest.raises(ValueError, match="'rollouts' among the estimators"):
         JudgeConfig.model_validate({"dynamics": {"steps": 5}})
-    JudgeConfig.model_validate({"dynamics": {"steps": 5}, "estimators": ["rollouts"]})
+    for name in ("rollouts", "dr"):
+        JudgeConfig.model_validate({"dynamics": {"steps": 5}, "estimators": [name]})
+
+
+def test_an_estimator_is_named_once_and_known():
+    with pytest.raises(ValueError, match="dr twice"):
+        JudgeConfig.model_validate({"estimators": ["dr", {"name": "dr", "steps": 5}]})
+    with pytest.raises(ConfigError, match="unknown estimator 'fqee'; did you mean 'fqe'"):
+        validate({"estimators": ["fqee"]}, JudgeConfig)
+    with pytest.raises(ConfigError, match=r"estimators\.0\.stepps: unknown key"):
+        validate({"estimators": [{"name": "dr", "stepps": 5}]}, JudgeConfig)
+
+
+def test_an_estimator_without_settings_is_kept_by_its_name_alone():
+    """Kept results are told from others by their configuration."""
+    kept = validate({"estimators": ["fqe", "rollouts"]}, JudgeConfig).model_dump(mode="json")
+    assert kept["estimators"] == ["fqe", "rollouts"]
+    cfg = validate({"estimators": ["fqe", {"name": "dr", "steps": 5}]}, JudgeConfig)
+    kept = cfg.model_dump(mode="json")
+    assert kept["estimators"][1]["steps"] == 5
+    assert validate(kept, JudgeConfig) == cfg

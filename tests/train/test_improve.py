@@ -78,6 +78,22 @@ def test_data_in_which_no_action_is_better_are_refused_before_anything_is_learnt
     assert not (tmp_path / "runs" / "tiny" / "02-offline" / "critics").exists()
 
 
+def test_the_gate_asks_every_estimator_and_says_what_each_of_them_says(
+    runner: Runner, tmp_path: Path
+):
+    dr = {"name": "dr", "steps": 20, "hidden": [8], "look_every": 10}
+    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    found = run(runner, tmp_path, estimators=["fqe", dr], dynamics=world, margin=1e6)
+    assert "fqe cannot tell" in found["gate"]["detail"]
+    assert "dr cannot tell" in found["gate"]["detail"]
+    for when in ("before", "after"):
+        assert found["numbers"][f"dr_value_{when}"]["unit"] == "reward"
+        assert 0.0 < found["numbers"][f"dr_value_{when}_effective"] <= 1.0
+    folder = tmp_path / "runs" / "tiny" / "02-offline"
+    made = ("judge_before", "judge_after", "dr_before", "dr_after", "dynamics")
+    assert all((folder / name / "metrics.jsonl").exists() for name in made)
+
+
 @pytest.mark.parametrize("missing", ["collect", "bc"])
 def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str):
     stages = {"collect": STAGES["collect"], "bc": STAGES["bc"], "offline": OFFLINE}

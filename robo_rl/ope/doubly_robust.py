@@ -1,0 +1,195 @@
+"""Estimator ``dr``: the policy's own values, corrected by what they get wrong where it goes.
+
+Shapes: M members, N decisions of the data, P of the policy, S starts, R rows, E executed actions,
+A act_dim, F numbers of a decision. Kallus & Uehara 2020 (arXiv 1908.08526, the estimator in
+marginalised ratios), over chunks and self-normalised:
+
+    mean V̂(s0) + n·Σ w·(rew + discount·(1 − terminated)·V̂(o') − Q̂(o, a)) / Σ w
+
+Q̂ are the values of fitted Q evaluation and V̂(o) their mean over the policy's answers; n is the
+number of decisions in one of its episodes; w(o, a, t) is how much likelier a decision is of the
+policy than of the data, where the policy acts in the learnt world (``ope.occupancy``). It is right
+if either the values or the ratios are: errors are multiplied with each other.
+
+A policy decides in every E-th step and the data are looked at in every step: its decisions are
+taken to be alike a step earlier or later.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.critic.q import td_target
+from robo_rl.errors import DataError
+from robo_rl.ope.clock import ELAPSED
+from robo_rl.ope.estimator import Case
+from robo_rl.ope.fqe import Estimate, Fqe
+from robo_rl.ope.occupancy import Decisions, Occupancy
+from robo_rl.ope.rollouts import Imagined, imagined, known_steps
+from robo_rl.seeding import initialising, make_generator
+from robo_rl.world.dynamics import flat
+
+_AT_ONCE = 2048
+
+
+class Logged(NamedTuple):
+    """The data's decisions, as the values see them.
+
+    Args:
+        inputs: (N, F).
+        errors: (M, N), by which Q̂ is below what it leads to.
+        counts: (M, N), how often a member has each.
+    """
+
+    inputs: Tensor
+    errors: Tensor
+    counts: Tensor
+
+
+class DoublyRobust:
+    """Corrects fitted Q evaluation.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(Occupancy.Config):
+        """Of the ratios; those beyond their quantile ``clip`` count as that."""
+
+        clip: float = Field(default=0.99, gt=0.0, le=1.0)
+
+    imagines: ClassVar = True
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @torch.no_grad()
+    def estimate(self, case: Case) -> Estimate:
+        """See above.
+
+        Raises:
+            DataError: Values are not finite, or an observation is a picture.
+            PluginError: Gradients were not, for long.
+        """
+        generator = make_generator("dr", case.seed)
+        ahead = state_values(case.values, torch.arange(case.replay.rows))
+        logged = logged_decisions(case, ahead, generator)
+        made, number = made_decisions(case, generator)
+        ratios = self._ratios(case, made, logged, generator)
+        weights = logged.counts * ratios
+        start = case.resample.mean(ahead[:, case.resample.starts])
+        members = dr_estimate(start, number, weights, logged.errors)
+        if not bool(members.isfinite().all()):
+            raise DataError("the policy's corrected values are not finite")
+        return Estimate(members, float(effective(ratios, logged.counts).mean()))
+
+    def _ratios(
+        self, case: Case, made: Decisions, logged: Logged, generator: torch.Generator
+    ) -> Tensor:
+        """Of the data's decisions: (M, N)."""
+        counts = logged.counts
+        inputs = logged.inputs.expand(len(counts), *logged.inputs.shape)
+        theirs = Decisions(inputs, counts, (counts == 0.0).float())
+        with initialising("dr", case.seed):
+            learner = Occupancy(self.cfg, made, theirs, generator)
+            case.learn("dr", learner, self.cfg.steps, generator)
+        learner.finish()
+        return clipped(learner.ratios(inputs), self.cfg.clip)
+
+
+def dr_estimate(start: Tensor, number: Tensor, weights: Tensor, errors: Tensor) -> Tensor:
+    """The formula above: (M,).
+
+    Args:
+        start: (M,) mean V̂(s0).
+        number: (M,) n.
+        weights: (M, N) w.
+        errors: (M, N), the bracket.
+    """
+    return start + number * (weights * errors).sum(dim=1) / weights.sum(dim=1)
+
+
+def clipped(ratios: Tensor, share: float) -> Tensor:
+    """Ratios (M, N), the largest of each member's held to that of which a share is not above."""
+    place = max(1, math.floor(share * ratios.shape[1]))
+    return ratios.minimum(ratios.kthvalue(place, dim=1, keepdim=True).values)
+
+
+def effective(ratios: Tensor, counts: Tensor) -> Tensor:
+    """(Σ w)² / Σ w² over the number of decisions: the share of them that counts (Kong 1992), (M,).
+
+    Args:
+        ratios: (M, N).
+        counts: (M, N), how often each is there.
+    """
+    number, first = counts.sum(dim=1), (counts * ratios).sum(dim=1)
+    return first.square() / (counts * ratios.square()).sum(dim=1) / number
+
+
+def state_values(values: Fqe, rows: Tensor) -> Tensor:
+    """V̂ in rows (R,), the mean of Q̂ over the policy's answers there: (M, R)."""
+    found = [_state_values(values, part) for part in rows.split(_AT_ONCE)]
+    return torch.cat(found, dim=1)
+
+
+def _state_values(values: Fqe, rows: Tensor) -> Tensor:
+    obs = values.replay.transitions(rows).obs
+    each = [values.target.module(obs, act) for act in values.answers.all(rows)]
+    return torch.stack(each).mean(dim=0)
+
+
+def logged_decisions(case: Case, ahead: Tensor, generator: torch.Generator) -> Logged:
+    """Those that were carried out whole or ended the episode, with ``ahead`` the V̂ (M, R).
+
+    What was not carried out of a chunk is one of the policy's answers: it had no consequences, and
+    would else tell that a decision is the data's.
+    """
+    values, rows = case.values, case.replay.decisions
+    batch = case.replay.transitions(rows)
+    whole = (batch.num_exec == case.policy.exec_horizon) | batch.terminated
+    inputs, errors = [], []
+    for part in rows[whole].split(_AT_ONCE):
+        batch = case.replay.transitions(part)
+        answers = values.answers.one(part, generator)
+        steps = torch.arange(answers.shape[1])
+        done = (steps < batch.num_exec[:, None])[..., None]
+        act = torch.where(done, batch.act[:, : len(steps)], answers)
+        follows = ahead[:, batch.next_row]
+        wanted = td_target(batch.rew, batch.discount, batch.terminated, follows)
+        errors.append(wanted - values.target.module(batch.obs, act))
+        inputs.append(_inputs(values, batch.obs, act))
+    counts = case.resample.weights(rows[whole])
+    return Logged(torch.cat(inputs), torch.cat(errors, dim=1), counts)
+
+
+def made_decisions(case: Case, generator: torch.Generator) -> tuple[Decisions, Tensor]:
+    """The policy's own in the learnt world, and how many an episode has: (M,).
+
+    One counts as much as it is likely that the episode goes on until there.
+    """
+    starts = flat(case.rows)[case.resample.starts]
+    made = list(imagined(case.world, case.policy, starts, known_steps(case), generator))
+    alive = torch.stack([each.alive for each in made], dim=1)
+    inputs = torch.cat([_imagined_inputs(case, each) for each in made], dim=1)
+    counts = case.resample.counts[:, None]
+    weights, unseen = (alive * each for each in (counts, (counts == 0.0).float()))
+    decisions = Decisions(inputs, weights.flatten(1), unseen.flatten(1))
+    return decisions, case.resample.mean(alive.sum(dim=1))
+
+
+def _imagined_inputs(case: Case, made: Imagined) -> Tensor:
+    """(M, S, F)."""
+    obs = case.world.named(made.seen.flatten(0, 1))
+    share = torch.full((made.alive.numel(), case.policy.obs_horizon, 1), made.elapsed / case.limit)
+    found = _inputs(case.values, {**obs, ELAPSED: share}, made.act.flatten(0, 1))
+    return found.unflatten(0, made.alive.shape)
+
+
+def _inputs(values: Fqe, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+    """What values are asked of: (B, F)."""
+    return values.critic.inputs(values.critic.encode(obs), act)

@@ -1,0 +1,92 @@
+"""What says what a policy is worth: an estimator, and the case that it is asked about.
+
+An estimator is found by its name among the entry points ``robo_rl.estimators``, and is built as
+``Estimator(cfg)``, without a ``Config`` as ``Estimator()``. What several of them need, values that
+are fitted to the policy and a learnt world, is the case's, and made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.answers import Judged
+from robo_rl.data.replay import Replay
+from robo_rl.ope.fqe import Estimate, Fqe
+from robo_rl.ope.resample import Resample
+from robo_rl.world.dynamics import Dynamics
+
+
+class Learns(Protocol):
+    """What is trained step by step, and goes on where it was left."""
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns its figures."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        ...
+
+
+class Case(Protocol):
+    """One policy before a judge. Rewards are counted in full: γ is 1.
+
+    Args:
+        replay: The data, every row of them, which know the time (``ope.clock.timed``).
+        resample: Of their episodes.
+        limit: Env steps of an episode.
+        seed: Of all that is drawn.
+    """
+
+    replay: Replay
+    resample: Resample
+    limit: int
+    seed: int
+
+    @property
+    def policy(self) -> Judged:
+        """As it is evaluated."""
+        ...
+
+    @property
+    def rows(self) -> Mapping[str, Tensor]:
+        """Those of ``replay`` as they were logged, without the time."""
+        ...
+
+    @property
+    def values(self) -> Fqe:
+        """Action values of the policy, fitted."""
+        ...
+
+    @property
+    def world(self) -> Dynamics:
+        """What follows a chunk, learnt; the same for all policies."""
+        ...
+
+    def learn(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
+        """Take the steps that are left; ``generator`` is all that they draw from."""
+        ...
+
+
+class Estimator(Protocol):
+    """Says what a policy is worth."""
+
+    imagines: ClassVar[bool]
+    """Whether it asks the learnt world, which sees no pictures."""
+
+    def estimate(self, case: Case) -> Estimate:
+        """A value a resample of the data.
+
+        Raises:
+            DataError: Values are not finite.
+            PluginError: Gradients were not, for long.
+        """
+        ...

@@ -1,0 +1,158 @@
+"""How much likelier a decision is of a policy than of the data.
+
+A classifier that tells the policy's own decisions from the data's knows the ratio of their
+densities: where both are drawn equally often, its odds are p_π/p_D (Sugiyama, Suzuki & Kanamori
+2012, *Density Ratio Estimation in Machine Learning*, chapter 4). Noise on what it sees and weights
+that decay keep it from being sure where it knows little; each member is kept as it was at its best
+on episodes that it never saw.
+
+Shapes: M members, N decisions, B of a batch, F numbers of a decision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from robo_rl.algo.descent import Descent
+from robo_rl.algo.unseen import BestUnseen
+from robo_rl.config import ConfigModel
+from robo_rl.nets.ensemble import MlpEnsemble
+
+_LOOKED_AT = 2048
+"""Decisions of either kind by which it is told whether members still get better."""
+_AT_ONCE = 4096
+
+
+class Decisions(NamedTuple):
+    """Decisions of one kind, as each member has them.
+
+    Args:
+        inputs: (M, N, F), of the size of 1.
+        weights: (M, N), how much each counts; not all 0.
+        unseen: (M, N), how much it does in a test of what a member never saw; all 0 if it saw all.
+    """
+
+    inputs: Tensor
+    weights: Tensor
+    unseen: Tensor
+
+
+class Occupancy:
+    """Learns to tell them apart; a ``Learner``.
+
+    Args:
+        cfg: See Config.
+        made: The policy's.
+        logged: The data's.
+        generator: Draws batches and noise.
+    """
+
+    class Config(ConfigModel):
+        """Network, optimiser and length; members are tested every ``look_every`` steps.
+
+        ``noise`` is the deviation of what is added to inputs.
+        """
+
+        hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1)
+        steps: int = Field(default=1000, ge=1)
+        minibatch: int = Field(default=256, ge=1)
+        lr: float = Field(default=1e-3, gt=0.0)
+        grad_clip: float = Field(default=10.0, gt=0.0)
+        weight_decay: float = Field(default=1e-2, ge=0.0)
+        noise: float = Field(default=0.1, ge=0.0)
+        look_every: int = Field(default=50, ge=1)
+
+    def __init__(
+        self, cfg: Config, made: Decisions, logged: Decisions, generator: torch.Generator
+    ) -> None:
+        self.cfg, self.generator, self.done = cfg, generator, 0
+        members, _, size = made.inputs.shape
+        self.net = MlpEnsemble(members, [size, *cfg.hidden, 1], layer_norm=True)
+        self.descent = Descent(self.net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.kept = BestUnseen(self.net, members)
+        both = (made, logged)
+        self.urns = [_Urn(each.inputs, each.weights) for each in both]
+        self.test = [_tests(each).draw(_LOOKED_AT, generator) for each in both]
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss, and, once known, that on what members never saw.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        drawn = [urn.draw(self.cfg.minibatch, self.generator) for urn in self.urns]
+        loss = self._loss([self._noised(each) for each in drawn])
+        self.descent.step(loss.sum())
+        self.done += 1
+        if self.done % self.cfg.look_every == 0 or self.done == self.cfg.steps:
+            with torch.no_grad():
+                self.kept.look(self._loss(self.test))
+        return {"loss": float(loss.detach().mean()), **self.kept.figures()}
+
+    def finish(self) -> None:
+        """Make every member what it was when it was best on what it never saw.
+
+        Raises:
+            DataError: One was never of any use.
+        """
+        self.kept.restore("whose a decision is")
+
+    @torch.no_grad()
+    def ratios(self, inputs: Tensor) -> Tensor:
+        """p_π/p_D of decisions (M, N, F): (M, N)."""
+        parts = [self._log_odds(part) for part in inputs.split(_AT_ONCE, dim=1)]
+        return torch.cat(parts, dim=1).exp()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "net": self.net.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+            **self.kept.state_dict(),
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.net.load_state_dict(state["net"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.kept.load_state_dict(state)
+        self.done = state["done"]
+
+    def _loss(self, drawn: list[Tensor]) -> Tensor:
+        """Cross-entropy of each member: (M,)."""
+        made, logged = (self._log_odds(each) for each in drawn)
+        return (F.softplus(-made) + F.softplus(logged)).mean(dim=1)
+
+    def _log_odds(self, inputs: Tensor) -> Tensor:
+        return self.net(inputs).squeeze(-1)
+
+    def _noised(self, inputs: Tensor) -> Tensor:
+        noise = torch.randn(inputs.shape, generator=self.generator)
+        return inputs + self.cfg.noise * noise
+
+
+class _Urn:
+    """Decisions (M, N, F) that are drawn as often as their weights (M, N) say."""
+
+    def __init__(self, inputs: Tensor, weights: Tensor) -> None:
+        self.inputs, sums = inputs, weights.double().cumsum(dim=1)
+        self.shares = sums / sums[:, -1:]
+
+    def draw(self, number: int, generator: torch.Generator) -> Tensor:
+        """(M, number, F), with replacement, by inverting the weights' distribution."""
+        members = len(self.shares)
+        at = torch.rand(members, number, generator=generator, dtype=torch.float64)
+        picks = torch.searchsorted(self.shares, at, right=True)
+        return self.inputs[torch.arange(members)[:, None], picks]
+
+
+def _tests(decisions: Decisions) -> _Urn:
+    """Of what a member never saw, of all if it saw all there are."""
+    seen_all = ~(decisions.unseen > 0.0).any(dim=1, keepdim=True)
+    return _Urn(decisions.inputs, torch.where(seen_all, decisions.weights, decisions.unseen))
