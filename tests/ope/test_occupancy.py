@@ -40,7 +40,7 @@ def test_odds_are_the_ratio_of_the_densities():
     at = torch.tensor([-1.0, 0.0, 1.0])
     inputs = torch.stack([at, torch.zeros(3)], dim=1)
     found = learner.ratios(inputs.expand(M, 3, 2)).log().mean(dim=0)
-    torch.testing.assert_close(found, at, atol=0.3, rtol=0.0)
+    torch.testing.assert_close(found, at, atol=0.6, rtol=0.0)  # six seeds: 0.29 at most
 
 
 def test_what_does_not_count_is_never_drawn():
