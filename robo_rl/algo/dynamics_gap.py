@@ -66,8 +66,8 @@ class DynamicsGap:
         self.cfg, self.critic, self.generator = cfg, critic, generator
         outcome = critic.features + 2
         nets = {
-            "decision": dense([critic.inputs, *cfg.hidden, 1]),
-            "outcome": dense([critic.inputs + outcome, *cfg.hidden, 1]),
+            "decision": dense([critic.num_inputs, *cfg.hidden, 1]),
+            "outcome": dense([critic.num_inputs + outcome, *cfg.hidden, 1]),
         }
         self.nets = nn.ModuleDict(nets).to(next(critic.net.parameters()))
         self.descent = Descent(self.nets.parameters(), cfg.lr, cfg.grad_clip)
@@ -97,7 +97,7 @@ class DynamicsGap:
 
     def _log_odds(self, batch: Transitions, noise: float) -> tuple[Tensor, Tensor]:
         """Of being real: by the decision, and what the outcome adds, each (B,)."""
-        decision = self.critic.seen(self.critic.encode(batch.obs), batch.act)
+        decision = self.critic.inputs(self.critic.encode(batch.obs), batch.act)
         both = torch.cat([decision, self._outcome(batch)], dim=-1)
         if noise:
             both = both + noise * randn(both.shape, self.generator).to(both)

@@ -77,10 +77,10 @@ class QCritic(nn.Module):
         self.register_buffer("high", _limit(act_spec.high, act_spec, torch.inf), persistent=False)
         self.head, self.distributional = make_head(cfg.head), cfg.head.kind == "categorical"
         self.features = obs_spec.size * obs_horizon
-        self.inputs = self.features + act_spec.size * exec_horizon
+        self.num_inputs = self.features + act_spec.size * exec_horizon
         self.net = MlpEnsemble(
             cfg.members,
-            [self.inputs, *cfg.hidden, self.head.outputs],
+            [self.num_inputs, *cfg.hidden, self.head.outputs],
             layer_norm=cfg.layer_norm,
             activation=_ACTIVATIONS[cfg.activation],
         )

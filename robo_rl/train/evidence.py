@@ -66,7 +66,7 @@ class Evidence:
         seed: int,
     ) -> None:
         self.cfg, self.folder, self.seed = cfg, folder, seed
-        self.rew, _, last = data.outcomes()
+        self.rew, _, last, _ = data.outcomes()
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]

@@ -6,6 +6,7 @@ Shapes: M members, N rows, E episodes.
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Self
 
 import torch
@@ -16,10 +17,11 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.ope.estimator import Estimator
 from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.support import strangeness
-from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, judge
+from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, hull, judge
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import make_generator
+from robo_rl.stats import Interval
 from robo_rl.train.evaluate import RETURN
 from robo_rl.train.evidence import Evidence, EvidenceConfig, PolicyCase
 from robo_rl.world.dynamics import Dynamics, flat
@@ -158,20 +160,25 @@ class Judge:
         return Judgement(verdicts, strangeness, self.cfg.strange)
 
     def numbers(self, estimates: Estimates, label: str) -> dict[str, Any]:
-        """As reports have them, the first as ``label``, others by their names as well.
+        """As reports have them: as ``label`` all together, each by its name where they are several.
 
-        Intervals are of drawing the episodes anew, and of that alone. ``…_effective`` is the share
-        of the decisions that one rests on that weighs them.
+        Together they are the mean of what they say, from the lowest to the highest that any of them
+        does. Intervals are of drawing the episodes anew, and of that alone. ``…_effective`` is the
+        share of the decisions that one rests on that weighs them.
         """
-        found: dict[str, Any] = {}
-        for place, (name, estimate) in enumerate(estimates.items()):
-            low, high = bootstrapped(estimate.members)
-            value, unit = float(estimate.members.mean()), RETURN
-            number = {"value": value, "low": low, "high": high, "n": self.episodes, "unit": unit}
-            found[key := f"{name}_{label}" if place else label] = number
+        intervals = {name: bootstrapped(each.members) for name, each in estimates.items()}
+        means = {name: float(each.members.mean()) for name, each in estimates.items()}
+        together = hull(list(intervals.values()))
+        found: dict[str, Any] = {label: self._number(fmean(means.values()), together)}
+        for name, estimate in estimates.items():
+            if len(estimates) > 1:
+                found[f"{name}_{label}"] = self._number(means[name], intervals[name])
             if estimate.effective is not None:
-                found[f"{key}_effective"] = estimate.effective
+                found[f"{name}_{label}_effective"] = estimate.effective
         return found
+
+    def _number(self, value: float, interval: Interval) -> dict[str, Any]:
+        return {"value": value, **interval._asdict(), "n": self.episodes, "unit": RETURN}
 
 
 def _good(rew: Tensor, episode: Tensor) -> Tensor:

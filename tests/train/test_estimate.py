@@ -85,7 +85,7 @@ def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
     alone = members(tmp_path / "dr", estimators=[dr], dynamics=world)
     assert alone == {"dr": together["dr"]}
     found = json.loads((tmp_path / "dr" / "runs" / "tiny" / "02-ope" / "report.json").read_text())
-    assert 0.0 < found["numbers"]["value_effective"] <= 1.0
+    assert 0.0 < found["numbers"]["dr_value_effective"] <= 1.0
 
 
 def members(folder: Path, **ope: Any) -> dict[str, list[float]]:
