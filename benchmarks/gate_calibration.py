@@ -2,7 +2,8 @@
 
 On each task logs are recorded by a demonstrator who fails often. Ten policies are made of them, as
 the gate of offline learning meets them: cloned for shorter and longer, from all of them or from
-their successes, and improved by every improver. Other logs of the same demonstrator judge; and 400
+their successes, and improved by AWR, by as many more steps of cloning, by PA-RL and by PPO in the
+denoising chain. Other logs of the same demonstrator judge; and 400
 episodes tell the truth. One row an estimator, and one of all of them together: its value is the
 mean of theirs, its interval from the lowest to the highest that any of theirs reaches, and its
 answer what all of them say.
@@ -25,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import cache
 from itertools import permutations, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
+from robo_rl.config import digest
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.durable import make_directory, write_file
@@ -101,6 +102,7 @@ IMPROVERS: dict[str, dict[str, Any]] = {
     "parl": {"name": "parl"},
     "ppo": {"name": "ppo"},
 }
+_JUDGES: dict[tuple[Any, ...], Judge] = {}
 WHOLE = 4000
 """Gradient steps of cloning, of a policy that is improved."""
 
@@ -243,7 +245,7 @@ def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
         reports = _run(task, f"{task}_{plan.name}", {"seed": 1, "stages": plan.stages}, args.out)
         last = list(reports.values())[-1]
         policy = load_policy(last["directory"] / last["artifacts"]["policy"])
-        judging = _judge(task, plan.good, tuple(missing), policy, args.out)
+        judging = _judge(task, plan.good, missing, policy, args)
         said = judging.estimates(plan.name, policy)
         kept = {
             "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
@@ -255,17 +257,20 @@ def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
     return Found(members, kept["strangeness"], kept["truth"])
 
 
-@cache
 def _judge(
-    task: str, good: bool, estimators: tuple[str, ...], like: DenoisingPolicy, out: Path
+    task: str, good: bool, estimators: list[str], like: DenoisingPolicy, args: argparse.Namespace
 ) -> Judge:
     """Of all policies with one normaliser, which are those that were cloned from one selection."""
-    store = ZarrStore.open(_logs(task, 2, out))
-    data = WindowDataset(store, like.obs_horizon, like.horizon)
-    folder = out / f"{task}_judge_{'good' if good else 'all'}"
-    make_directory(folder)
-    cfg = JudgeConfig.model_validate({"estimators": estimators})
-    return Judge(cfg, data, like, folder=folder, seed=2)
+    key, cfg = (task, good, *estimators), JudgeConfig.model_validate({"estimators": estimators})
+    if key not in _JUDGES:
+        store = ZarrStore.open(_logs(task, 2, args.out))
+        data = WindowDataset(store, like.obs_horizon, like.horizon)
+        kind = "good" if good else "all"
+        folder = args.out / f"{task}_judge_{kind}_{digest(cfg)}"
+        make_directory(folder)
+        _JUDGES.clear()  # one task after the other
+        _JUDGES[key] = Judge(cfg, data, like, folder=folder, seed=2)
+    return _JUDGES[key]
 
 
 def _logs(task: str, seed: int, out: Path) -> Path:

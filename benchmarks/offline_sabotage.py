@@ -105,7 +105,7 @@ def line(seed: int, cell: dict[str, Any]) -> str:
     percent = [[100 * number[part] for part in ("value", "low", "high")] for number in numbers]
     rates = [f"{value:.1f} % [{low:.1f}, {high:.1f}]" for value, low, high in percent]
     goes_on = "the new one" if cell["accepted"] else "the one before"
-    return f"| {' | '.join([str(seed), *rates, cell['answer'].partition(';')[0], goes_on])} |"
+    return f"| {' | '.join([str(seed), *rates, cell['answer'].rpartition('; the ')[0], goes_on])} |"
 
 
 def _arguments() -> argparse.Namespace:

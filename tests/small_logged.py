@@ -5,6 +5,10 @@ A decision pays 1 if its first action's first element is positive, and ends the 
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
+from typing import Any, Protocol
+
 import torch
 from small_policies import ACT, OBS, make_policy
 from torch import Tensor
@@ -16,6 +20,7 @@ from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.ope.clock import timed
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.tree import flatten
 
 HORIZON = 3
 GAMMA = 0.99
@@ -70,6 +75,33 @@ def paying(policy: DenoisingPolicy, replay: Replay) -> float:
     obs = replay.transitions(torch.arange(400)).obs
     act = policy.act(obs, torch.Generator().manual_seed(2))
     return float((act[:, 0, 0] > 0.0).float().mean())
+
+
+class Improving(Protocol):
+    """An improver, as far as it is put back."""
+
+    generator: torch.Generator
+
+    def step(self) -> dict[str, float]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def demand_goes_on(make: Callable[[], Improving]) -> None:
+    """Demand that one that is put back goes on to the bit, in all that it keeps."""
+    whole, first, second = (make() for _ in range(3))
+    for _ in range(20):
+        whole.step()
+    for _ in range(9):
+        first.step()
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    second.generator.set_state(first.generator.get_state())
+    for _ in range(11):
+        second.step()
+    kept, again = (flatten(each.state_dict())[0] for each in (whole, second))
+    assert kept.keys() == again.keys()
+    apart = [name for name, x in kept.items() if not torch.equal(x, again[name])]
+    assert not apart
 
 
 class Always(torch.nn.Module):

@@ -38,7 +38,10 @@ class Aloe(Awr):
     """
 
     class Config(Awr.Config):
-        """As ``Awr``, and its own critics."""
+        """As ``Awr``, and its own critics.
+
+        The temperature is in units of the spread of the advantages that these begin from.
+        """
 
         critics: OwnCritics.Config = OwnCritics.Config()
 
@@ -53,7 +56,7 @@ class Aloe(Awr):
         generator: torch.Generator,
     ) -> None:
         super().__init__(cfg, policy, critics, replay, steps=steps, generator=generator)
-        self.own = OwnCritics(cfg.critics, critics)
+        self.own, self.minibatch = OwnCritics(cfg.critics, critics), cfg.critics.minibatch
 
     def step(self) -> dict[str, float]:
         """One gradient step of critics and policy; returns losses.
@@ -61,7 +64,7 @@ class Aloe(Awr):
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        batch = self.replay.sample(self.cfg.batch, self.generator)
+        batch = self.replay.sample(self.minibatch, self.generator)
         with torch.no_grad():
             follows = acted(self.policy, batch.next_obs, self.generator)
             ahead = self.own.ahead(batch.next_obs, follows, self.generator)

@@ -9,7 +9,8 @@ here of the policy π that is to be improved, over whole chunks:
 
 where a_j are π's chunks and such as nobody would try. Where a_j is π's, Q counts as no less than
 what the data came to from there: pushed down until then and not further, values are of the size of
-what online learning will find, and it need not begin by unlearning them.
+what online learning will find, and it need not begin by unlearning them. Behind a cut nothing is
+known and counts as 0: where rewards are costs, that holds back too much.
 
 V is the mean of Q' over π's chunks: an advantage is over what π does.
 """
@@ -56,7 +57,7 @@ class CalQl(LoggedCritics):
         super().__init__(cfg, policy, replay, generator)
         self.alpha, self.anywhere = cfg.alpha, cfg.anywhere
         self.answers = Answers(policy, replay, cfg.draws, generator)
-        self.came_to = replay.came_to()
+        self.known = replay.return_to_go()
         tried = replay.transitions(replay.decisions).act
         self.low, self.high = tried.amin(dim=(0, 1)), tried.amax(dim=(0, 1))
 
@@ -68,8 +69,7 @@ class CalQl(LoggedCritics):
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
         act, seen = batch.judged_act(self.generator), self.critic.encode(batch.obs)
         td_loss = self.critic.loss_of(seen, act, wanted).sum(dim=0).mean()
-        over = self._mean_beyond(batch, seen) - self.critic.values(seen, act)
-        over = over.sum(dim=0).mean()
+        over = (self._mean_beyond(batch, seen) - self.critic.values(seen, act)).sum(dim=0).mean()
         self.descents["critic"].step(td_loss + self.alpha * over)
         value_loss = self._learn_value(batch)
         return {
@@ -88,7 +88,7 @@ class CalQl(LoggedCritics):
         many = seen.repeat(len(chunks), 1)
         values = self.critic.values(many, chunks.flatten(0, 1)).unflatten(1, chunks.shape[:2])
         pi, rest = values.split([len(own), self.anywhere], dim=1)
-        pi = pi.maximum(self.came_to[batch.row].to(pi))
+        pi = pi.maximum(self.known[batch.row].to(pi))
         return torch.cat([pi, rest], dim=1).logsumexp(dim=1) - math.log(len(chunks))
 
     def _learn_value(self, batch: Transitions) -> Tensor:

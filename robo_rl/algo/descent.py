@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 
 import torch
 from pydantic import Field
@@ -73,3 +74,13 @@ class Descent:
                 f"the gradient was not finite {PATIENCE} times in a row",
                 hint="look for NaN in rewards and observations; a lower learning rate may help",
             )
+
+
+@contextmanager
+def constant(module: nn.Module) -> Generator[None]:
+    """Within it no gradients are computed of the module's weights."""
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)

@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
-from robo_rl.algo.descent import Descent
+from robo_rl.algo.descent import Descent, constant
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.algo.seek import Seeker, demand_decodes
@@ -95,7 +95,8 @@ class Dsrl(Seeker):
         found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
         seen = self.critics.critic.encode(batch.obs)
         found["noise_loss"] = self._learn_noise(batch.obs, seen)
-        found["value"] = self.actor.climb(seen, lambda w: self._worth(seen, w), self.generator)
+        with constant(self.worth):
+            found["value"] = self.actor.climb(seen, lambda w: self._worth(seen, w), self.generator)
         return self._steered(batch.obs), found
 
     @torch.no_grad()

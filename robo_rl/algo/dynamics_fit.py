@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.descent import Descent
-from robo_rl.algo.unseen import BestUnseen
+from robo_rl.algo.unseen import BestUnseen, left_out
 from robo_rl.data.transitions import others_behind
 from robo_rl.world.dynamics import Dynamics, flat
 
@@ -46,6 +46,8 @@ class DynamicsFit:
         cfg = model.cfg
         self.descent = Descent(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
         self.kept = BestUnseen(model, model.members)
+        picks = self._draw(_LOOKED_AT)
+        self.test, self.unseen = self._batch(picks), left_out(counts[:, picks])
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss, and, once known, that on what members never saw.
@@ -55,7 +57,7 @@ class DynamicsFit:
         """
         cfg = self.model.cfg
         picks = self._draw(cfg.minibatch)
-        loss = (self.counts[:, picks] * self._losses(picks)).sum(dim=0).mean()
+        loss = (self.counts[:, picks] * self.model.loss(*self._batch(picks))).sum(dim=0).mean()
         self.descent.step(loss)
         self.done += 1
         if self.done % cfg.look_every == 0 or self.done == cfg.steps:
@@ -90,16 +92,16 @@ class DynamicsFit:
 
     @torch.no_grad()
     def _look(self) -> None:
-        picks = self._draw(_LOOKED_AT)
-        unseen = (self.counts[:, picks] == 0).float()
-        unseen = torch.where(unseen.any(dim=1, keepdim=True), unseen, 1.0)  # it saw all there are
-        self.kept.look((unseen * self._losses(picks)).sum(dim=1) / unseen.sum(dim=1))
+        self.kept.look(
+            (self.unseen * self.model.loss(*self.test)).sum(dim=1) / self.unseen.sum(dim=1)
+        )
 
     def _draw(self, number: int) -> Tensor:
         drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)
         return self.decisions[drawn]
 
-    def _losses(self, picks: Tensor) -> Tensor:
+    def _batch(self, picks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Rows whose chunks show nothing of what was not carried out, and what came behind."""
         batch = {name: column[picks] for name, column in self.rows.items()}
         batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
-        return self.model.loss(batch, self.seen[batch["next"]])
+        return batch, self.seen[batch["next"]]

@@ -17,13 +17,15 @@ Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.answers import acted
 from robo_rl.algo.bc import Supervised
+from robo_rl.algo.descent import constant
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.algo.seek import Seeker
@@ -32,6 +34,22 @@ from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising
+
+
+class Best(NamedTuple):
+    """What was found in N states.
+
+    Args:
+        drawn: (N, H, A), one of the policy's own chunks.
+        before: (N,), what that is worth.
+        chunk: (N, H, A), the best of all.
+        worth: (N,), what that is.
+    """
+
+    drawn: Tensor
+    before: Tensor
+    chunk: Tensor
+    worth: Tensor
 
 
 class Expo(Seeker):
@@ -78,29 +96,23 @@ class Expo(Seeker):
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        _, _, ahead = self.best(batch.next_obs, ahead=True)
+        ahead = self.best(batch.next_obs, ahead=True).worth
         found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
-        drawn, best, worth = self.best(batch.obs)
-        found["value"] = self._climb(batch.obs, drawn)
-        with torch.no_grad():
-            plain = self.critics.worth(batch.obs, drawn, self.generator)
-        return best, {**found, "gained": float((worth - plain).mean())}
+        best = self.best(batch.obs)
+        found["value"] = self._climb(batch.obs, best.drawn)
+        return best.chunk, {**found, "gained": float((best.worth - best.before).mean())}
 
     @torch.no_grad()
-    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """In each state one of the policy's chunks, the best of all, and its worth.
+    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> Best:
+        """Of the policy's chunks and their edits in each state.
 
         Args:
             obs: Name → (N, To, …).
             ahead: Judged by Q'.
-
-        Returns:
-            Chunks (N, H, A) twice, and (N,).
         """
         draws = self.cfg.draws
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
-        drawn = self.draws_from.act(many, self.generator)
-        drawn = self.draws_from.normalizer.normalize("act", drawn)
+        drawn = acted(self.draws_from, many, self.generator)
         edited = drawn + self.actor.draw(self._inputs(many, drawn), self.generator).view_as(drawn)
         judge = self.critics.ahead if ahead else self.critics.worth
         twice = {name: torch.cat([each, each]) for name, each in many.items()}
@@ -109,7 +121,8 @@ class Expo(Seeker):
         choice = worth.view(2, -1, draws).transpose(0, 1).flatten(1)
         chunks = torch.stack([drawn, edited]).unflatten(1, (-1, draws)).transpose(0, 1)
         top, rows = choice.argmax(dim=1), torch.arange(len(choice))
-        return drawn[::draws], chunks.flatten(1, 2)[rows, top], choice[rows, top]
+        best = chunks.flatten(1, 2)[rows, top]
+        return Best(drawn[::draws], choice[:, 0], best, choice[rows, top])
 
     def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> float:
         """The actor's step at chunks (N, H, A) of the policy."""
@@ -117,7 +130,8 @@ class Expo(Seeker):
         def worth(edit: Tensor) -> Tensor:
             return self.critics.worth(obs, drawn + edit.view_as(drawn), self.generator)
 
-        return self.actor.climb(self._inputs(obs, drawn), worth, self.generator)
+        with constant(self.critics.critic.net):
+            return self.actor.climb(self._inputs(obs, drawn), worth, self.generator)
 
     def _inputs(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
         return torch.cat([self.critics.critic.encode(obs), drawn.flatten(1)], dim=-1)

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from robo_rl.algo.backup import make_backup
-from robo_rl.algo.descent import Descent
+from robo_rl.algo.descent import Descent, constant
 from robo_rl.algo.dynamics_gap import DynamicsGap
 from robo_rl.algo.ema import Follower
 from robo_rl.algo.returns import ReturnScale
@@ -83,10 +82,10 @@ class OffPolicyConfig(ValueActorConfig):
     def _what_is_simulated_is_told_from_what_is_real(self) -> Self:
         if self.dynamics_gap is None:
             return self
-        if not 0.0 < self.replay.demo_share < 1.0:
+        if not 0 < round(self.minibatch * self.replay.demo_share) < self.minibatch:
             raise ValueError(
-                f"dynamics_gap: with replay.demo_share {self.replay.demo_share:g} a batch is not of"
-                " both kinds, demonstrations, which are real, and simulated experience;"
+                f"dynamics_gap: with replay.demo_share {self.replay.demo_share:g} a minibatch"
+                " is not of both kinds, demonstrations, which are real, and simulated experience;"
                 " set it between 0 and 1"
             )
         if self.replay.n_step > 1:
@@ -198,7 +197,7 @@ class OffPolicy:
         found = self._fit_critic(batch._replace(act=batch.judged_act(self.generator)))
         self.steps += 1
         if self.steps > self.cfg.critic_first and self.steps % self.cfg.actor_every == 0:
-            with _constant(self.critic.net):
+            with constant(self.critic.net):
                 found |= self.actor.climb(batch.obs, self._value)
         return found
 
@@ -288,13 +287,3 @@ def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
         exec_horizon=policy.exec_horizon,
         normalizer=policy.normalizer,
     ).to(policy.normalizer.dtype)
-
-
-@contextmanager
-def _constant(module: nn.Module) -> Generator[None]:
-    """Within it no gradients are computed of the module's weights."""
-    module.requires_grad_(False)
-    try:
-        yield
-    finally:
-        module.requires_grad_(True)

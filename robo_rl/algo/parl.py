@@ -13,6 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.answers import acted
 from robo_rl.algo.bc import Supervised
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.seek import Seeker
@@ -74,8 +75,7 @@ class Parl(Seeker):
         draws = self.cfg.draws
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
         with torch.no_grad():
-            drawn = self.draws_from.act(many, self.generator)
-            drawn = self.draws_from.normalizer.normalize("act", drawn)
+            drawn = acted(self.draws_from, many, self.generator)
             worth = self.critics.worth(many, drawn, self.generator).view(-1, draws)
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]

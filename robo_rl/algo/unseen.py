@@ -15,6 +15,12 @@ from torch import Tensor, nn
 from robo_rl.errors import DataError
 
 
+def left_out(counts: Tensor) -> Tensor:
+    """1 where a member never saw an episode, by how often it has it (M, …); all, if it saw all."""
+    unseen = (counts == 0.0).float()
+    return torch.where(unseen.flatten(1).any(dim=1).view(-1, *[1] * (counts.ndim - 1)), unseen, 1.0)
+
+
 class BestUnseen:
     """The best weights so far.
 

@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.bc import Supervised
+from robo_rl.algo.descent import constant
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.algo.own_critics import OwnCritics
 from robo_rl.data.replay import Replay
@@ -108,7 +109,8 @@ class ValueStudent(ABC):
             near = self.near(batch, noise)
         act = self.does(batch.obs, noise)
         apart = (act - near).square().mean(dim=(1, 2))
-        worth = self.critics.critic(batch.obs, act).mean(dim=0)
+        with constant(self.critics.critic.net):
+            worth = self.critics.critic(batch.obs, act).mean(dim=0)
         scale = worth.detach().abs().mean().clamp(min=1e-6)
         return self.nearness * apart - worth / scale, worth.detach().mean()
 

@@ -20,7 +20,13 @@ from robo_rl.config import ConfigModel
 from robo_rl.data.dataset import INTERVENTION
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
-from robo_rl.data.transitions import Transitions, block_of, came_to, look_ahead, transitions_of
+from robo_rl.data.transitions import (
+    Transitions,
+    block_of,
+    look_ahead,
+    return_to_go,
+    transitions_of,
+)
 from robo_rl.errors import CheckpointError, DataError
 
 __all__ = ["Replay", "Transitions", "transitions_of"]
@@ -170,9 +176,9 @@ class Replay:
             next_row=successor,
         )
 
-    def came_to(self) -> Tensor:
-        """(N,) what came of each row held, discounted; see ``transitions.came_to``."""
-        return came_to({name: x[: self.rows] for name, x in self._table.columns.items()})
+    def return_to_go(self) -> Tensor:
+        """(N,) what came of each row held, discounted; see ``transitions.return_to_go``."""
+        return return_to_go({name: x[: self.rows] for name, x in self._table.columns.items()})
 
     def state_dict(self) -> dict[str, Any]:
         """The experience, as views of it; demonstrations are not kept again, only their digest."""

@@ -152,8 +152,8 @@ def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahea
     return Ahead(rew, discount, terminated, last)
 
 
-def came_to(columns: Mapping[str, Tensor]) -> Tensor:
-    """The discounted return of each row (N,) to the end of its episode, as far as that is there.
+def return_to_go(columns: Mapping[str, Tensor]) -> Tensor:
+    """The discounted return of each row's decisions (N,) to the end of its episode.
 
     Rows are older than their successors; what came behind a cut counts as nothing.
     """

@@ -9,7 +9,9 @@ marginalised ratios), over chunks and self-normalised:
 Q̂ are the values of fitted Q evaluation and V̂(o) their mean over the policy's answers; n is the
 number of decisions in one of its episodes; w(o, a, t) is how much likelier a decision is of the
 policy than of the data, where the policy acts in the learnt world (``ope.occupancy``). It is right
-if either the values or the ratios are: errors are multiplied with each other.
+if either the values or the ratios are: errors are multiplied with each other. For that the values
+must not have seen what corrects them (section 4 there, cross-fitting): the sums are over episodes
+that a member's resample left out.
 
 A policy decides in every E-th step and the data are looked at in every step: its decisions are
 taken to be alike a step earlier or later.
@@ -24,6 +26,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.unseen import left_out
 from robo_rl.critic.q import td_target
 from robo_rl.errors import DataError
 from robo_rl.ope.clock import ELAPSED
@@ -44,11 +47,13 @@ class Logged(NamedTuple):
         inputs: (N, F).
         errors: (M, N), by which Q̂ is below what it leads to.
         counts: (M, N), how often a member has each.
+        unseen: (M, N), 1 where it never saw the episode; of a member that saw all, everywhere.
     """
 
     inputs: Tensor
     errors: Tensor
     counts: Tensor
+    unseen: Tensor
 
 
 class DoublyRobust:
@@ -81,12 +86,12 @@ class DoublyRobust:
         logged = logged_decisions(case, ahead, generator)
         made, number = made_decisions(case, generator)
         ratios = self._ratios(case, made, logged, generator)
-        weights = logged.counts * ratios
+        weights = logged.unseen * ratios
         start = case.resample.mean(ahead[:, case.resample.starts])
         members = dr_estimate(start, number, weights, logged.errors)
         if not bool(members.isfinite().all()):
             raise DataError("the policy's corrected values are not finite")
-        return Estimate(members, float(effective(ratios, logged.counts).mean()))
+        return Estimate(members, float(effective(ratios, logged.unseen).mean()))
 
     def _ratios(
         self, case: Case, made: Decisions, logged: Logged, generator: torch.Generator
@@ -164,7 +169,7 @@ def logged_decisions(case: Case, ahead: Tensor, generator: torch.Generator) -> L
         errors.append(wanted - values.target.module(batch.obs, act))
         inputs.append(_inputs(values, batch.obs, act))
     counts = case.resample.weights(rows[whole])
-    return Logged(torch.cat(inputs), torch.cat(errors, dim=1), counts)
+    return Logged(torch.cat(inputs), torch.cat(errors, dim=1), counts, left_out(counts))
 
 
 def made_decisions(case: Case, generator: torch.Generator) -> tuple[Decisions, Tensor]:

@@ -31,6 +31,7 @@ from robo_rl.data.replay import Replay
 from robo_rl.errors import DataError
 from robo_rl.ope.clock import TimedNormalizer, knowing_time
 from robo_rl.ope.resample import Resample
+from robo_rl.seeding import make_generator
 
 _LEAST = 4
 """Members of which a standard error can be told."""
@@ -105,7 +106,10 @@ class Fqe:
         self.target = Follower(self.critic, cfg.target_ema)
         self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
         most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
-        self.answers = Answers(policy, replay, min(cfg.draws, most), generator)
+        asked = make_generator(
+            "answers", generator.initial_seed()
+        )  # batches are not to depend on it
+        self.answers = Answers(policy, replay, min(cfg.draws, most), asked)
 
     def step(self) -> dict[str, float]:
         """One of ``cfg.steps``; returns the loss, and the mean value of what follows.

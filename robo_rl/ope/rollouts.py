@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.answers import Judged
+from robo_rl.algo.answers import Judged, acted
 from robo_rl.errors import DataError
 from robo_rl.ope.estimator import Case
 from robo_rl.ope.fqe import Estimate
@@ -117,5 +117,4 @@ def imagined(
 
 
 def _acted(model: Dynamics, policy: Judged, seen: Tensor, generator: torch.Generator) -> Tensor:
-    act = policy.act(model.named(seen.flatten(0, 1)), generator)
-    return policy.normalizer.normalize("act", act).unflatten(0, seen.shape[:2])
+    return acted(policy, model.named(seen.flatten(0, 1)), generator).unflatten(0, seen.shape[:2])

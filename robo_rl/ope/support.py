@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from robo_rl.algo.answers import Judged
+from robo_rl.algo.answers import Judged, acted
 from robo_rl.data.replay import Replay
 from robo_rl.errors import DataError
 
@@ -60,10 +60,10 @@ def strangeness(
     names = tuple(policy.obs_spec.items)
     features, there = (policy.normalizer.features(each.obs, names) for each in (known, asked))
     tried = known.act[:, : policy.exec_horizon].flatten(1)
-    acted = policy.normalizer.normalize("act", policy.act(asked.obs, generator))
+    act = acted(policy, asked.obs, generator)
     own = episode[looked_at][:, None] == episode[rows][None]
     like = likest(there, features, own)
-    theirs = nearest(acted[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
+    theirs = nearest(act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
     ours = nearest(asked.act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
     least = _LEAST * tried.shape[1] ** 0.5
     return float(theirs.clamp(min=least) / ours.clamp(min=least))

@@ -19,6 +19,7 @@ from pydantic import Field
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
+from robo_rl.errors import DataError
 from robo_rl.ope.verdict import Answer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
@@ -120,7 +121,7 @@ class ImproveOffline:
             numbers={
                 **_truths(context, old, new, chosen),
                 **values,
-                "difference": judgement.verdicts[self.cfg.estimators[0].name].difference,
+                **judgement.numbers(),
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
@@ -142,7 +143,7 @@ class ImproveOffline:
         data, apart = (
             WindowDataset(store, policy.obs_horizon, policy.horizon, among=part) for part in parts
         )
-        demand_outcomes(store, data)
+        demand_outcomes(store, data, apart)
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
@@ -201,16 +202,28 @@ class ImproveOffline:
 
 
 def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
-    """Of so many episodes, those to learn from and those to judge by: each all of them without any.
+    """Of so many episodes, those to learn from and those to judge by; without a share both are all.
 
     One in so many, from a place that is drawn, so that where episodes are put behind others, these
     stay on their sides.
+
+    Raises:
+        DataError: There are too few for either side to have one.
     """
+    if not share:
+        return set(range(number)), set(range(number))
     begin = float(torch.rand((), generator=make_generator("judge share", seed)))
     before = [math.floor(begin + share * place) for place in range(number + 1)]
     apart = {place for place in range(number) if before[place + 1] > before[place]}
     rest = set(range(number)) - apart
-    return (rest, apart) if rest and apart else (rest | apart, rest | apart)
+    if not (rest and apart):
+        raise DataError(
+            "too few episodes to learn from some and to judge by others",
+            expected=f"more than {number}, or another offline.judge_share",
+            found=f"{len(rest)} and {len(apart)} with a share of {share:g}",
+            hint="offline.judge_share: 0 judges by what was learnt from",
+        )
+    return rest, apart
 
 
 def _truths(

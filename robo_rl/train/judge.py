@@ -86,6 +86,12 @@ class Judgement(NamedTuple):
         unknown = said is Answer.BETTER and self.strangeness > self.strange
         return Answer.CANNOT_TELL if unknown else said
 
+    def numbers(self) -> dict[str, float]:
+        """By how much it is above the other: all together, and each where they are several."""
+        each = {name: verdict.difference for name, verdict in self.verdicts.items()}
+        named = {f"{name}_difference": x for name, x in each.items()} if len(each) > 1 else {}
+        return {"difference": fmean(each.values()), **named}
+
     def __str__(self) -> str:
         said = [f"{name} {verdict}" for name, verdict in self.verdicts.items()]
         if self.strangeness > self.strange:

@@ -35,35 +35,44 @@ def demand_seen(store: ZarrStore, obs_spec: ObsSpec) -> None:
     _demand_same(store, obs_spec.items, theirs, "the classifier of success sees", hint)
 
 
-def demand_outcomes(store: ZarrStore, data: WindowDataset) -> None:
+def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
     """Demand rewards that differ, and actions that do; warn where no episode failed, or all did.
 
+    Args:
+        store: Where the data are.
+        parts: Of its episodes, each to be learnt from or judged by on its own.
+
     Raises:
-        DataError: All rewards are one, or no element of the action ever changes.
+        DataError: All rewards of one are the same, or no element of the action ever changes.
     """
-    rew = data.outcomes().rew
-    if bool((rew == rew[0]).all()):
-        raise DataError(
-            "holds the same reward in every row, so that no action is better than another",
-            where=store.path,
-            expected="rewards that tell success from failure",
-            found=f"{float(rew[0]):g} in all of {len(rew)} rows",
-            hint="collect it with a task's rewards",
-        )
-    act = data.stats().keys["act"]
-    if bool((act.low == act.high).all()):
-        raise DataError(
-            "holds one and the same action in every row",
-            where=store.path,
-            expected="what was commanded, row by row",
-            hint="record what was sent, and convert it again",
-        )
+    for part in parts:
+        _demand_differences(store, part)
     succeeded = {record.success for record in store.episodes}
     if len(succeeded) == 1:
         what = "succeeded" if succeeded.pop() else "failed"
         warnings.warn(
             f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
             stacklevel=2,
+        )
+
+
+def _demand_differences(store: ZarrStore, part: WindowDataset) -> None:
+    rew = part.outcomes().rew
+    if bool((rew == rew[0]).all()):
+        raise DataError(
+            "holds the same reward in every row, so that no action is better than another",
+            where=store.path,
+            expected="rewards that tell success from failure",
+            found=f"{float(rew[0]):g} in all of {len(rew)} rows",
+            hint="collect it with a task's rewards, more of it if some of its rewards do differ",
+        )
+    act = part.stats().keys["act"]
+    if bool((act.low == act.high).all()):
+        raise DataError(
+            "holds one and the same action in every row",
+            where=store.path,
+            expected="what was commanded, row by row",
+            hint="record what was sent, and convert it again",
         )
 
 

@@ -7,6 +7,7 @@ others, and the numbers of the report from others again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +22,7 @@ from robo_rl.train.marked import Part, Parts, Shares, each_episode, parts_of
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.steps import take_steps
 from robo_rl.train.told import of_episodes, of_rows
-from robo_rl.world.calibration import best_cut, likeliest_temperature
+from robo_rl.world.calibration import best_cut, likeliest_temperature, restored
 from robo_rl.world.success import Calibration, SuccessModel, lasting
 
 _EPS = 1e-12
@@ -105,8 +106,9 @@ def calibrated(model: SuccessModel, parts: Parts) -> Calibration:
     prior = float(seen.logit())
     balanced = torch.cat(each_episode(part.data, part.lengths, model.balanced))
     temperature = likeliest_temperature(balanced, part.done, prior)
-    model.calibration = Calibration(temperature=temperature, prior=prior)
-    threshold = torch.tensor(best_cut(_scores(model, part), part.succeeded), dtype=torch.float64)
+    log_odds = restored(balanced, temperature, prior).split(part.lengths)
+    scores = _scores(log_odds, model.cfg.hold)
+    threshold = torch.tensor(best_cut(scores, part.succeeded), dtype=torch.float64)
     return Calibration(
         temperature=temperature, prior=prior, threshold=float(threshold.logit(eps=_EPS))
     )
@@ -128,8 +130,7 @@ def _numbers(model: SuccessModel, parts: Parts) -> dict[str, Any]:
     }
 
 
-def _scores(model: SuccessModel, part: Part) -> torch.Tensor:
+def _scores(log_odds: Sequence[torch.Tensor], hold: int) -> torch.Tensor:
     """(E,), the probability below which a threshold must be for each episode to succeed."""
-    log_odds = each_episode(part.data, part.lengths, model.log_odds)
-    best = torch.stack([lasting(each, model.cfg.hold).max() for each in log_odds])
+    best = torch.stack([lasting(each, hold).max() for each in log_odds])
     return best.double().sigmoid()

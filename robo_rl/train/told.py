@@ -69,9 +69,9 @@ def _measured(
 ) -> dict[str, Any]:
     """A measure of rows with the basic bootstrap's interval, episodes drawn within either kind.
 
-    2θ − q of the resamples' quantiles (Davison & Hinkley 1997, eq. 5.6), held to [0, 1]: an ECE of
-    resamples is larger than that of the rows themselves, which percentiles would not mend. Where
-    no row is told wrong it has no width.
+    2θ − q of the resamples' quantiles (Davison & Hinkley 1997, eq. 5.6), held to [0, 1] and to hold
+    the value: an ECE of resamples is larger than that of the rows themselves, which percentiles
+    would not mend. Where no row is told wrong it has no width.
     """
 
     def of(chosen: Sequence[int]) -> float:
@@ -87,5 +87,5 @@ def _measured(
         for _ in range(_RESAMPLES)
     ]
     high, low = (2.0 * value - q for q in np.quantile(drawn, [0.025, 0.975]))
-    ends = {"low": max(0.0, float(low)), "high": min(1.0, float(high))}
+    ends = {"low": min(value, max(0.0, float(low))), "high": max(value, min(1.0, float(high)))}
     return {"value": value, **ends, "n": len(done), "unit": "1"}

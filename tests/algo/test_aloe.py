@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import World, judged_world, paying
+from small_logged import World, demand_goes_on, judged_world, paying
 
 from robo_rl.algo.aloe import Aloe
 
@@ -45,14 +45,4 @@ def test_an_advantage_is_over_what_the_policy_does_by_now(world: World):
 
 
 def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):
-    whole, first, second = (improver(world, 20) for _ in range(3))
-    for _ in range(20):
-        whole.step()
-    for _ in range(9):
-        first.step()
-    second.load_state_dict(first.state_dict())
-    second.generator.set_state(first.generator.get_state())
-    for _ in range(11):
-        second.step()
-    for name, x in whole.policy.state_dict().items():
-        assert torch.equal(x, second.policy.state_dict()[name]), name
+    demand_goes_on(lambda: improver(world, 20))

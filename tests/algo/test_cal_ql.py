@@ -74,7 +74,7 @@ def test_they_are_not_pushed_below_what_the_data_came_to():
     replay.add_demonstrations(columns)
     held = learnt(1.0, 150, does=0.9, replay=replay)
     assert worth(held, tried(), 0.9) > 0.5
-    held.came_to.zero_()  # as CQL has it
+    held.known.zero_()  # as CQL has it
     for _ in range(150):
         held.step()
     assert worth(held, tried(), 0.9) < 0.1

@@ -124,8 +124,8 @@ def test_without_anything_real_nothing_is_told():
 @pytest.mark.parametrize(
     ("replay", "said"),
     [
-        ({"demo_share": 0.0}, "demo_share 0 a batch is not of both kinds"),
-        ({"demo_share": 1.0}, "demo_share 1 a batch is not of both kinds"),
+        ({"demo_share": 0.0}, "demo_share 0 a minibatch is not of both kinds"),
+        ({"demo_share": 1.0}, "demo_share 1 a minibatch is not of both kinds"),
         ({"n_step": 2}, "set n_step to 1"),
     ],
 )

@@ -134,3 +134,10 @@ def test_the_same_seed_says_the_same_to_the_bit():
         for _ in range(2)
     )
     assert torch.equal(again.members, first.members)
+
+
+def test_values_are_corrected_by_episodes_that_they_have_not_seen(wrong: WalkCase):
+    ahead = state_values(wrong.values, torch.arange(wrong.replay.rows))
+    logged = logged_decisions(wrong, ahead, make_generator("test", 0))
+    assert bool((logged.counts * logged.unseen == 0.0).all())
+    assert bool((logged.unseen.sum(dim=1) > 0.0).all())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from small_chain import GAMMA, logged_chain
-from small_logged import Always, logged_replay, small_policy
+from small_logged import HORIZON, Always, logged_replay, small_policy
+from small_policies import make_policy
 
 from robo_rl.algo.answers import acted
 from robo_rl.critic.q import QCritic
@@ -98,3 +99,16 @@ def test_a_resample_draws_as_many_episodes_as_there_are_and_weighs_their_rows():
     assert torch.equal(weights[:, 0], weights[:, 2])
     assert torch.equal(weights[:, 3], resample.counts[:, 1])
     assert torch.equal(resample.mean(torch.ones(5, 3)), torch.ones(5))
+
+
+def test_which_batches_are_drawn_does_not_hang_on_the_policy():
+    """Two policies that are judged with one seed are judged on the same ones."""
+    chain = logged_chain(20, 6)
+    resample, states = Resample(chain.last, 4, torch.Generator().manual_seed(1)), []
+    for family in ("gaussian", "flow_sde"):
+        policy = make_policy(family, 2, horizon=HORIZON, exec_horizon=1).float()
+        generator = torch.Generator().manual_seed(0)
+        cfg = Fqe.Config(steps=50, critic=QCritic.Config(members=4, hidden=(8,)))
+        Fqe(cfg, policy, chain.replay, resample, generator)
+        states.append(generator.get_state())
+    assert torch.equal(*states)

@@ -10,7 +10,7 @@ import pytest
 from small_runs import STAGES, Runner, write_experiment
 from torch import Tensor
 
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, DataError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import Answer, Verdict
 from robo_rl.stats import Interval
@@ -136,6 +136,11 @@ def test_episodes_stay_on_their_side_where_others_are_put_behind_them():
     assert apart < others
     assert len(others) == 150
     assert split(7, 0.0, seed=0) == (set(range(7)), set(range(7)))
+
+
+def test_episodes_that_are_too_few_to_keep_some_apart_are_refused():
+    with pytest.raises(DataError, match="too few episodes"):
+        split(1, 0.5, seed=0)
 
 
 def test_a_waiver_is_another_stage(tmp_path: Path):

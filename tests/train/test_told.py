@@ -49,6 +49,16 @@ def test_intervals_of_rows_hold_their_values_and_are_wider_of_fewer_episodes():
     assert many["ece"]["value"] < 0.05
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_value_of_few_episodes_is_in_its_interval_as_those_who_keep_it_demand(seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    odds = [2.0 * torch.randn(10, generator=generator) - 2.0 for _ in range(30)]
+    done = [torch.rand(10, generator=generator) < each.sigmoid() for each in odds]
+    for name, each in of_rows(odds, done).items():
+        if name != "brier_of_the_share":
+            assert 0.0 <= each["low"] <= each["value"] <= each["high"] <= 1.0, name
+
+
 def test_who_always_says_the_share_is_as_wrong_as_the_share_varies():
     done = [torch.tensor([False, False, False, True]), torch.zeros(4, dtype=torch.bool)]
     odds = [torch.zeros(4), torch.zeros(4)]

@@ -12,36 +12,38 @@ from typing import Any
 from robo_rl.train.bench.kept import Kept, Measured
 from robo_rl.train.bench.suite import Key
 
-STAGE = "offline"
 NAMED = {
     "before": "return_before",
     "value_before": "value_before",
     "after": "return_ungated",
     "value_after": "value_after",
 }
-"""In a row → in the stage's report."""
+"""In a row → in the report of a stage that improves a policy by data alone."""
+ACCEPTED = "accepted"
 
 
 def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
-    """Of every run that had the stage; those of a task and a method stand together.
+    """Of every stage of a run that had such a gate; those of a task and a method stand together.
 
     Returns:
-        ``task``, ``method``, ``seed``; ``before`` and ``after``, the mean returns of both policies,
-        with ``value_before`` and ``value_after``, each a mapping of ``value``, ``low`` and
-        ``high``; ``accepted``, whether the new policy went on, and ``waived``, whether against what
-        the gate said.
+        ``task``, ``method``, ``seed`` and ``stage``, its label; ``before`` and ``after``, the mean
+        returns of both policies, with ``value_before`` and ``value_after``, each a mapping of
+        ``value``, ``low`` and ``high``; ``accepted``, whether the new policy went on, and
+        ``waived``, whether against what the gate said.
     """
     order = list(dict.fromkeys(key[:2] for key in kept))
     ordered = sorted(kept.items(), key=lambda item: (order.index(item[0][:2]), item[0].seed))
     return [
         {
             **key._asdict(),
+            "stage": label,
             **{name: _ends(stage.numbers[wanted]) for name, wanted in NAMED.items()},
-            "accepted": bool(stage.numbers["accepted"]),
+            "accepted": bool(stage.numbers[ACCEPTED]),
             "waived": stage.status == "waived",
         }
         for key, each in ordered
-        if (stage := each.stages.get(STAGE)) and set(NAMED.values()) <= set(stage.numbers)
+        for label, stage in each.stages.items()
+        if {*NAMED.values(), ACCEPTED} <= set(stage.numbers)
     ]
 
 

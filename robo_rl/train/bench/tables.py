@@ -79,12 +79,12 @@ def _times(summary: Numbers, report: Reported) -> Table:
 
 def _gates(summary: Numbers) -> Table:
     header = (
-        *("task", "method", "seed"),
+        *("task", "method", "seed", "stage"),
         *("return before", "its value", "return after", "its value", "goes on"),
     )
     rows = [
         (
-            *(each["task"], each["method"], str(each["seed"])),
+            *(each["task"], each["method"], str(each["seed"]), each["stage"]),
             *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
             ("new, waived" if each["waived"] else "new") if each["accepted"] else "the one before",
         )

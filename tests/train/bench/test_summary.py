@@ -303,7 +303,7 @@ def test_a_run_that_was_gone_on_with_elsewhere_names_both_machines_and_libraries
 
 def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it():
     cells = {
-        key: each.model_copy(update={"stages": {**each.stages, "offline": offline(each)}})
+        key: each.model_copy(update={"stages": {**each.stages, "improve": offline(each)}})
         if key.method == "other"
         else each
         for key, each in matrix().items()
@@ -317,7 +317,7 @@ def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it
     ]
     (table,) = [each for each in tables(summary, SUITE.report, ["other"]) if "gate" in each.title]
     assert table.rows[0] == (
-        *("near", "other", "0", "0.20 [0.10, 0.30]", "0.20 [0.10, 0.30]"),
+        *("near", "other", "0", "improve", "0.20 [0.10, 0.30]", "0.20 [0.10, 0.30]"),
         *("0.60 [0.50, 0.70]", "0.60 [0.50, 0.70]", "new"),
     )
     assert table.rows[2][-1] == "the one before"  # 0.95, which the gate did not believe
