@@ -38,7 +38,7 @@ from robo_rl.config import digest
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.durable import make_directory, write_file
-from robo_rl.ope.verdict import Answer, bootstrapped, hull, judge
+from robo_rl.ope.verdict import Answer, bootstrapped, hull, judge, within
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats import Interval
 from robo_rl.train.judge import Judge, JudgeConfig, Judgement
@@ -63,11 +63,15 @@ class Setting(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a policy is made: its name, its stages, and whether from successes alone."""
+    """How a policy is made: cloned for so many steps, of all logs or of their successes.
+
+    ``offline`` is the stage that improves that clone, if one does.
+    """
 
     name: str
-    stages: dict[str, Any]
+    steps: int
     good: bool
+    offline: dict[str, Any] | None = None
 
 
 def _ours(task: str) -> dict[str, Any]:
@@ -94,6 +98,8 @@ SETTINGS = {
     "push-v3": Setting(_metaworld("push-v3"), 0.25),
     "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5),
 }
+POSSIBLE = Interval(0.0, 1.0)
+"""Returns: success is the only reward."""
 STRANGE = JudgeConfig().strange
 ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
@@ -102,9 +108,24 @@ IMPROVERS: dict[str, dict[str, Any]] = {
     "parl": {"name": "parl"},
     "ppo": {"name": "ppo"},
 }
-_JUDGES: dict[tuple[Any, ...], Judge] = {}
 WHOLE = 4000
 """Gradient steps of cloning, of a policy that is improved."""
+_JUDGES: dict[tuple[Any, ...], Judge] = {}
+
+
+def _clone(steps: int, good: bool) -> Plan:
+    return Plan(f"{'good' if good else 'all'}_{steps}", steps, good)
+
+
+def _improved(name: str) -> Plan:
+    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
+    return Plan(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
+
+
+PLANS = [
+    *(_clone(steps, good) for good, steps in product((False, True), (500, 1500, WHOLE))),
+    *(_improved(name) for name in IMPROVERS),
+]
 
 
 class Found(NamedTuple):
@@ -128,12 +149,14 @@ class Found(NamedTuple):
     @property
     def value(self) -> float:
         """The mean of what all estimators say."""
-        return float(torch.stack([each.mean() for each in self.members.values()]).mean())
+        means = [each.mean() for each in self.members.values()]
+        return float(torch.stack(means).clamp(*POSSIBLE).mean())
 
     @property
     def interval(self) -> Interval:
         """From the lowest to the highest that any of them does."""
-        return hull([bootstrapped(each) for each in self.members.values()])
+        found = hull([bootstrapped(each) for each in self.members.values()])
+        return within(found, POSSIBLE)
 
     @property
     def covered(self) -> bool:
@@ -153,7 +176,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
     for task in args.tasks:
-        policies = [_found(task, plan, args) for plan in plans(task, args.out)]
+        policies = [_found(task, plan, args) for plan in PLANS]
         parts = {name: [each.only(name) for each in policies] for name in args.estimators}
         rows = {**parts, ALL: policies} if len(parts) > 1 else parts
         for who, each in rows.items():
@@ -202,26 +225,6 @@ def line(task: str, who: str, found: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def plans(task: str, out: Path) -> list[Plan]:
-    """Ten policies."""
-    learn = {"dataset": {"path": str(_logs(task, 0, out))}}
-    clones = [
-        Plan(f"{'good' if good else 'all'}_{steps}", {**learn, "bc": _cloning(steps, good)}, good)
-        for good, steps in product((False, True), (500, 1500, WHOLE))
-    ]
-    clone = {**learn, "bc": _cloning(WHOLE, good=False)}
-    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
-    improved = [
-        Plan(name, {**clone, "offline": {"improver": improver, **unjudged}}, good=False)
-        for name, improver in IMPROVERS.items()
-    ]
-    return clones + improved
-
-
-def _cloning(steps: int, good: bool) -> dict[str, Any]:
-    return {"steps": steps, "only_success": good}
-
-
 def _answer(new: Found, old: Found) -> Answer:
     """What the gate says of the one in the other's place."""
     verdicts = {name: judge(each, old.members[name]) for name, each in new.members.items()}
@@ -237,17 +240,17 @@ def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
 
 def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
     """What is kept of a policy, or what comes of it now."""
-    path = args.results / f"{task}_{plan.name}.json"
+    path, asked = args.results / f"{task}_{plan.name}.json", _asked(task, plan)
     kept: dict[str, Any] = {"members": {}}
-    if path.exists() and not args.redo:
-        kept = json.loads(path.read_text())
+    if path.exists() and not args.redo and (found := json.loads(path.read_text()))["of"] == asked:
+        kept = found
     if missing := [name for name in args.estimators if name not in kept["members"]]:
-        reports = _run(task, f"{task}_{plan.name}", {"seed": 1, "stages": plan.stages}, args.out)
-        last = list(reports.values())[-1]
+        last = _made(task, plan, args.out)
         policy = load_policy(last["directory"] / last["artifacts"]["policy"])
         judging = _judge(task, plan.good, missing, policy, args)
         said = judging.estimates(plan.name, policy)
         kept = {
+            "of": asked,
             "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
             "strangeness": judging.strangeness(policy),
             "truth": last["numbers"]["return"],
@@ -255,6 +258,25 @@ def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
         write_file(path, json.dumps(kept, indent=2).encode() + b"\n")
     members = {name: torch.tensor(kept["members"][name]) for name in args.estimators}
     return Found(members, kept["strangeness"], kept["truth"])
+
+
+def _asked(task: str, plan: Plan) -> str:
+    """Changes with the question; what is kept of another one is of no use."""
+    judge = JudgeConfig.model_validate({"estimators": ESTIMATORS}).model_dump(mode="json")
+    return digest({"setting": SETTINGS[task], "plan": plan, "eval": EVAL, "judge": judge})
+
+
+def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
+    """The report of its last stage."""
+    stages: dict[str, Any] = {"dataset": {"path": str(_logs(task, 0, out))}}
+    if plan.offline is None:
+        stages["bc"] = {"steps": plan.steps, "only_success": plan.good}
+    else:
+        clone = _made(task, _clone(plan.steps, plan.good), out)
+        stages["policy"] = {"path": str(clone["directory"].absolute())}
+        stages["offline"] = plan.offline
+    name = f"{task}_{plan.name}"
+    return list(_run(task, name, {"seed": 1, "stages": stages}, out).values())[-1]
 
 
 def _judge(

@@ -78,3 +78,9 @@ def bootstrapped(members: Tensor, confidence: float = 0.95) -> Interval:
 def hull(intervals: Sequence[Interval]) -> Interval:
     """From the lowest to the highest of them: it has the truth in it if any of them has."""
     return Interval(min(each.low for each in intervals), max(each.high for each in intervals))
+
+
+def within(interval: Interval, bounds: Interval) -> Interval:
+    """What of an interval lies within bounds of what is possible; of none, the nearer bound."""
+    low, high = (min(max(end, bounds.low), bounds.high) for end in interval)
+    return Interval(low, high)

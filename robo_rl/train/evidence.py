@@ -22,6 +22,7 @@ from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import initialising, make_generator
+from robo_rl.stats import Interval
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.steps import take_steps
 from robo_rl.world.dynamics import Dynamics
@@ -48,6 +49,9 @@ class EvidenceConfig(ConfigModel):
 class Evidence:
     """The data, and the world that is learnt of them when it is first asked for.
 
+    ``bounds`` are of what a policy may come to: what the data did from any of their rows, unless
+    ``critic.head.bounds`` say otherwise.
+
     Args:
         cfg: See ``EvidenceConfig``.
         data: Their episodes; the longest is as long as an episode may be.
@@ -70,7 +74,8 @@ class Evidence:
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
-        self.fqe = _within(cfg.fqe, came_to(self.rew, last, _WHOLE))
+        self.bounds = _bounds(cfg.fqe, came_to(self.rew, last, _WHOLE))
+        self.fqe = _within(cfg.fqe, self.bounds)
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = decisions_of(data, like, _WHOLE)
         self.replay = Replay(Replay.Config(demo_share=1.0))
@@ -133,10 +138,14 @@ class PolicyCase:
         return fqe
 
 
-def _within(cfg: Fqe.Config, returns: Tensor) -> Fqe.Config:
-    """Held to the range of returns (N,), unless it is held to another one."""
-    bounds, head = (float(returns.min()), float(returns.max())), cfg.critic.head
-    if head.bounds is not None or bounds[0] == bounds[1]:
+def _bounds(cfg: Fqe.Config, returns: Tensor) -> Interval:
+    said = cfg.critic.head.bounds
+    return Interval(float(returns.min()), float(returns.max())) if said is None else Interval(*said)
+
+
+def _within(cfg: Fqe.Config, bounds: Interval) -> Fqe.Config:
+    """Values held to bounds, if there is anything between them."""
+    if bounds.low == bounds.high:
         return cfg
-    critic = cfg.critic.model_copy(update={"head": head.model_copy(update={"bounds": bounds})})
-    return cfg.model_copy(update={"critic": critic})
+    head = cfg.critic.head.model_copy(update={"bounds": tuple(bounds)})
+    return cfg.model_copy(update={"critic": cfg.critic.model_copy(update={"head": head})})

@@ -17,7 +17,7 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.ope.estimator import Estimator
 from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.support import strangeness
-from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, hull, judge
+from robo_rl.ope.verdict import Answer, Verdict, agreed, bootstrapped, hull, judge, within
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import make_generator
@@ -169,11 +169,15 @@ class Judge:
         """As reports have them: as ``label`` all together, each by its name where they are several.
 
         Together they are the mean of what they say, from the lowest to the highest that any of them
-        does. Intervals are of drawing the episodes anew, and of that alone. ``…_effective`` is the
-        share of the decisions that one rests on that weighs them.
+        does. None is beyond the evidence's bounds. Intervals are of drawing the episodes anew, and
+        of that alone. ``…_effective`` is the share of the decisions that one rests on that weighs
+        them.
         """
-        intervals = {name: bootstrapped(each.members) for name, each in estimates.items()}
-        means = {name: float(each.members.mean()) for name, each in estimates.items()}
+        bounds = self.evidence.bounds
+        intervals, means = {}, {}
+        for name, estimate in estimates.items():
+            intervals[name] = within(bootstrapped(estimate.members), bounds)
+            means[name] = min(max(float(estimate.members.mean()), bounds.low), bounds.high)
         together = hull(list(intervals.values()))
         found: dict[str, Any] = {label: self._number(fmean(means.values()), together)}
         for name, estimate in estimates.items():

@@ -63,3 +63,12 @@ def test_estimators_that_disagree_cover_what_is_between_and_tell_nothing():
     one = summary([each.only("1") for each in (apart, other)])
     assert (one["covered"], one["cannot_tell"]) == (1, 0)
     assert one["width"] < counted["width"]
+
+
+def test_what_is_kept_is_of_one_task_and_one_plan():
+    asked = {
+        CALIBRATION._asked(task, plan)
+        for task in ("lift_cube", "push_t")
+        for plan in CALIBRATION.PLANS
+    }
+    assert len(asked) == 2 * len(CALIBRATION.PLANS)

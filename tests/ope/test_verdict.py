@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.ope.verdict import Answer, judge
+from robo_rl.ope.verdict import Answer, judge, within
+from robo_rl.stats import Interval
 
 SPREAD = torch.linspace(-1.0, 1.0, 9)
 
@@ -32,3 +33,13 @@ def test_only_a_whole_interval_beyond_the_margin_counts(
 def test_what_both_have_in_common_does_not_blur_the_difference():
     common = 100.0 * torch.randn(9, generator=torch.Generator().manual_seed(0))
     assert judge(common + 1.0 + 0.1 * SPREAD, common).answer is Answer.BETTER
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [((0.2, 0.4), (0.2, 0.4)), ((-0.3, 1.7), (0.0, 1.0)), ((1.1, 1.3), (1.0, 1.0))],
+)
+def test_nothing_is_said_beyond_what_is_possible(
+    found: tuple[float, float], left: tuple[float, float]
+):
+    assert within(Interval(*found), Interval(0.0, 1.0)) == left

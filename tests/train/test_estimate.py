@@ -18,7 +18,7 @@ from robo_rl.ope.verdict import bootstrapped
 from robo_rl.train.judge import JudgeConfig
 from robo_rl.train.pipeline import run_experiment
 
-OPE = {"fqe": {"steps": 20}, "checkpoint_every": 10}
+OPE: dict[str, Any] = {"fqe": {"steps": 20}, "checkpoint_every": 10}
 
 
 def report(folder: Path, **ope: Any) -> dict[str, Any]:
@@ -41,6 +41,14 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
     assert value["low"] < value["value"] < value["high"]
     assert found["numbers"]["return"]["unit"] == value["unit"]
     assert found["gate"] is None
+
+
+def test_no_value_is_beyond_what_is_possible(tmp_path: Path):
+    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    possible = {**OPE["fqe"], "critic": {"members": 8, "head": {"bounds": [900.0, 901.0]}}}
+    found = report(tmp_path, estimators=["rollouts"], dynamics=world, fqe=possible)
+    value = found["numbers"]["value"]
+    assert (value["value"], value["low"], value["high"]) == (900.0, 900.0, 900.0)
 
 
 def test_without_evaluation_the_env_is_not_asked(tmp_path: Path):
