@@ -16,6 +16,11 @@ of all. Of all ordered pairs of one task's policies, judged on the same resample
 cannot be told whether the one is better than the other, and how often the answer is wrong, that is,
 contradicted by truths whose difference's own 95 % interval is on the other side of 0.
 
+Over all tasks: how many of the improved policies are said to be better than the clone that they
+were made of, and how many of these are not (``contradicted``, as above). ``off``: how far beyond
+its interval one truth in ten may lie (``ope.calibration``); ``covered then``: where the intervals
+of each task are widened by what the other tasks' say of that.
+
     python benchmarks/gate_calibration.py [--json FILE] [--tasks lift_cube …]
         [--estimators fqe rollouts …]
 
@@ -26,164 +31,105 @@ from __future__ import annotations
 
 import argparse
 import json
-from itertools import permutations, product
+from collections.abc import Iterable, Mapping
+from itertools import permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
+from _judged_policies import (
+    ESTIMATORS,
+    IMPROVERS,
+    PLANS,
+    POSSIBLE,
+    SETTINGS,
+    STRANGE,
+    WHOLE,
+    Found,
+    found,
+    half,
+)
 from scipy.stats import rankdata
 
-from robo_rl.config import digest
-from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.durable import make_directory, write_file
-from robo_rl.ope.verdict import Answer, bootstrapped, hull, judge, within
-from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.stats import Interval
-from robo_rl.train.judge import Judge, JudgeConfig, Judgement
-from robo_rl.train.pipeline import run_experiment
-from robo_rl.train.policies import load_policy
+from robo_rl.durable import make_directory
+from robo_rl.ope.calibration import conformal, outside, widened
+from robo_rl.ope.verdict import Answer, judge, within
+from robo_rl.train.judge import Judgement
 
 COLUMNS = (
     *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
     *("rank", "cannot tell", "wrong"),
 )
+OVER_ALL = ("who", "covered", "width", "improved: better", "contradicted", "off", "covered then")
 KEPT = Path(__file__).parent / "results" / "gate_calibration"
-EVAL = {"episodes": 400, "num_envs": 100}
-WAIVED = "a policy that may be bad"
 ALL = "all of them"
-
-
-class Setting(NamedTuple):
-    """A task: what its experiments have in common, and the noise of the demonstrator's logs."""
-
-    experiment: dict[str, Any]
-    noise: float
-
-
-class Plan(NamedTuple):
-    """How a policy is made: cloned for so many steps, of all logs or of their successes.
-
-    ``offline`` is the stage that improves that clone, if one does.
-    """
-
-    name: str
-    steps: int
-    good: bool
-    offline: dict[str, Any] | None = None
-
-
-def _ours(task: str) -> dict[str, Any]:
-    rest = {"task": {"reward": "sparse"}, "policy": {"finetune_steps": 0}}
-    return {"base": [f"task/{task}", "policy/flow"], **rest}
-
-
-def _easier_push() -> dict[str, Any]:
-    """As in the suite ``method_matrix``: clones of a few hundred logs would not succeed else."""
-    target = {"target_low": [0.48, -0.04, -1.0], "target_high": [0.54, 0.04, 1.0]}
-    task = {"reward": "sparse", "success_overlap": 0.8, "turn_high": 1.2, **target}
-    return {**_ours("push_t"), "task": task, "policy": {"exec_horizon": 4, "finetune_steps": 0}}
-
-
-def _metaworld(task: str) -> dict[str, Any]:
-    policy = {"horizon": 4, "exec_horizon": 4, "finetune_steps": 0}
-    env = {"name": "metaworld", "task": task, "reward": "success", "noise_memory": 0.9}
-    return {"base": ["policy/flow"], "env": env, "policy": policy}
-
-
-SETTINGS = {
-    "lift_cube": Setting(_ours("lift_cube"), 0.8),
-    "push_t": Setting(_easier_push(), 0.7),
-    "push-v3": Setting(_metaworld("push-v3"), 0.25),
-    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5),
-}
-POSSIBLE = Interval(0.0, 1.0)
-"""Returns: success is the only reward."""
-STRANGE = JudgeConfig().strange
-ESTIMATORS = ("fqe", "rollouts", "dr")
-IMPROVERS: dict[str, dict[str, Any]] = {
-    "awr": {"name": "awr"},
-    "null": {"name": "awr", "temperature": 1e6},
-    "parl": {"name": "parl"},
-    "ppo": {"name": "ppo"},
-}
-WHOLE = 4000
-"""Gradient steps of cloning, of a policy that is improved."""
-_JUDGES: dict[tuple[Any, ...], Judge] = {}
-
-
-def _clone(steps: int, good: bool) -> Plan:
-    return Plan(f"{'good' if good else 'all'}_{steps}", steps, good)
-
-
-def _improved(name: str) -> Plan:
-    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
-    return Plan(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
-
-
-PLANS = [
-    *(_clone(steps, good) for good, steps in product((False, True), (500, 1500, WHOLE))),
-    *(_improved(name) for name in IMPROVERS),
-]
-
-
-class Found(NamedTuple):
-    """Of one policy.
-
-    Args:
-        members: Estimator → its values, one a resample.
-        strangeness: Of the policy's chunks.
-        truth: Mean return, and its interval.
-    """
-
-    members: dict[str, torch.Tensor]
-    strangeness: float
-    truth: dict[str, float]
-
-    @property
-    def strange(self) -> bool:
-        """Whether the gate lets no such policy through."""
-        return self.strangeness > STRANGE
-
-    @property
-    def value(self) -> float:
-        """The mean of what all estimators say."""
-        means = [each.mean() for each in self.members.values()]
-        return float(torch.stack(means).clamp(*POSSIBLE).mean())
-
-    @property
-    def interval(self) -> Interval:
-        """From the lowest to the highest that any of them does."""
-        found = hull([bootstrapped(each) for each in self.members.values()])
-        return within(found, POSSIBLE)
-
-    @property
-    def covered(self) -> bool:
-        """Whether interval and truth are as near as both are sure."""
-        low, high = self.interval
-        gap = abs(0.5 * (low + high) - self.truth["value"])
-        return gap <= float(np.hypot(0.5 * (high - low), _half(self.truth)))
-
-    def only(self, name: str) -> Found:
-        """What one estimator says of it."""
-        return self._replace(members={name: self.members[name]})
 
 
 def main() -> None:
     args = _arguments()
     make_directory(args.results)
-    found: dict[str, Any] = {}
-    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
+    figures: dict[str, Any] = {}
+    policies: dict[str, list[Found]] = {}
+    print(_row(COLUMNS) + "\n" + "|---" * len(COLUMNS) + "|")
     for task in args.tasks:
-        policies = [_found(task, plan, args) for plan in PLANS]
-        parts = {name: [each.only(name) for each in policies] for name in args.estimators}
-        rows = {**parts, ALL: policies} if len(parts) > 1 else parts
-        for who, each in rows.items():
-            found[f"{task} {who}"] = row = summary(each)
+        policies[task] = [found(task, plan, args) for plan in PLANS]
+        for who, each in _by_estimator(policies[task], args.estimators).items():
+            figures[f"{task} {who}"] = row = summary(each)
             print(line(task, who, row), flush=True)
+    if len(policies) > 1:
+        print("\n" + _row(OVER_ALL) + "\n" + "|---" * len(OVER_ALL) + "|")
+        split = {task: _by_estimator(each, args.estimators) for task, each in policies.items()}
+        for who in next(iter(split.values())):
+            figures[who] = row = over_all({task: each[who] for task, each in split.items()})
+            print(_row([who, *_cells(row)]))
     if args.json:
-        args.json.write_text(json.dumps(found, indent=2) + "\n")
+        args.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def over_all(policies: Mapping[str, list[Found]]) -> dict[str, Any]:
+    """Of all tasks' policies; what their intervals lack, and whether other tasks' can tell."""
+    known = {task: [x for x in each if not x.strange] for task, each in policies.items()}
+    everyone = [x for each in known.values() for x in each]
+    off = {
+        task: _off([x for other in known if other != task for x in known[other]]) for task in known
+    }
+    then = [
+        outside(within(widened(x.interval, off[task]), POSSIBLE), x.truth["value"]) <= 0.0
+        for task, each in known.items()
+        for x in each
+    ]
+    better, contradicted = _of_improved(policies)
+    return {
+        "policies": len(everyone),
+        "covered": sum(x.covered for x in everyone),
+        "width": float(np.median([x.interval.high - x.interval.low for x in everyone])),
+        "improved": len(policies) * len(IMPROVERS),
+        "better": better,
+        "contradicted": contradicted,
+        "off": _off(everyone),
+        "off_by_others": off,
+        "covered_then": sum(then),
+    }
+
+
+def _off(policies: list[Found]) -> float:
+    """By how much one truth in ten is outside of its interval, at most and if more than 0."""
+    return max(0.0, conformal([outside(x.interval, x.truth["value"]) for x in policies], 0.9))
+
+
+def _of_improved(policies: Mapping[str, list[Found]]) -> tuple[int, int]:
+    """How many are said to be better than the clone they are made of, how many of them wrongly."""
+    places = {plan.name: place for place, plan in enumerate(PLANS)}
+    clone = places[f"all_{WHOLE}"]
+    pairs = [(each[places[name]], each[clone]) for each in policies.values() for name in IMPROVERS]
+    better = [pair for pair in pairs if _answer(*pair) is Answer.BETTER]
+    return len(better), sum(_contradicted(*pair, Answer.BETTER) for pair in better)
+
+
+def _by_estimator(policies: list[Found], names: list[str]) -> dict[str, list[Found]]:
+    """What each says of them, and all of them together where they are several."""
+    parts = {name: [each.only(name) for each in policies] for name in names}
+    return {**parts, ALL: policies} if len(parts) > 1 else parts
 
 
 def summary(policies: list[Found]) -> dict[str, Any]:
@@ -211,17 +157,32 @@ def summary(policies: list[Found]) -> dict[str, Any]:
     }
 
 
-def line(task: str, who: str, found: dict[str, Any]) -> str:
+def line(task: str, who: str, row: dict[str, Any]) -> str:
     """A row of the table, in Markdown."""
-    known = found["policies"] - found["strange"]
+    known = row["policies"] - row["strange"]
     cells = [
-        *(task, who, f"{found['policies']}", f"{found['strange']}"),
-        f"{found['covered']} of {known}",
-        f"{found['width']:.2f}",
-        f"{found['covered_strange']} of {found['strange']}",
-        f"{found['rank']:.2f}",
-        *(f"{found[name]} of {found['pairs']}" for name in ("cannot_tell", "wrong")),
+        *(task, who, f"{row['policies']}", f"{row['strange']}"),
+        f"{row['covered']} of {known}",
+        f"{row['width']:.2f}",
+        f"{row['covered_strange']} of {row['strange']}",
+        f"{row['rank']:.2f}",
+        *(f"{row[name]} of {row['pairs']}" for name in ("cannot_tell", "wrong")),
     ]
+    return _row(cells)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['covered']} of {row['policies']}",
+        f"{row['width']:.2f}",
+        f"{row['better']} of {row['improved']}",
+        f"{row['contradicted']}",
+        f"{row['off']:.2f}",
+        f"{row['covered_then']} of {row['policies']}",
+    ]
+
+
+def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -234,90 +195,8 @@ def _answer(new: Found, old: Found) -> Answer:
 def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
     """Whether the truths are surely the other way round."""
     apart = new.truth["value"] - old.truth["value"]
-    sure = abs(apart) > float(np.hypot(_half(new.truth), _half(old.truth)))
+    sure = abs(apart) > float(np.hypot(half(new.truth), half(old.truth)))
     return sure and answer is (Answer.WORSE if apart > 0.0 else Answer.BETTER)
-
-
-def _found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
-    """What is kept of a policy, or what comes of it now."""
-    path, asked = args.results / f"{task}_{plan.name}.json", _asked(task, plan)
-    kept: dict[str, Any] = {"members": {}}
-    if path.exists() and not args.redo and (found := json.loads(path.read_text()))["of"] == asked:
-        kept = found
-    if missing := [name for name in args.estimators if name not in kept["members"]]:
-        last = _made(task, plan, args.out)
-        policy = load_policy(last["directory"] / last["artifacts"]["policy"])
-        judging = _judge(task, plan.good, missing, policy, args)
-        said = judging.estimates(plan.name, policy)
-        kept = {
-            "of": asked,
-            "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
-            "strangeness": judging.strangeness(policy),
-            "truth": last["numbers"]["return"],
-        }
-        write_file(path, json.dumps(kept, indent=2).encode() + b"\n")
-    members = {name: torch.tensor(kept["members"][name]) for name in args.estimators}
-    return Found(members, kept["strangeness"], kept["truth"])
-
-
-def _asked(task: str, plan: Plan) -> str:
-    """Changes with the question; what is kept of another one is of no use."""
-    judge = JudgeConfig.model_validate({"estimators": ESTIMATORS}).model_dump(mode="json")
-    return digest({"setting": SETTINGS[task], "plan": plan, "eval": EVAL, "judge": judge})
-
-
-def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
-    """The report of its last stage."""
-    stages: dict[str, Any] = {"dataset": {"path": str(_logs(task, 0, out))}}
-    if plan.offline is None:
-        stages["bc"] = {"steps": plan.steps, "only_success": plan.good}
-    else:
-        clone = _made(task, _clone(plan.steps, plan.good), out)
-        stages["policy"] = {"path": str(clone["directory"].absolute())}
-        stages["offline"] = plan.offline
-    name = f"{task}_{plan.name}"
-    return list(_run(task, name, {"seed": 1, "stages": stages}, out).values())[-1]
-
-
-def _judge(
-    task: str, good: bool, estimators: list[str], like: DenoisingPolicy, args: argparse.Namespace
-) -> Judge:
-    """Of all policies with one normaliser, which are those that were cloned from one selection."""
-    key, cfg = (task, good, *estimators), JudgeConfig.model_validate({"estimators": estimators})
-    if key not in _JUDGES:
-        store = ZarrStore.open(_logs(task, 2, args.out))
-        data = WindowDataset(store, like.obs_horizon, like.horizon)
-        kind = "good" if good else "all"
-        folder = args.out / f"{task}_judge_{kind}_{digest(cfg)}"
-        make_directory(folder)
-        _JUDGES.clear()  # one task after the other
-        _JUDGES[key] = Judge(cfg, data, like, folder=folder, seed=2)
-    return _JUDGES[key]
-
-
-def _logs(task: str, seed: int, out: Path) -> Path:
-    """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
-    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].noise}
-    rest = {"seed": seed, "stages": {"collect": collect}}
-    reports = _run(task, f"{task}_logs_{seed}", rest, out)
-    return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
-
-
-def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
-    """Stage → its report, and where it is."""
-    folder = out / name
-    make_directory(folder)
-    waive = dict.fromkeys(rest["stages"], WAIVED)
-    content = {**SETTINGS[task].experiment, "name": name, "eval": EVAL, "waive": waive, **rest}
-    write_file(file := folder / "experiment.yaml", json.dumps(content).encode())
-    run_experiment(str(file), [], folder)
-    found = sorted((folder / name).glob("[0-9][0-9]-*"))
-    reports = [{**json.loads((at / "report.json").read_text()), "directory": at} for at in found]
-    return {report["stage"]: report for report in reports}
-
-
-def _half(number: dict[str, float]) -> float:
-    return (number["high"] - number["low"]) / 2.0
 
 
 def _arguments() -> argparse.Namespace:

@@ -13,6 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 CALIBRATION = import_module("gate_calibration")
+POLICIES = import_module("_judged_policies")
 summary = CALIBRATION.summary
 
 
@@ -67,8 +68,29 @@ def test_estimators_that_disagree_cover_what_is_between_and_tell_nothing():
 
 def test_what_is_kept_is_of_one_task_and_one_plan():
     asked = {
-        CALIBRATION._asked(task, plan)
-        for task in ("lift_cube", "push_t")
+        POLICIES._asked(task, plan)
+        for task in ("lift_cube", "push-v3")
         for plan in CALIBRATION.PLANS
     }
     assert len(asked) == 2 * len(CALIBRATION.PLANS)
+
+
+def test_what_intervals_lack_is_told_by_other_tasks():
+    """Truths above the intervals of every task: by the others' errors each of them is covered."""
+    tasks = {str(task): [found(0.4, truth=0.7 + 0.001 * i) for i in range(10)] for task in range(3)}
+    counted = CALIBRATION.over_all(tasks)
+    assert counted["covered"] == 0
+    high = found(0.4, truth=0.7).interval.high
+    assert counted["off"] == pytest.approx(0.709 - high, abs=0.002)
+    assert counted["covered_then"] >= 27
+    right = {task: [found(0.4, truth=0.4)] * 10 for task in tasks}
+    assert CALIBRATION.over_all(right)["off"] == 0.0
+
+
+def test_an_improved_policy_is_compared_with_its_clone():
+    names = [plan.name for plan in CALIBRATION.PLANS]
+    better = {name: found(0.8, truth=0.1) for name in CALIBRATION.IMPROVERS}
+    clone = {f"all_{CALIBRATION.WHOLE}": found(0.4, truth=0.4)}
+    policies = [(better | clone).get(name, found(0.9, truth=0.9)) for name in names]
+    counted = CALIBRATION.over_all({"a": policies, "b": policies})
+    assert (counted["better"], counted["contradicted"], counted["improved"]) == (8, 8, 8)

@@ -1,0 +1,220 @@
+"""Policies whose worth is known, and estimated from data: how they are made, what is kept of them.
+
+For ``gate_calibration.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from robo_rl.config import digest
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.durable import make_directory, write_file
+from robo_rl.ope.verdict import bootstrapped, hull, within
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.stats import Interval
+from robo_rl.train.judge import Judge, JudgeConfig
+from robo_rl.train.pipeline import run_experiment
+from robo_rl.train.policies import load_policy
+
+EVAL = {"episodes": 400, "num_envs": 100}
+WAIVED = "a policy that may be bad"
+
+
+class Setting(NamedTuple):
+    """A task: what its experiments have in common, and the noise of the demonstrator's logs."""
+
+    experiment: dict[str, Any]
+    noise: float
+
+
+class Plan(NamedTuple):
+    """How a policy is made: cloned for so many steps, of all logs or of their successes.
+
+    ``offline`` is the stage that improves that clone, if one does.
+    """
+
+    name: str
+    steps: int
+    good: bool
+    offline: dict[str, Any] | None = None
+
+
+def _ours(task: str) -> dict[str, Any]:
+    """A task of ours; push_t is not among them, whose clones of so few logs never succeed."""
+    rest = {"task": {"reward": "sparse"}, "policy": {"finetune_steps": 0}}
+    return {"base": [f"task/{task}", "policy/flow"], **rest}
+
+
+def _metaworld(task: str) -> dict[str, Any]:
+    policy = {"horizon": 4, "exec_horizon": 4, "finetune_steps": 0}
+    env = {"name": "metaworld", "task": task, "reward": "success", "noise_memory": 0.9}
+    return {"base": ["policy/flow"], "env": env, "policy": policy}
+
+
+SETTINGS = {
+    "lift_cube": Setting(_ours("lift_cube"), 0.8),
+    "push-v3": Setting(_metaworld("push-v3"), 0.25),
+    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5),
+    "peg-insert-side-v3": Setting(_metaworld("peg-insert-side-v3"), 0.2),
+}
+POSSIBLE = Interval(0.0, 1.0)
+"""Returns: success is the only reward."""
+STRANGE = JudgeConfig().strange
+ESTIMATORS = ("fqe", "rollouts", "dr")
+IMPROVERS: dict[str, dict[str, Any]] = {
+    "awr": {"name": "awr"},
+    "null": {"name": "awr", "temperature": 1e6},
+    "parl": {"name": "parl"},
+    "ppo": {"name": "ppo"},
+}
+WHOLE = 4000
+"""Gradient steps of cloning, of a policy that is improved."""
+_JUDGES: dict[tuple[Any, ...], Judge] = {}
+
+
+def _clone(steps: int, good: bool) -> Plan:
+    return Plan(f"{'good' if good else 'all'}_{steps}", steps, good)
+
+
+def _improved(name: str) -> Plan:
+    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
+    return Plan(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
+
+
+PLANS = [
+    *(_clone(steps, good) for good, steps in product((False, True), (500, 1500, WHOLE))),
+    *(_improved(name) for name in IMPROVERS),
+]
+
+
+class Found(NamedTuple):
+    """Of one policy.
+
+    Args:
+        members: Estimator → its values, one a resample.
+        strangeness: Of the policy's chunks.
+        truth: Mean return, and its interval.
+    """
+
+    members: dict[str, torch.Tensor]
+    strangeness: float
+    truth: dict[str, float]
+
+    @property
+    def strange(self) -> bool:
+        """Whether the gate lets no such policy through."""
+        return self.strangeness > STRANGE
+
+    @property
+    def value(self) -> float:
+        """The mean of what all estimators say."""
+        means = [each.mean() for each in self.members.values()]
+        return float(torch.stack(means).clamp(*POSSIBLE).mean())
+
+    @property
+    def interval(self) -> Interval:
+        """From the lowest to the highest that any of them does."""
+        found = hull([bootstrapped(each) for each in self.members.values()])
+        return within(found, POSSIBLE)
+
+    @property
+    def covered(self) -> bool:
+        """Whether interval and truth are as near as both are sure."""
+        low, high = self.interval
+        gap = abs(0.5 * (low + high) - self.truth["value"])
+        return gap <= float(np.hypot(0.5 * (high - low), half(self.truth)))
+
+    def only(self, name: str) -> Found:
+        """What one estimator says of it."""
+        return self._replace(members={name: self.members[name]})
+
+
+def half(number: dict[str, float]) -> float:
+    return (number["high"] - number["low"]) / 2.0
+
+
+def found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
+    """What is kept of a policy, or what comes of it now."""
+    path, asked = args.results / f"{task}_{plan.name}.json", _asked(task, plan)
+    kept: dict[str, Any] = {"members": {}}
+    if path.exists() and not args.redo and (found := json.loads(path.read_text()))["of"] == asked:
+        kept = found
+    if missing := [name for name in args.estimators if name not in kept["members"]]:
+        last = _made(task, plan, args.out)
+        policy = load_policy(last["directory"] / last["artifacts"]["policy"])
+        judging = _judge(task, plan.good, missing, policy, args)
+        said = judging.estimates(plan.name, policy)
+        kept = {
+            "of": asked,
+            "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
+            "strangeness": judging.strangeness(policy),
+            "truth": last["numbers"]["return"],
+        }
+        write_file(path, json.dumps(kept, indent=2).encode() + b"\n")
+    members = {name: torch.tensor(kept["members"][name]) for name in args.estimators}
+    return Found(members, kept["strangeness"], kept["truth"])
+
+
+def _asked(task: str, plan: Plan) -> str:
+    """Changes with the question; what is kept of another one is of no use."""
+    judge = JudgeConfig.model_validate({"estimators": ESTIMATORS}).model_dump(mode="json")
+    return digest({"setting": SETTINGS[task], "plan": plan, "eval": EVAL, "judge": judge})
+
+
+def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
+    """The report of its last stage."""
+    stages: dict[str, Any] = {"dataset": {"path": str(_logs(task, 0, out))}}
+    if plan.offline is None:
+        stages["bc"] = {"steps": plan.steps, "only_success": plan.good}
+    else:
+        clone = _made(task, _clone(plan.steps, plan.good), out)
+        stages["policy"] = {"path": str(clone["directory"].absolute())}
+        stages["offline"] = plan.offline
+    name = f"{task}_{plan.name}"
+    return list(_run(task, name, {"seed": 1, "stages": stages}, out).values())[-1]
+
+
+def _judge(
+    task: str, good: bool, estimators: list[str], like: DenoisingPolicy, args: argparse.Namespace
+) -> Judge:
+    """Of all policies with one normaliser, which are those that were cloned from one selection."""
+    key, cfg = (task, good, *estimators), JudgeConfig.model_validate({"estimators": estimators})
+    if key not in _JUDGES:
+        store = ZarrStore.open(_logs(task, 2, args.out))
+        data = WindowDataset(store, like.obs_horizon, like.horizon)
+        kind = "good" if good else "all"
+        folder = args.out / f"{task}_judge_{kind}_{digest(cfg)}"
+        make_directory(folder)
+        _JUDGES.clear()  # one task after the other
+        _JUDGES[key] = Judge(cfg, data, like, folder=folder, seed=2)
+    return _JUDGES[key]
+
+
+def _logs(task: str, seed: int, out: Path) -> Path:
+    """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
+    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].noise}
+    rest = {"seed": seed, "stages": {"collect": collect}}
+    reports = _run(task, f"{task}_logs_{seed}", rest, out)
+    return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
+
+
+def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
+    """Stage → its report, and where it is."""
+    folder = out / name
+    make_directory(folder)
+    waive = dict.fromkeys(rest["stages"], WAIVED)
+    content = {**SETTINGS[task].experiment, "name": name, "eval": EVAL, "waive": waive, **rest}
+    write_file(file := folder / "experiment.yaml", json.dumps(content).encode())
+    run_experiment(str(file), [], folder)
+    found = sorted((folder / name).glob("[0-9][0-9]-*"))
+    reports = [{**json.loads((at / "report.json").read_text()), "directory": at} for at in found]
+    return {report["stage"]: report for report in reports}
