@@ -166,7 +166,8 @@ def found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
 
 def _asked(task: str, plan: Plan) -> str:
     """Changes with the question; what is kept of another one is of no use."""
-    judge = JudgeConfig.model_validate({"estimators": ESTIMATORS}).model_dump(mode="json")
+    judging = JudgeConfig.model_validate({"estimators": ESTIMATORS})
+    judge = judging.model_dump(mode="json", exclude={"strange", "model_error"})  # not asked here
     return digest({"setting": SETTINGS[task], "plan": plan, "eval": EVAL, "judge": judge})
 
 
