@@ -11,13 +11,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from robo_rl.config import digest
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.durable import make_directory, write_file
+from robo_rl.ope.calibration import outside
 from robo_rl.ope.verdict import bootstrapped, hull, within
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats import Interval
@@ -128,10 +128,8 @@ class Found(NamedTuple):
 
     @property
     def covered(self) -> bool:
-        """Whether interval and truth are as near as both are sure."""
-        low, high = self.interval
-        gap = abs(0.5 * (low + high) - self.truth["value"])
-        return gap <= float(np.hypot(0.5 * (high - low), half(self.truth)))
+        """Whether the interval has the truth in it."""
+        return outside(self.interval, self.truth["value"]) <= 0.0
 
     def only(self, name: str) -> Found:
         """What one estimator says of it."""
@@ -146,9 +144,10 @@ def found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
     """What is kept of a policy, or what comes of it now."""
     path, asked = args.results / f"{task}_{plan.name}.json", _asked(task, plan)
     kept: dict[str, Any] = {"members": {}}
-    if path.exists() and not args.redo and (found := json.loads(path.read_text()))["of"] == asked:
+    if path.exists() and (found := json.loads(path.read_text()))["of"] == asked:
         kept = found
-    if missing := [name for name in args.estimators if name not in kept["members"]]:
+    have = () if args.redo else kept["members"]
+    if missing := [name for name in args.estimators if name not in have]:
         last = _made(task, plan, args.out)
         policy = load_policy(last["directory"] / last["artifacts"]["policy"])
         judging = _judge(task, plan.good, missing, policy, args)

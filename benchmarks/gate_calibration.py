@@ -3,18 +3,17 @@
 On each task logs are recorded by a demonstrator who fails often. Ten policies are made of them, as
 the gate of offline learning meets them: cloned for shorter and longer, from all of them or from
 their successes, and improved by AWR, by as many more steps of cloning, by PA-RL and by PPO in the
-denoising chain. Other logs of the same demonstrator judge; and 400
-episodes tell the truth. One row an estimator, and one of all of them together: its value is the
-mean of theirs, its interval from the lowest to the highest that any of theirs reaches, and its
-answer what all of them say.
+denoising chain. Other logs of the same demonstrator judge; and 400 episodes tell the truth. One row
+an estimator, and one of all of them together: its value is the mean of theirs, its interval from
+the lowest to the highest that any of theirs reaches, and its answer what all of them say.
 
 ``strange``: policies whose chunks are too far from any that were tried for their values to count.
-``covered``, of the others: the 95 % interval of the value has the truth in it, which is known to
-its own error (|value − truth| within both half widths, in squares); ``of the strange``, of those.
-``width`` is the median of those intervals. ``rank``: Spearman's correlation of values and truths,
-of all. Of all ordered pairs of one task's policies, judged on the same resamples: how often it
-cannot be told whether the one is better than the other, and how often the answer is wrong, that is,
-contradicted by truths whose difference's own 95 % interval is on the other side of 0.
+``covered``, of the others: the 95 % interval of the value has the truth in it; ``width`` is the
+median of these intervals. ``of the strange``: as many of those are covered. ``rank``: Spearman's
+correlation of values and truths, of all. Of all ordered pairs of one task's policies, judged on the
+same resamples: how often it cannot be told whether the one is better than the other, and how often
+the answer is wrong, that is, contradicted by truths whose difference's own 95 % interval is on the
+other side of 0.
 
 Over all tasks: how many of the improved policies are said to be better than the clone that they
 were made of, and how many of these are not (``contradicted``, as above). ``off``: how far beyond
@@ -98,18 +97,23 @@ def over_all(policies: Mapping[str, list[Found]]) -> dict[str, Any]:
         for task, each in known.items()
         for x in each
     ]
+    told = np.isfinite(list(off.values())).all()
     better, contradicted = _of_improved(policies)
     return {
         "policies": len(everyone),
         "covered": sum(x.covered for x in everyone),
-        "width": float(np.median([x.interval.high - x.interval.low for x in everyone])),
+        "width": _width(everyone),
         "improved": len(policies) * len(IMPROVERS),
         "better": better,
         "contradicted": contradicted,
-        "off": _off(everyone),
-        "off_by_others": off,
-        "covered_then": sum(then),
+        "off": _off(everyone) if np.isfinite(_off(everyone)) else None,
+        "off_by_others": off if told else None,
+        "covered_then": sum(then) if told else None,
     }
+
+
+def _width(policies: list[Found]) -> float:
+    return float(np.median([each.interval.high - each.interval.low for each in policies]))
 
 
 def _off(policies: list[Found]) -> float:
@@ -146,7 +150,7 @@ def summary(policies: list[Found]) -> dict[str, Any]:
         "strange": len(strange),
         "covered": sum(each.covered for each in known),
         "covered_strange": sum(each.covered for each in strange),
-        "width": float(np.median([each.interval.high - each.interval.low for each in policies])),
+        "width": _width(known or policies),
         "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
         "cannot_tell": answers.count(Answer.CANNOT_TELL),
@@ -177,8 +181,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['width']:.2f}",
         f"{row['better']} of {row['improved']}",
         f"{row['contradicted']}",
-        f"{row['off']:.2f}",
-        f"{row['covered_then']} of {row['policies']}",
+        "–" if row["off"] is None else f"{row['off']:.2f}",
+        "–" if row["covered_then"] is None else f"{row['covered_then']} of {row['policies']}",
     ]
 
 

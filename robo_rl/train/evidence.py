@@ -5,6 +5,7 @@ Shapes: M members, N rows, E episodes.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from pathlib import Path
 
@@ -50,7 +51,7 @@ class Evidence:
     """The data, and the world that is learnt of them when it is first asked for.
 
     ``bounds`` are of what a policy may come to: what the data did from any of their rows, unless
-    ``critic.head.bounds`` say otherwise.
+    ``critic.head.bounds`` say otherwise; none where the data came to the same from all of them.
 
     Args:
         cfg: See ``EvidenceConfig``.
@@ -74,7 +75,7 @@ class Evidence:
         members, generator = cfg.fqe.critic.members, make_generator("resample", seed)
         self.resample = Resample(last, members, generator)
         elapsed = torch.arange(len(last)) - self.resample.starts[self.resample.episode]
-        self.bounds = _bounds(cfg.fqe, came_to(self.rew, last, _WHOLE))
+        self.bounds = bounds_of(cfg.fqe, came_to(self.rew, last, _WHOLE))
         self.fqe = _within(cfg.fqe, self.bounds)
         self.limit, self.executed = int(elapsed.max()) + 1, like.exec_horizon
         self.rows = decisions_of(data, like, _WHOLE)
@@ -138,14 +139,15 @@ class PolicyCase:
         return fqe
 
 
-def _bounds(cfg: Fqe.Config, returns: Tensor) -> Interval:
-    said = cfg.critic.head.bounds
-    return Interval(float(returns.min()), float(returns.max())) if said is None else Interval(*said)
+def bounds_of(cfg: Fqe.Config, returns: Tensor) -> Interval:
+    """Of what a policy may come to, where the data came to these (N,); see ``Evidence``."""
+    said = cfg.critic.head.bounds or (float(returns.min()), float(returns.max()))
+    return Interval(*said) if said[0] < said[1] else Interval(-math.inf, math.inf)
 
 
 def _within(cfg: Fqe.Config, bounds: Interval) -> Fqe.Config:
-    """Values held to bounds, if there is anything between them."""
-    if bounds.low == bounds.high:
+    """Values held to bounds, if there are any."""
+    if math.isinf(bounds.low):
         return cfg
     head = cfg.critic.head.model_copy(update={"bounds": tuple(bounds)})
     return cfg.model_copy(update={"critic": cfg.critic.model_copy(update={"head": head})})

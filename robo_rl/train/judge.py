@@ -5,6 +5,7 @@ Shapes: M members, N rows, E episodes.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Self
@@ -40,9 +41,9 @@ class JudgeConfig(EvidenceConfig):
             of them say is an answer.
         strange: How much further a policy's chunks may be from the nearest that were tried than
             those that were tried are from each other; beyond it no policy is said to be better.
-        model_error: By what share of the range of the data's returns the intervals of values are
-            widened: what ``fqe`` gets wrong beyond the bootstrap in nine policies of ten, by
-            ``benchmarks/gate_calibration.py``. Answers are of differences, and not widened.
+        model_error: By what share of the range of possible returns the intervals of values are
+            widened, whoever judges: what ``fqe`` gets wrong beyond the bootstrap in nine policies
+            of ten, by ``benchmarks/gate_calibration.py``. Answers, of differences, are not widened.
     """
 
     estimators: tuple[Annotated[Component, component("estimators")], ...] = Field(
@@ -179,7 +180,8 @@ class Judge:
         that weighs them.
         """
         bounds = self.evidence.bounds
-        off = self.cfg.model_error * (bounds.high - bounds.low)
+        wide = bounds.high - bounds.low
+        off = self.cfg.model_error * wide if math.isfinite(wide) else 0.0
         intervals, means = {}, {}
         for name, estimate in estimates.items():
             intervals[name] = within(widened(bootstrapped(estimate.members), off), bounds)

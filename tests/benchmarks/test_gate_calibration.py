@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,19 @@ def test_estimators_that_disagree_cover_what_is_between_and_tell_nothing():
     assert one["width"] < counted["width"]
 
 
+def test_too_few_policies_say_nothing_of_other_tasks():
+    known, strange = found(0.4, truth=0.7), found(0.4, truth=0.7, strangeness=9.0)
+    few = {task: [known] * 6 + [strange] * 4 for task in ("a", "b")}
+    assert CALIBRATION.over_all(few)["covered_then"] is None
+
+
+def test_what_is_kept_is_what_is_asked_now():
+    kept = Path(CALIBRATION.KEPT)
+    for task, plan in product(POLICIES.SETTINGS, POLICIES.PLANS):
+        of = json.loads((kept / f"{task}_{plan.name}.json").read_text())["of"]
+        assert of == POLICIES._asked(task, plan), f"{task} {plan.name}"
+
+
 def test_what_is_kept_is_of_one_task_and_one_plan():
     asked = {
         POLICIES._asked(task, plan)
@@ -77,7 +92,11 @@ def test_what_is_kept_is_of_one_task_and_one_plan():
 
 def test_what_intervals_lack_is_told_by_other_tasks():
     """Truths above the intervals of every task: by the others' errors each of them is covered."""
+    odd = [found(0.4, truth=0.4)] * 10
     tasks = {str(task): [found(0.4, truth=0.7 + 0.001 * i) for i in range(10)] for task in range(3)}
+    alone = CALIBRATION.over_all({"wrong": tasks["0"], "right": odd, "right too": odd})
+    assert alone["off_by_others"]["wrong"] == 0.0 < alone["off_by_others"]["right"]
+    assert (alone["covered"], alone["covered_then"]) == (20, 20)
     counted = CALIBRATION.over_all(tasks)
     assert counted["covered"] == 0
     high = found(0.4, truth=0.7).interval.high
