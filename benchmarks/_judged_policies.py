@@ -137,6 +137,7 @@ class Found(NamedTuple):
 
 
 def half(number: dict[str, float]) -> float:
+    """Half of its interval's width."""
     return (number["high"] - number["low"]) / 2.0
 
 

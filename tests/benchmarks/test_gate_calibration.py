@@ -92,9 +92,9 @@ def test_what_is_kept_is_of_one_task_and_one_plan():
 
 def test_what_intervals_lack_is_told_by_other_tasks():
     """Truths above the intervals of every task: by the others' errors each of them is covered."""
-    odd = [found(0.4, truth=0.4)] * 10
+    sure = [found(0.4, truth=0.4)] * 10
     tasks = {str(task): [found(0.4, truth=0.7 + 0.001 * i) for i in range(10)] for task in range(3)}
-    alone = CALIBRATION.over_all({"wrong": tasks["0"], "right": odd, "right too": odd})
+    alone = CALIBRATION.over_all({"wrong": tasks["0"], "right": sure, "right too": sure})
     assert alone["off_by_others"]["wrong"] == 0.0 < alone["off_by_others"]["right"]
     assert (alone["covered"], alone["covered_then"]) == (20, 20)
     counted = CALIBRATION.over_all(tasks)
