@@ -73,7 +73,7 @@ ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
     "null": {"name": "awr", "temperature": 1e6},
-    "parl": {"name": "parl"},
+    "parl": {"name": "parl", "stride": 0.01},
     "ppo": {"name": "ppo"},
 }
 WHOLE = 4000

@@ -52,7 +52,7 @@ class Dsrl(Seeker):
     class Config(OwnCritics.Config):
         """``bound`` of the noise's elements, the actor, the values of noise, and cloning."""
 
-        bound: float = Field(default=1.5, gt=0.0)
+        bound: float = Field(default=0.5, gt=0.0)
         actor: SmallActor.Config = SmallActor.Config()
         noise_lr: float = Field(default=1e-3, gt=0.0)
         optim: Supervised.Config = Supervised.Config(lr=3e-4)

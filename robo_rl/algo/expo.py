@@ -69,7 +69,7 @@ class Expo(Seeker):
 
         minibatch: int = Field(default=128, ge=1)
         draws: int = Field(default=4, ge=1)
-        bound: float = Field(default=0.1, gt=0.0)
+        bound: float = Field(default=0.02, gt=0.0)
         actor: SmallActor.Config = SmallActor.Config()
         optim: Supervised.Config = Supervised.Config(lr=3e-4)
 

@@ -37,7 +37,7 @@ class Fql(ValueStudent):
     class Config(ValueStudent.Config):
         """``alpha`` α: how near."""
 
-        alpha: float = Field(default=10.0, gt=0.0)
+        alpha: float = Field(default=300.0, gt=0.0)
 
     def __init__(
         self,

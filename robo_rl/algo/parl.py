@@ -48,7 +48,7 @@ class Parl(Seeker):
 
         draws: int = Field(default=8, ge=1)
         climbs: int = Field(default=5, ge=0)
-        stride: float = Field(default=0.01, gt=0.0)
+        stride: float = Field(default=0.002, gt=0.0)
         minibatch: int = Field(default=128, ge=1)
         optim: Supervised.Config = Supervised.Config(lr=3e-4)
 
