@@ -1,0 +1,150 @@
+"""What learners of logged data think of what follows: values in a world in which they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pytest
+import torch
+from small_chain import GAMMA, HORIZON, logged_chain
+from small_logged import small_policy
+from small_policies import ACT
+from torch import Tensor
+
+from robo_rl.algo.aloe import Aloe
+from robo_rl.algo.bc import Supervised
+from robo_rl.algo.cal_ql import CalQl
+from robo_rl.algo.dsrl import Dsrl
+from robo_rl.algo.expo import Expo
+from robo_rl.algo.fql import Fql
+from robo_rl.algo.iql import Iql
+from robo_rl.algo.own_critics import OwnCritics
+from robo_rl.algo.small_actor import SmallActor
+from robo_rl.algo.td3_bc import Td3Bc
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.value import ValueCritic
+from robo_rl.data.replay import Replay
+from robo_rl.policy.base import DenoisingPolicy
+
+STEPS = 240
+SIZES: dict[str, Any] = {
+    "critic": QCritic.Config(members=2, hidden=(32,)),
+    "value": ValueCritic.Config(hidden=(32,)),
+}
+PACE: dict[str, Any] = {"lr": 5e-3, "target_ema": 0.9, "minibatch": 128}
+SMALL = SmallActor.Config(hidden=(32,))
+OWN: dict[str, Any] = {"critic_lr": 5e-3, "target_ema": 0.9, "minibatch": 128}
+STILL: dict[str, Any] = {"optim": Supervised.Config(lr=1e-9, ema_decay=0.0)}
+"""The policy stays what it is, and values are all that is learnt."""
+
+
+class Judges(Protocol):
+    """Critics, as far as they are asked."""
+
+    def worth(
+        self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator
+    ) -> Tensor: ...
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    return logged_chain(300, 14, knows_time=False).replay
+
+
+@pytest.fixture(scope="module", params=[0.6, -0.6], ids=["goes on", "stays"])
+def policy(request: pytest.FixtureRequest, replay: Replay) -> DenoisingPolicy:
+    """Cloned from one who says the same everywhere."""
+    torch.manual_seed(0)
+    cloned, generator = small_policy(), torch.Generator().manual_seed(0)
+    trainer = Supervised(Supervised.Config(lr=3e-3, ema_decay=0.9), cloned, 200)
+    for _ in range(200):
+        batch = replay.sample(128, generator)
+        act = torch.full((128, HORIZON, ACT.size), request.param)
+        trainer.step(cloned.loss(batch.obs, act, generator))
+    return cloned.eval()
+
+
+def at_the_first(replay: Replay, policy: DenoisingPolicy, judges: Judges) -> tuple[float, float]:
+    """What going on is worth at the first place, and what the policy's own chunks are."""
+    obs, generator = replay.transitions(torch.zeros(64, dtype=torch.int64)).obs, seeded()
+    goes = policy.normalizer.normalize("act", torch.full((64, HORIZON, ACT.size), 0.6))
+    with torch.no_grad():
+        own = policy.normalizer.normalize("act", policy.act(obs, generator))
+        found = [judges.worth(obs, act, generator).mean() for act in (goes, own)]
+    return float(found[0]), float(found[1])
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(1)
+
+
+def data_critics(policy: DenoisingPolicy, replay: Replay) -> Iql:
+    """Such as have learnt nothing yet."""
+    torch.manual_seed(2)
+    return Iql(Iql.Config(**SIZES, **PACE), policy, replay, seeded())
+
+
+def aloe(policy: DenoisingPolicy, replay: Replay) -> tuple[Aloe, OwnCritics]:
+    cfg = Aloe.Config(critics=OwnCritics.Config(**OWN), **STILL)  # pyright: ignore
+    made = Aloe(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    return made, made.own
+
+
+def dsrl(policy: DenoisingPolicy, replay: Replay) -> tuple[Dsrl, OwnCritics]:
+    cfg = Dsrl.Config(actor=SMALL, **OWN, **STILL)
+    made = Dsrl(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    return made, made.critics
+
+
+def expo(policy: DenoisingPolicy, replay: Replay) -> tuple[Expo, OwnCritics]:
+    cfg = Expo.Config(draws=2, actor=SMALL, **OWN, **STILL)
+    made = Expo(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    return made, made.critics
+
+
+def fql(policy: DenoisingPolicy, replay: Replay) -> tuple[Fql, OwnCritics]:
+    cfg = Fql.Config(**OWN, **STILL)
+    made = Fql(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    return made, made.critics
+
+
+def td3_bc(policy: DenoisingPolicy, replay: Replay) -> tuple[Td3Bc, OwnCritics]:
+    cfg = Td3Bc.Config(**OWN, **STILL)
+    made = Td3Bc(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    return made, made.critics
+
+
+def cal_ql(policy: DenoisingPolicy, replay: Replay) -> tuple[CalQl, CalQl]:
+    torch.manual_seed(2)
+    made = CalQl(CalQl.Config(alpha=0.0, **SIZES, **PACE), policy, replay, seeded())
+    return made, made
+
+
+@pytest.mark.parametrize("make", [cal_ql, aloe, dsrl, expo, fql, td3_bc])
+def test_values_are_of_what_the_policy_would_do_next(
+    replay: Replay, policy: DenoisingPolicy, make: Callable[..., tuple[Any, Judges]]
+):
+    """Decisions of 2, 1 and 2 steps lead to the reward in the last step: γ⁴, or never."""
+    learner, judges = make(policy, replay)
+    for _ in range(STEPS):
+        learner.step()
+    going, own = at_the_first(replay, policy, judges)
+    does = float(policy.act(replay.transitions(torch.arange(64)).obs, seeded())[:, 0, 0].mean())
+    assert own == pytest.approx(GAMMA**4 if does > 0.0 else 0.0, abs=0.05)
+    assert going == pytest.approx(GAMMA**4 if does > 0.0 else 0.0, abs=0.05)
+
+
+def test_implicit_values_are_of_what_the_data_do_next(replay: Replay):
+    """At τ = ½ these are the values of a decision in two that goes on."""
+    critics = data_critics(small_policy(), replay)
+    critics.expectile = 0.5
+    for _ in range(3 * STEPS):
+        critics.step()
+    last = 0.5 * GAMMA / (1.0 - 0.5 * GAMMA**2)
+    middle = 0.5 * GAMMA * last / (1.0 - 0.5 * GAMMA)
+    first = 0.5 * GAMMA**2 * middle / (1.0 - 0.5 * GAMMA**2)
+    obs = replay.transitions(torch.zeros(1, dtype=torch.int64)).obs
+    assert float(critics.value(obs)) == pytest.approx(first, abs=0.04)
+    going, _ = at_the_first(replay, small_policy(), critics)
+    assert going == pytest.approx(GAMMA**2 * middle, abs=0.05)
