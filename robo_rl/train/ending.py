@@ -20,24 +20,35 @@ class Ending:
 
     def __init__(self, cfg: LoopConfig) -> None:
         self._cfg = cfg
-        self._recent = torch.zeros(0, 2, dtype=torch.float64)
+        self._recent = torch.zeros(0, 3, dtype=torch.float64)  # update, success, return
         self.enough = False
 
     def watch(self, outcomes: Outcomes, env_steps: int) -> None:
         """Take in an update's episodes.
 
+        Cohorts count whole: of one, those that end last are the slow ones, most of which fail.
+
         Args:
             outcomes: Success and return of each.
             env_steps: Taken so far.
         """
-        rows = torch.stack([column.double() for column in outcomes], dim=1)
-        self._recent = torch.cat([self._recent, rows])[-self._cfg.stop_episodes :]
-        full = len(self._recent) == self._cfg.stop_episodes
-        success, returns = self._recent.mean(dim=0).tolist()
+        self._take(outcomes)
+        full = len(self._recent) >= self._cfg.stop_episodes
+        success, returns = self._recent[:, 1:].mean(dim=0).tolist()
         wanted = math.inf if self._cfg.stop_return is None else self._cfg.stop_return
         spent = env_steps >= (self._cfg.env_steps or math.inf)
         good = full and (success >= self._cfg.stop_success or returns >= wanted)
         self.enough = spent or good
+
+    def _take(self, outcomes: Outcomes) -> None:
+        """Keep the fewest of the latest updates that have ``stop_episodes`` between them."""
+        update = float(self._recent[-1, 0]) + 1.0 if len(self._recent) else 0.0
+        number = torch.full((len(outcomes.success),), update, dtype=torch.float64)
+        rows = torch.stack([number, *(column.double() for column in outcomes)], dim=1)
+        recent = torch.cat([self._recent, rows])
+        if len(recent) >= self._cfg.stop_episodes:
+            recent = recent[recent[:, 0] >= recent[-self._cfg.stop_episodes, 0]]
+        self._recent = recent
 
     def is_due(self, updates: int) -> bool:
         """Whether to stop after so many updates."""

@@ -21,14 +21,14 @@ class LoopConfig(ConfigModel):
     ``num_envs`` may be ``auto`` (``collecting.count_envs``). ``decisions`` are chunks per env and
     update; an algorithm that compares whole episodes takes one of these per env instead. With
     ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends
-    early once that share of the last ``stop_episodes`` training episodes (under exploration noise)
-    succeeds, or with ``stop_return`` once their mean return reaches it. ``explore`` changes how the
-    policy explores; what is evaluated stays the same. ``track_obs`` renews the mean and deviation
-    by which observations are normalised, for policies that began without demonstrations (see
-    ``ObsTracker``). ``probe`` evaluates on the way, off the clock. ``student`` learns along, to do
-    in one step what the policy does (see ``Apprentice``). The envs are in ``shards`` equal parts
-    with random streams of their own, of which every process of a run of several has as many; 0 is
-    one a process.
+    early once that share of the training episodes (under exploration noise) of the latest updates
+    succeeds, as few of these as have ``stop_episodes`` between them, or with ``stop_return`` once
+    their mean return reaches it. ``explore`` changes how the policy explores; what is evaluated
+    stays the same. ``track_obs`` renews the mean and deviation by which observations are
+    normalised, for policies that began without demonstrations (see ``ObsTracker``). ``probe``
+    evaluates on the way, off the clock. ``student`` learns along, to do in one step what the policy
+    does (see ``Apprentice``). The envs are in ``shards`` equal parts with random streams of their
+    own, of which every process of a run of several has as many; 0 is one a process.
     """
 
     num_envs: NumEnvs = 256

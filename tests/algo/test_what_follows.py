@@ -42,9 +42,7 @@ STILL: dict[str, Any] = {"optim": Supervised.Config(lr=1e-9, ema_decay=0.0)}
 class Judges(Protocol):
     """Critics, as far as they are asked."""
 
-    def worth(
-        self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator
-    ) -> Tensor: ...
+    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor: ...
 
 
 @pytest.fixture(scope="module")
