@@ -91,6 +91,7 @@ class OfflinePpo:
                 where="policy.finetune_steps",
                 expected=0,
                 found=policy.finetune_steps,
+                hint="set policy.finetune_steps=0",
             )
 
     def step(self) -> dict[str, float]:

@@ -88,5 +88,6 @@ def demand_decodes(policy: DenoisingPolicy.Config) -> None:
             "its noise is to be chosen, and its evaluation draws some on the way as well",
             where="policy.eval_eta",
             expected=0,
+            found=getattr(policy, "eval_eta", None),
             hint="awr, parl and expo improve any policy",
         )

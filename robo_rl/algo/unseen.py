@@ -59,7 +59,9 @@ class BestUnseen:
             DataError: A member was never of any use.
         """
         if not bool(self.least.isfinite().all()):
-            raise DataError(f"{what} was not learnt: errors are not finite")
+            found = "errors that are not finite in some member, whenever it was looked at"
+            hint = "look for absurd numbers in the data, or learn more slowly (its lr)"
+            raise DataError(f"{what} was not learnt", found=found, hint=hint)
         for name, each in self.module.named_parameters():
             each.copy_(self.best[name])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ def execute(
     json_file: Path | None,
     until: str | None,
 ) -> None:
-    """Run an experiment's stages up to one, and print a line a stage.
+    """Run an experiment's stages up to one; print a line a stage, and what their gates saw.
 
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
@@ -37,6 +37,9 @@ def execute(
         return
     stages = [_row(stage) for stage in result["stages"]]
     typer.echo(table(stages, ("stage", "gate", "measured", "s")))
+    for stage in result["stages"]:
+        for said in _said(stage):
+            typer.echo(f"{stage['stage']}: {said}")
     typer.echo(f"in {result['directory']}")
     write_json(json_file, result)
 
@@ -79,3 +82,11 @@ def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
         rate(stage["numbers"].get("success") or stage["numbers"].get("return")),
         f"{stage['seconds']:.0f}",
     )
+
+
+def _said(stage: Mapping[str, Any]) -> Iterator[str]:
+    """What a stage estimated, and what its gate saw."""
+    if (value := stage["numbers"].get("value")) is not None:
+        yield f"estimated {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}]"
+    if (gate := stage.get("gate")) is not None:
+        yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

@@ -103,7 +103,10 @@ def transitions_of(
     """
     if not 1 <= exec_horizon <= dataset.horizon:
         expected = f"1 to the horizon, {dataset.horizon}"
-        raise DataError("exec_horizon of transitions", expected=expected, found=exec_horizon)
+        hint = "cut the dataset by a longer horizon, or carry out less of a chunk"
+        raise DataError(
+            "exec_horizon of transitions", expected=expected, found=exec_horizon, hint=hint
+        )
     rows = torch.arange(len(dataset))
     obs, act = dataset.windows(rows)
     rew, ended_well, last, human = dataset.outcomes()

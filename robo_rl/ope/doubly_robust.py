@@ -90,7 +90,8 @@ class DoublyRobust:
         start = case.resample.mean(ahead[:, case.resample.starts])
         members = dr_estimate(start, number, weights, logged.errors)
         if not bool(members.isfinite().all()):
-            raise DataError("the policy's corrected values are not finite")
+            hint = "fqe.lr, or the rewards; or leave 'dr' out of the estimators"
+            raise DataError("the policy's corrected values are not finite", hint=hint)
         return Estimate(members, float(effective(ratios, logged.unseen).mean()))
 
     def _ratios(

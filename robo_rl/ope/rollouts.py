@@ -98,7 +98,10 @@ def rollout_estimate(
         value = value + share * gamma**made.elapsed * made.alive * made.ahead.rew
     members = resample.mean(value)
     if not bool(members.isfinite().all()):
-        raise DataError("the policy's values in the learnt world are not finite")
+        raise DataError(
+            "the policy's values in the learnt world are not finite",
+            hint="dynamics.lr, or the rewards; or leave 'rollouts' out of the estimators",
+        )
     return Estimate(members)
 
 

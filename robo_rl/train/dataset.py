@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.errors import DataError
 from robo_rl.train.same_world import demand_same_world
 from robo_rl.train.stage import Context, Gate, Report
 
@@ -42,7 +43,11 @@ class Dataset:
         Raises:
             DataError: It is not there, damaged, or of other observations or actions.
         """
-        store = ZarrStore.open(Path(self.cfg.path).absolute())
+        path = Path(self.cfg.path).absolute()
+        if not path.exists():
+            hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
+            raise DataError("there is no dataset", where=path, hint=hint)
+        store = ZarrStore.open(path)
         with closing(context.experiment.make_env(1)) as env:
             demand_same_world(store.path, store.obs_spec, store.act_spec, env)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)

@@ -10,27 +10,26 @@ measured afterwards, in the units of the gate too, and stands beside it.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
-import torch
 from pydantic import Field
 
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.errors import DataError
 from robo_rl.ope.verdict import Answer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component, component, default
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train import checkpoint
+from robo_rl.train.apart import split
 from robo_rl.train.demonstrations import decisions_of
 from robo_rl.train.judge import Judge, JudgeConfig, Judgement
 from robo_rl.train.logged import demand_fit, demand_outcomes
 from robo_rl.train.policies import demand_whole, load_policy, save_policy
 from robo_rl.train.stage import Context, Gate, Report
 from robo_rl.train.steps import Learner, take_steps
+from robo_rl.train.video import record_video
 
 
 class Improver(Learner, Protocol):
@@ -111,11 +110,6 @@ class ImproveOffline:
         better = judgement.answer is Answer.BETTER
         chosen = new if better or context.waiver is not None else old
         goes_on = "policy before" if chosen is old else "new policy"
-        path = save_policy(context.directory / "policy", chosen)
-        weights = critics.target.module.net.state_dict()
-        kept = checkpoint.save(
-            context.directory / "critic", weights, self.cfg.critics.cfg.model_dump()
-        )
         return Report(
             "offline",
             numbers={
@@ -125,13 +119,26 @@ class ImproveOffline:
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
-            artifacts={"policy": path.name, "critics": kept.name},
+            artifacts=self._kept(context, chosen, critics),
             gate=Gate(
                 name="off-policy evaluation",
                 passed=better or chosen is old,
                 detail=f"{judgement}; the {goes_on} goes on",
             ),
+            files=record_video(context, chosen, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
         )
+
+    def _kept(
+        self, context: Context, chosen: DenoisingPolicy, critics: LoggedCritics
+    ) -> dict[str, str]:
+        """What the stages behind it find."""
+        path = save_policy(context.directory / "policy", chosen)
+        weights = critics.target.module.net.state_dict()
+        kept = checkpoint.save(
+            context.directory / "critic", weights, self.cfg.critics.cfg.model_dump()
+        )
+        return {"policy": path.name, "critics": kept.name}
 
     def _data(
         self, context: Context, policy: DenoisingPolicy
@@ -199,31 +206,6 @@ class ImproveOffline:
             checkpoint_every=self.cfg.checkpoint_every,
         )
         return improver.policy
-
-
-def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
-    """Of so many episodes, those to learn from and those to judge by; without a share both are all.
-
-    One in so many, from a place that is drawn, so that where episodes are put behind others, these
-    stay on their sides.
-
-    Raises:
-        DataError: There are too few for either side to have one.
-    """
-    if not share:
-        return set(range(number)), set(range(number))
-    begin = float(torch.rand((), generator=make_generator("judge share", seed)))
-    before = [math.floor(begin + share * place) for place in range(number + 1)]
-    apart = {place for place in range(number) if before[place + 1] > before[place]}
-    rest = set(range(number)) - apart
-    if not (rest and apart):
-        raise DataError(
-            "too few episodes to learn from some and to judge by others",
-            expected=f"more than {number}, or another offline.judge_share",
-            found=f"{len(rest)} and {len(apart)} with a share of {share:g}",
-            hint="offline.judge_share: 0 judges by what was learnt from",
-        )
-    return rest, apart
 
 
 def _truths(

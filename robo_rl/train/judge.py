@@ -11,7 +11,13 @@ from statistics import fmean
 from typing import Annotated, Any, NamedTuple, Self
 
 import torch
-from pydantic import Field, SerializerFunctionWrapHandler, field_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 from torch import Tensor
 
 from robo_rl.data.dataset import WindowDataset
@@ -46,9 +52,7 @@ class JudgeConfig(EvidenceConfig):
             of ten, by ``benchmarks/gate_calibration.py``. Answers, of differences, are not widened.
     """
 
-    estimators: tuple[Annotated[Component, component("estimators")], ...] = Field(
-        default=(default("fqe"),), min_length=1
-    )
+    estimators: tuple[Annotated[Component, component("estimators")], ...] = (default("fqe"),)
     strange: float = Field(default=1.35, ge=1.0)
     model_error: float = Field(default=0.4, ge=0.0, le=1.0)
 
@@ -57,11 +61,18 @@ class JudgeConfig(EvidenceConfig):
         """Those without settings of their own by their names."""
         return tuple(each["name"] if len(each) == 1 else each for each in handler(value))
 
+    @field_validator("estimators")
+    @classmethod
+    def _each_judges_once(cls, estimators: tuple[Component, ...]) -> tuple[Component, ...]:
+        names = [each.name for each in estimators]
+        if not names:
+            raise ValueError("expected at least one, found none; nobody would judge")
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"expected each once, found {', '.join(twice)} twice")
+        return estimators
+
     @model_validator(mode="after")
     def _all_that_is_set_is_used(self) -> Self:
-        names = [each.name for each in self.estimators]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"estimators: {', '.join(twice)} twice")
         if not self.imagines and self.dynamics != Dynamics.Config():
             raise ValueError("dynamics: of no use; put 'dr' or 'rollouts' among the estimators")
         return self

@@ -8,6 +8,8 @@ from robo_rl.env.base import VecEnv
 from robo_rl.errors import DataError
 from robo_rl.spec import ActSpec, ObsSpec
 
+_HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
+
 
 def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
     """Observations and actions must be those of the env.
@@ -27,4 +29,6 @@ def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: Ve
     }
     for what, (wanted, found) in {**pairs, "act": (env.act_spec, act_spec)}.items():
         if found != wanted:
-            raise DataError(f"{what} is another", where=where, expected=wanted, found=found)
+            problem = f"{what} is another" if found is not None else f"{what} is missing"
+            there = found if found is not None else f"only {', '.join(obs_spec.items)}"
+            raise DataError(problem, where=where, expected=wanted, found=there, hint=_HINT)

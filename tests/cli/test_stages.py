@@ -85,6 +85,27 @@ def test_a_verb_runs_up_to_its_stage(
     assert "60.0 % [55.0, 65.0] of 200" in capsys.readouterr().out
 
 
+def test_what_gates_saw_and_what_was_estimated_is_said(
+    calls: list[tuple[object, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    gate = {"name": "off-policy evaluation", "passed": True, "waiver": None}
+    value = {"value": 0.28, "low": 0.0, "high": 1.0, "n": 30, "unit": "reward"}
+    stages = [
+        stage(0, "offline", 9.0, gate={**gate, "detail": "better; the new policy goes on"}),
+        stage(1, "again", 9.0, gate={**gate, "detail": "worse", "waiver": "I know"}),
+        stage(2, "ope", 9.0, numbers={"value": value}, gate=None),
+    ]
+    monkeypatch.setitem(RESULT, "stages", stages)
+    assert main(["run", "demo"]) == 0
+    assert calls
+    shown = capsys.readouterr().out.splitlines()
+    assert "offline: better; the new policy goes on" in shown
+    assert "again: worse; waived: I know" in shown
+    assert "ope: estimated 0.28 [0, 1]" in shown
+
+
 def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: Path):
     assert main(["run", "demo", "--until", "bc", "--json", str(tmp_path / "a" / "b.json")]) == 0
     assert calls == [("demo", [], Path("runs"), "bc")]

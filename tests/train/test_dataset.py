@@ -10,12 +10,12 @@ import pytest
 from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.errors import DataError
-from robo_rl.spec import ActSpec
+from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.dataset import Dataset
 
 
-def context(act_spec: ActSpec = ACT) -> Any:
-    env = SimpleNamespace(obs_spec=OBS, act_spec=act_spec, close=lambda: None)
+def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS) -> Any:
+    env = SimpleNamespace(obs_spec=obs_spec, act_spec=act_spec, close=lambda: None)
     return cast(Any, SimpleNamespace(experiment=SimpleNamespace(make_env=lambda num: env)))
 
 
@@ -44,5 +44,19 @@ def test_another_world_is_refused(tmp_path: Path):
     other = ACT.model_copy(update={"rate_hz": 50.0})
     with pytest.raises(DataError, match="act is another"):
         Dataset(Dataset.Config(path=str(store.path))).run(context(other))
+
+
+def test_an_observation_that_it_does_not_have_is_missing_and_not_another(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
+    with pytest.raises(DataError, match=r"obs 'goal' is missing; .* found only .*another task"):
+        Dataset(Dataset.Config(path=str(store.path))).run(context(obs_spec=more))
+
+
+def test_where_there_is_none_it_says_so_and_how_to_make_one(tmp_path: Path):
+    cfg = Dataset.Config(path=str(tmp_path / "nothing"))
+    with pytest.raises(DataError, match=r"nothing: there is no dataset; .*robo-rl collect"):
+        Dataset(cfg).run(context())
+    (tmp_path / "nothing").mkdir()
     with pytest.raises(DataError, match="is not a demonstration store"):
-        Dataset(Dataset.Config(path=str(tmp_path / "nothing"))).run(context())
+        Dataset(cfg).run(context())

@@ -113,8 +113,11 @@ def test_a_world_that_nobody_asks_is_not_to_be_set():
 def test_an_estimator_is_named_once_and_known():
     with pytest.raises(ValueError, match="dr twice"):
         JudgeConfig.model_validate({"estimators": ["dr", {"name": "dr", "steps": 5}]})
-    with pytest.raises(ConfigError, match="unknown estimator 'fqee'; did you mean 'fqe'"):
+    with pytest.raises(ValueError, match="expected at least one, found none"):
+        JudgeConfig.model_validate({"estimators": []})
+    with pytest.raises(ConfigError, match="unknown estimator 'fqee'; did you mean 'fqe'") as error:
         validate({"estimators": ["fqee"]}, JudgeConfig)
+    assert "at least" not in str(error.value)  # there is one, and it is wrong
     with pytest.raises(ConfigError, match=r"estimators\.0\.stepps: unknown key"):
         validate({"estimators": [{"name": "dr", "stepps": 5}]}, JudgeConfig)
 

@@ -10,12 +10,12 @@ import pytest
 from small_runs import STAGES, Runner, write_experiment
 from torch import Tensor
 
-from robo_rl.errors import ConfigError, DataError
+from robo_rl.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.verdict import Answer, Verdict
 from robo_rl.stats import Interval
 from robo_rl.train import judge as train_judge
-from robo_rl.train.improve import split
+from robo_rl.train.apart import split
 from robo_rl.train.pipeline import run_experiment
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
@@ -127,20 +127,6 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
     learnt, apart = split(STAGES["collect"]["episodes"], 0.5, seed=0)
     assert numbers["value_before"]["n"] == len(apart)  # the judge's own
     assert not learnt & apart
-
-
-def test_episodes_stay_on_their_side_where_others_are_put_behind_them():
-    learnt, apart = split(150, 0.5, seed=3)
-    more, others = split(300, 0.5, seed=3)
-    assert learnt < more
-    assert apart < others
-    assert len(others) == 150
-    assert split(7, 0.0, seed=0) == (set(range(7)), set(range(7)))
-
-
-def test_episodes_that_are_too_few_to_keep_some_apart_are_refused():
-    with pytest.raises(DataError, match="too few episodes"):
-        split(1, 0.5, seed=0)
 
 
 def test_a_waiver_is_another_stage(tmp_path: Path):
