@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +42,8 @@ VERBS = {
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
+_as_it_was = warnings.formatwarning
+_PACKAGE = str(Path(__file__).parents[1])
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -58,12 +62,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
+    warnings.formatwarning = _as_it_was if debug else _line
     try:
         return _run(_joined([word for word in words if word != "--debug"]))
     except (RoboRlError, ModuleNotFoundError) as error:
         return _report(error, debug)
     except KeyboardInterrupt:
         return _interrupted()
+
+
+def _line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: Any = None
+) -> str:
+    """What is said to a user in one line; what libraries say to each other as ever."""
+    if category is UserWarning and filename.startswith(_PACKAGE):
+        return f"robo-rl: warning: {message}\n"
+    return _as_it_was(message, category, filename, lineno, line)
 
 
 def _joined(words: list[str]) -> list[str]:

@@ -96,6 +96,19 @@ def test_debug_shows_the_traceback(verb, capsys: pytest.CaptureFixture[str]):
     assert "Traceback" in capsys.readouterr().err
 
 
+def test_a_warning_of_ours_is_one_line_and_others_say_where_they_are_from():
+    code = (
+        "import warnings; from robo_rl.cli import main as cli; cli.main(['--version']);"
+        "say = lambda file: warnings.warn_explicit('all failed', UserWarning, file, 7);"
+        "say(cli.__file__); say('/lib/other.py')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stderr.splitlines() == [
+        "robo-rl: warning: all failed",
+        "/lib/other.py:7: UserWarning: all failed",
+    ]
+
+
 def test_an_interrupt_says_how_to_resume(verb, capsys: pytest.CaptureFixture[str]):
     def run() -> None:
         raise KeyboardInterrupt
