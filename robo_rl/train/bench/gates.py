@@ -6,7 +6,7 @@ in the env was measured afterwards, and nothing was chosen by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robo_rl.train.bench.kept import Kept, Measured
@@ -28,8 +28,9 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
     Returns:
         ``task``, ``method``, ``seed`` and ``stage``, its label; ``before`` and ``after``, the mean
         returns of both policies, with ``value_before`` and ``value_after``, each a mapping of
-        ``value``, ``low`` and ``high``; ``accepted``, whether the new policy went on, and
-        ``waived``, whether against what the gate said.
+        ``value``, ``low`` and ``high``; ``strangeness`` of the new one, and ``model_error``, by
+        which the values' intervals are widened, where they are known; ``accepted``, whether the new
+        policy went on, and ``waived``, whether against what the gate said.
     """
     order = list(dict.fromkeys(key[:2] for key in kept))
     ordered = sorted(kept.items(), key=lambda item: (order.index(item[0][:2]), item[0].seed))
@@ -38,6 +39,8 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
             **key._asdict(),
             "stage": label,
             **{name: _ends(stage.numbers[wanted]) for name, wanted in NAMED.items()},
+            "strangeness": _value(stage.numbers.get("strangeness_after")),
+            "model_error": each.config.get("stages", {}).get(label, {}).get("model_error"),
             "accepted": bool(stage.numbers[ACCEPTED]),
             "waived": stage.status == "waived",
         }
@@ -45,6 +48,31 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
         for label, stage in each.stages.items()
         if {*NAMED.values(), ACCEPTED} <= set(stage.numbers)
     ]
+
+
+def by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of ``gates``, those of a task, a method and a stage together.
+
+    Returns:
+        ``task``, ``method`` and ``stage``; and for each run ``seeds``, mean return ``before`` and
+        ``after``, this whatever the gate said, and whether the new policy was ``accepted``.
+    """
+    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["task"], row["method"], row["stage"]), []).append(row)
+    return [
+        {
+            **dict(zip(("task", "method", "stage"), labels, strict=True)),
+            "seeds": [row["seed"] for row in own],
+            **{name: [row[name]["value"] for row in own] for name in ("before", "after")},
+            "accepted": [row["accepted"] for row in own],
+        }
+        for labels, own in found.items()
+    ]
+
+
+def _value(number: Measured | float | None) -> float | None:
+    return number.value if isinstance(number, Measured) else number
 
 
 def _ends(number: Measured) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from robo_rl.aggregates import improvement_bounds, probability_of_improvement
 from robo_rl.train.bench.averages import Numbers, averages, of_seeds
-from robo_rl.train.bench.gates import gates
+from robo_rl.train.bench.gates import by_method, gates
 from robo_rl.train.bench.kept import Kept
 from robo_rl.train.bench.made import made, versions
 from robo_rl.train.bench.plan import Cell
@@ -46,22 +46,23 @@ def summarise(
 
     Returns:
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
-        median, and ``ratios`` with the pairs behind it; ``gates`` (see there); ``sequential``
-        verdicts; ``missing``, ``stale`` (kept under other settings, left out) and ``unscored``
-        cells; ``machines``, ``versions``, and ``made``: which cells were made under which of these,
-        which were interrupted, and of which that is unnoted.
+        median, and ``ratios`` with the pairs behind it; ``gates``, and of these ``improved``, by
+        method (see there); ``sequential`` verdicts; ``missing``, ``stale`` (kept under other
+        settings, left out) and ``unscored`` cells; ``machines``, ``versions``, and ``made``: which
+        cells were made under which of these, which were interrupted, and of which that is unnoted.
     """
     good = current(cells, kept)
     stale = [key for key in cells if key in kept and key not in good]
     ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
-    how = made(good)
+    how, saw = made(good), gates(good)
     return {
         **_methods(suite, good),
         **{label: each["median"] for label, each in ratios.items()},
         "tasks": {task: _task(suite, good, task) for task in suite.tasks},
         "suite": name,
         "ratios": ratios,
-        "gates": gates(good),
+        "gates": saw,
+        "improved": by_method(saw),
         "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],

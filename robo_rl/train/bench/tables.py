@@ -25,6 +25,7 @@ def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table
     """All tables of a summary that have rows."""
     found = [
         _by_task(summary, report),
+        _improved(summary),
         _gates(summary),
         _times(summary, report),
         _over_tasks(summary, report, methods),
@@ -77,20 +78,43 @@ def _times(summary: Numbers, report: Reported) -> Table:
     return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
 
 
+def _improved(summary: Numbers) -> Table:
+    rows = [
+        (
+            *(each["task"], each["method"], each["stage"]),
+            *(_listed(each[name]) for name in ("seeds", "before", "after")),
+            ", ".join("new" if new else "the one before" for new in each["accepted"]),
+        )
+        for each in summary["improved"]
+    ]
+    header = ("task", "method", "stage", "seeds", "return before", "after", "goes on")
+    return Table("Improved from data alone, whatever the gate says", header, rows)
+
+
+def _listed(amounts: Sequence[float]) -> str:
+    return ", ".join(str(each) if isinstance(each, int) else f"{each:.2f}" for each in amounts)
+
+
 def _gates(summary: Numbers) -> Table:
     header = (
         *("task", "method", "seed", "stage"),
-        *("return before", "its value", "return after", "its value", "goes on"),
+        *("return before", "its value", "return after", "its value"),
+        *("widened by", "strangeness", "goes on"),
     )
     rows = [
         (
             *(each["task"], each["method"], str(each["seed"]), each["stage"]),
             *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
+            *(_known(each[name]) for name in ("model_error", "strangeness")),
             ("new, waived" if each["waived"] else "new") if each["accepted"] else "the one before",
         )
         for each in summary["gates"]
     ]
     return Table("Improved from data alone: returns, and values that the gate saw", header, rows)
+
+
+def _known(amount: float | None) -> str:
+    return NOTHING if amount is None else f"{amount:.2f}"
 
 
 def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:

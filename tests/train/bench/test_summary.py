@@ -9,6 +9,7 @@ import pytest
 from small_suites import kept
 
 from robo_rl.aggregates import iqm, rate_interval, spread_interval
+from robo_rl.train.bench.gates import gates
 from robo_rl.train.bench.kept import Kept, KeptStage, Measured
 from robo_rl.train.bench.paces import Pace
 from robo_rl.train.bench.plan import Cell
@@ -315,12 +316,28 @@ def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it
         0.55,
         0.45,
     ]
-    (table,) = [each for each in tables(summary, SUITE.report, ["other"]) if "gate" in each.title]
+    together, table = (
+        each for each in tables(summary, SUITE.report, ["other"]) if "gate" in each.title
+    )
     assert table.rows[0] == (
         *("near", "other", "0", "improve", "0.20 [0.10, 0.30]", "0.20 [0.10, 0.30]"),
-        *("0.60 [0.50, 0.70]", "0.60 [0.50, 0.70]", "new"),
+        *("0.60 [0.50, 0.70]", "0.60 [0.50, 0.70]", "–", "1.25", "new"),
     )
     assert table.rows[2][-1] == "the one before"  # 0.95, which the gate did not believe
+    assert together.rows[1] == (
+        *("far", "other", "improve", "0, 1, 2", "0.20, 0.20, 0.20", "0.50, 0.55, 0.45"),
+        "new, new, new",
+    )
+
+
+def test_it_says_by_how_much_values_were_widened_where_that_is_known():
+    key = Key("near", "other", 0)
+    cell = matrix()[key]
+    improve = {"name": "offline", "model_error": 0.4}
+    config = {**cell.config, "stages": {**cell.config.get("stages", {}), "improve": improve}}
+    stages = {**cell.stages, "improve": offline(cell)}
+    (row,) = gates({key: cell.model_copy(update={"stages": stages, "config": config})})
+    assert (row["model_error"], row["strangeness"]) == (0.4, 1.25)
 
 
 def offline(cell: Kept) -> KeptStage:
@@ -332,4 +349,5 @@ def offline(cell: Kept) -> KeptStage:
     )
     numbers = {"return_before": before, "value_before": before, "return_ungated": after}
     numbers |= {"value_after": after, "accepted": float(success < 0.9)}  # type: ignore[dict-item]
+    numbers |= {"strangeness_after": 1.25}  # type: ignore[dict-item]
     return KeptStage(seconds=1.0, status="passed", gate="", shared=False, numbers=numbers)
