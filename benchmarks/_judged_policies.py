@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from _kept import keep, kept, resolved
 
 from robo_rl.config import digest
 from robo_rl.data.dataset import WindowDataset
@@ -143,45 +144,69 @@ def half(number: dict[str, float]) -> float:
 
 def found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
     """What is kept of a policy, or what comes of it now."""
-    path, asked = args.results / f"{task}_{plan.name}.json", _asked(task, plan)
-    kept: dict[str, Any] = {"members": {}}
-    if path.exists() and (found := json.loads(path.read_text()))["of"] == asked:
-        kept = found
-    have = () if args.redo else kept["members"]
-    if missing := [name for name in args.estimators if name not in have]:
+    path, asked = args.results / f"{task}_{plan.name}.json", settings(task, plan)
+    have = kept(path, asked) or {"members": {}}
+    done = () if args.redo else have["members"]
+    if missing := [name for name in args.estimators if name not in done]:
         last = _made(task, plan, args.out)
         policy = load_policy(last["directory"] / last["artifacts"]["policy"])
         judging = _judge(task, plan.good, missing, policy, args)
         said = judging.estimates(plan.name, policy)
-        kept = {
-            "of": asked,
-            "members": kept["members"] | {name: e.members.tolist() for name, e in said.items()},
+        have = {
+            "members": have["members"] | {name: e.members.tolist() for name, e in said.items()},
             "strangeness": judging.strangeness(policy),
             "truth": last["numbers"]["return"],
         }
-        write_file(path, json.dumps(kept, indent=2).encode() + b"\n")
-    members = {name: torch.tensor(kept["members"][name]) for name in args.estimators}
-    return Found(members, kept["strangeness"], kept["truth"])
+        keep(path, asked, have)
+    members = {name: torch.tensor(have["members"][name]) for name in args.estimators}
+    return Found(members, have["strangeness"], have["truth"])
 
 
-def _asked(task: str, plan: Plan) -> str:
-    """Changes with the question; what is kept of another one is of no use."""
+def settings(task: str, plan: Plan) -> dict[str, Any]:
+    """Of all runs behind one policy and what is said of it."""
     judging = JudgeConfig.model_validate({"estimators": ESTIMATORS})
-    judge = judging.model_dump(mode="json", exclude={"strange", "model_error"})  # not asked here
-    return digest({"setting": SETTINGS[task], "plan": plan, "eval": EVAL, "judge": judge})
+    parts = {
+        "logs": _logging(task, 0),
+        "judged_by": _logging(task, 2),
+        "clone": _cloning(task, plan, ""),
+    }
+    if plan.offline is not None:
+        parts["improved"] = _improving(task, plan, "", "")
+    return {
+        **{name: resolved(content) for name, content in parts.items()},
+        "judge": judging.model_dump(mode="json", exclude={"strange", "model_error"}),  # not asked
+    }
 
 
 def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
     """The report of its last stage."""
-    stages: dict[str, Any] = {"dataset": {"path": str(_logs(task, 0, out))}}
+    logs = str(_logs(task, 0, out))
     if plan.offline is None:
-        stages["bc"] = {"steps": plan.steps, "only_success": plan.good}
+        content = _cloning(task, plan, logs)
     else:
         clone = _made(task, _clone(plan.steps, plan.good), out)
-        stages["policy"] = {"path": str(clone["directory"].absolute())}
-        stages["offline"] = plan.offline
-    name = f"{task}_{plan.name}"
-    return list(_run(task, name, {"seed": 1, "stages": stages}, out).values())[-1]
+        content = _improving(task, plan, logs, str(clone["directory"].absolute()))
+    return list(_run(f"{task}_{plan.name}", content, out).values())[-1]
+
+
+def _cloning(task: str, plan: Plan, logs: str) -> dict[str, Any]:
+    stages = {"dataset": {"path": logs}, "bc": {"steps": plan.steps, "only_success": plan.good}}
+    return _experiment(task, 1, stages)
+
+
+def _improving(task: str, plan: Plan, logs: str, clone: str) -> dict[str, Any]:
+    stages = {"dataset": {"path": logs}, "policy": {"path": clone}, "offline": plan.offline}
+    return _experiment(task, 1, stages)
+
+
+def _logging(task: str, seed: int) -> dict[str, Any]:
+    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].noise}
+    return _experiment(task, seed, {"collect": collect})
+
+
+def _experiment(task: str, seed: int, stages: dict[str, Any]) -> dict[str, Any]:
+    rest = {"eval": EVAL, "waive": dict.fromkeys(stages, WAIVED), "seed": seed, "stages": stages}
+    return {**SETTINGS[task].experiment, **rest}
 
 
 def _judge(
@@ -202,19 +227,15 @@ def _judge(
 
 def _logs(task: str, seed: int, out: Path) -> Path:
     """Episodes of the demonstrator; those of seed 0 are learnt from, those of seed 2 judge."""
-    collect = {"episodes": 200, "num_envs": 100, "noise": SETTINGS[task].noise}
-    rest = {"seed": seed, "stages": {"collect": collect}}
-    reports = _run(task, f"{task}_logs_{seed}", rest, out)
+    reports = _run(f"{task}_logs_{seed}", _logging(task, seed), out)
     return Path(reports["collect"]["directory"]).absolute() / "data.zarr"
 
 
-def _run(task: str, name: str, rest: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
+def _run(name: str, content: dict[str, Any], out: Path) -> dict[str, dict[str, Any]]:
     """Stage → its report, and where it is."""
     folder = out / name
     make_directory(folder)
-    waive = dict.fromkeys(rest["stages"], WAIVED)
-    content = {**SETTINGS[task].experiment, "name": name, "eval": EVAL, "waive": waive, **rest}
-    write_file(file := folder / "experiment.yaml", json.dumps(content).encode())
+    write_file(file := folder / "experiment.yaml", json.dumps({**content, "name": name}).encode())
     run_experiment(str(file), [], folder)
     found = sorted((folder / name).glob("[0-9][0-9]-*"))
     reports = [{**json.loads((at / "report.json").read_text()), "directory": at} for at in found]

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from _kept import keep, kept, resolved
 from torch import Tensor
 
 from robo_rl.compose import compose
 from robo_rl.config import validate
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.durable import make_directory, write_file
+from robo_rl.durable import make_directory
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats import wilson
 from robo_rl.train.demonstrations import decisions_of
@@ -123,19 +124,39 @@ def _counts(rate: dict[str, Any]) -> tuple[int, int]:
 
 def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a run, or what comes of it now."""
-    path = args.results / f"{kind}_{arm}_{seed}.json"
-    if path.exists() and not args.redo:
-        return json.loads(path.read_text())
+    path, asked = args.results / f"{kind}_{arm}_{seed}.json", settings(kind, arm, seed)
+    if not args.redo and (found := kept(path, asked)) is not None:
+        return found
     words = [f"seed={seed}", f"name=corrupted_{seed}"]
     run = Path(run_experiment("lift_offline", words, args.out, until="bc")["directory"])
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / f"02-{kind}_{arm}")
-    settings = {"critics": {"name": "iql", **ARMS[arm]}, "judge_share": 0.0, "fqe": {"steps": 1}}
-    stage = FromSpoilt(ImproveOffline.Config.model_validate(settings), kind, seed)
+    stage = FromSpoilt(_improved(arm), kind, seed)
     report = stage.run(Context(experiment, folder, cast(Any, earlier)))
-    write_file(path, json.dumps(report.numbers, indent=2).encode() + b"\n")
+    keep(path, asked, report.numbers)
     return report.numbers
+
+
+def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
+    """Of clone, critics and improver, and of what is wrong."""
+    clone = resolved("lift_offline", [f"seed={seed}"])
+    del clone["stages"]["offline"]  # which is ours
+    improved = _improved(arm).model_dump(mode="json")
+    return {
+        "clone": clone,
+        "offline": {
+            name: improved[name] for name in ("critics", "critic_steps", "improver", "steps")
+        },
+        "wrong": {"kind": kind, "share": SHARE, "scale": SCALE},
+    }
+
+
+def _improved(arm: str) -> ImproveOffline.Config:
+    """Improved by all of the logs, and not judged."""
+    critics = {"name": "iql", **ARMS[arm]}
+    asked = {"critics": critics, "judge_share": 0.0, "fqe": {"steps": 1}}
+    return ImproveOffline.Config.model_validate(asked)
 
 
 def _arguments() -> argparse.Namespace:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from _kept import keep, kept, resolved
 from torch import Tensor
 
 from robo_rl.algo.logged_critics import LoggedCritics
 from robo_rl.compose import compose
 from robo_rl.config import validate
 from robo_rl.data.replay import Replay
-from robo_rl.durable import make_directory, write_file
+from robo_rl.durable import make_directory
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.improve import ImproveOffline
@@ -82,21 +83,31 @@ def main() -> None:
 
 def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a run, or what comes of it now."""
-    path = args.results / f"{seed}.json"
-    if path.exists() and not args.redo:
-        return json.loads(path.read_text())
+    path, asked = args.results / f"{seed}.json", settings(seed)
+    if not args.redo and (found := kept(path, asked)) is not None:
+        return found
     words = [f"seed={seed}", f"name=sabotage_{seed}"]
     summary = run_experiment("lift_offline", words, args.out, until="bc")
     run = Path(summary["directory"])
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / "02-sabotaged")
-    cfg = ImproveOffline.Config.model_validate({"improver": REACH})
-    report = Sabotaged(cfg).run(Context(experiment, folder, cast(Any, earlier)))
+    report = Sabotaged(_misled()).run(Context(experiment, folder, cast(Any, earlier)))
     assert report.gate is not None
     cell = {"answer": report.gate.detail, **report.numbers}
-    write_file(path, json.dumps(cell, indent=2).encode() + b"\n")
+    keep(path, asked, cell)
     return cell
+
+
+def settings(seed: int) -> dict[str, Any]:
+    """Of clone, critics, improver and gate."""
+    clone = resolved("lift_offline", [f"seed={seed}"])
+    del clone["stages"]["offline"]  # which is ours
+    return {"clone": clone, "offline": _misled().model_dump(mode="json"), "bonus": BONUS}
+
+
+def _misled() -> ImproveOffline.Config:
+    return ImproveOffline.Config.model_validate({"improver": REACH})
 
 
 def line(seed: int, cell: dict[str, Any]) -> str:

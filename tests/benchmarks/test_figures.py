@@ -187,7 +187,8 @@ def rate(found: Any) -> str:
 
 def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    text, corrupted = (ROOT / "docs" / "offline.md").read_text(), import_module("corrupted_data")
+    text = (ROOT / "docs" / "offline_measured.md").read_text()
+    corrupted = import_module("corrupted_data")
     spoilt = [
         corrupted.line(kind, {tuple(which): cell for *which, cell in cells})
         for kind, cells in by_kind("corrupted_data").items()
@@ -197,6 +198,19 @@ def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest
     assert len(spoilt) == len(corrupted.KINDS)
     assert len(refused) == 3
     assert [row for row in spoilt + refused if row not in text] == []
+
+
+def test_what_is_kept_of_offline_learning_is_of_the_settings_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    modules = ("_kept", "corrupted_data", "offline_sabotage")
+    kept, corrupted, fooled = (import_module(name) for name in modules)
+    asked = {f"corrupted_data/{k}_{a}_0": corrupted.settings(k, a, 0)
+             for k in corrupted.KINDS for a in corrupted.ARMS}  # fmt: skip
+    asked |= {f"offline_sabotage/{seed}": fooled.settings(seed) for seed in (0, 1, 2)}
+    results = ROOT / "benchmarks" / "results"
+    assert [x for x, how in asked.items() if kept.kept(results / f"{x}.json", how) is None] == []
 
 
 def by_seed(script: str) -> dict[int, Any]:

@@ -190,20 +190,21 @@ class Kept(ConfigModel):
             return True
         now = cell.settings
         same_order = list(self.config.get("stages", ())) == list(now.get("stages", ()))
-        return same_order and _agree(self.config, now, cell.written)
+        return same_order and agree(self.config, now, cell.written)
 
 
 def _point(steps: int, seconds: float, episodes: int, good: int, returns: float | None) -> Point:
     return Point(steps, seconds, episodes, good, math.nan if returns is None else returns)
 
 
-def _agree(kept: Any, now: Any, written: Any) -> bool:
+def agree(kept: Any, now: Any, written: Any = None) -> bool:
+    """Whether settings are those of now, options apart that came later and are not written."""
     if not (isinstance(kept, dict) and isinstance(now, dict)):
         return kept == now
     then, current = cast("dict[str, Any]", kept), cast("dict[str, Any]", now)
     said = cast("dict[str, Any]", written) if isinstance(written, dict) else {}
     return then.keys() <= current.keys() and all(
-        _agree(then[key], value, said.get(key)) if key in then else key not in said
+        agree(then[key], value, said.get(key)) if key in then else key not in said
         for key, value in current.items()
     )
 

@@ -1,0 +1,50 @@
+"""What a script keeps of a run, together with the settings that made it: of others it is of no use.
+
+Settings are those of the experiment with all of its defaults, so that a default that changed is
+another question. Options that came later are as they were then, as in suites.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from robo_rl.compose import compose
+from robo_rl.config import validate
+from robo_rl.durable import write_file
+from robo_rl.train.bench.kept import agree
+from robo_rl.train.experiment import Experiment
+
+_ELSEWHERE = ("name", "waive")
+"""What says nothing of the numbers."""
+
+
+def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """An experiment, by name or as written in a file, with its defaults; paths left out."""
+    if not isinstance(content, str):
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "experiment.yaml"
+            file.write_text(json.dumps({"name": "kept", **content}))
+            return resolved(str(file), overrides)
+    found = validate(compose(content, overrides), Experiment).model_dump(mode="json")
+    for stage in found["stages"].values():
+        stage.pop("path", None)
+    return {key: value for key, value in found.items() if key not in _ELSEWHERE}
+
+
+def kept(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is there, if it was made by these settings."""
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    same = agree(found.pop("settings", None), json.loads(json.dumps(settings)))
+    return found if same else None
+
+
+def keep(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Put it there, the settings in a line of their own."""
+    shown = json.dumps(found, indent=2).removesuffix("\n}")
+    write_file(path, f'{shown},\n  "settings": {json.dumps(settings)}\n}}\n'.encode())

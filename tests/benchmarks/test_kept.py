@@ -1,0 +1,52 @@
+"""What a script keeps counts for the settings that made it and for no others."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+CONTENT: dict[str, Any] = {
+    "base": ["task/reach", "policy/flow"],
+    "stages": {
+        "dataset": {"path": "/somewhere/logs.zarr"},
+        "bc": {},
+        "offline": {"improver": "parl"},
+    },
+}
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return import_module("_kept")
+
+
+def test_it_is_given_back_for_the_same_settings_wherever_files_lie(
+    module: ModuleType, tmp_path: Path
+):
+    elsewhere = {**CONTENT, "stages": {**CONTENT["stages"], "dataset": {"path": "logs.zarr"}}}
+    module.keep(tmp_path / "a.json", module.resolved(CONTENT), {"value": [1.0, 2.0]})
+    again = module.kept(tmp_path / "a.json", module.resolved(elsewhere))
+    assert again == {"value": [1.0, 2.0]}
+    assert module.kept(tmp_path / "b.json", module.resolved(CONTENT)) is None
+
+
+def test_a_default_that_changed_is_another_question_and_an_option_that_came_later_is_none(
+    module: ModuleType, tmp_path: Path
+):
+    settings, path = module.resolved(CONTENT), tmp_path / "a.json"
+    module.keep(path, settings, {"value": 1.0})
+    settings["stages"]["offline"]["improver"]["an_option"] = 3
+    assert module.kept(path, settings) == {"value": 1.0}
+    settings["stages"]["offline"]["improver"]["stride"] *= 5.0
+    assert module.kept(path, settings) is None
+
+
+def test_of_files_without_settings_nothing_is_known(module: ModuleType, tmp_path: Path):
+    (tmp_path / "a.json").write_text(json.dumps({"value": 1.0}))
+    assert module.kept(tmp_path / "a.json", module.resolved(CONTENT)) is None
