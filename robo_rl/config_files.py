@@ -95,9 +95,10 @@ def _find(name: str, search: list[Path], where: str | None) -> Path:
             return candidate.resolve()
     known = {n.removeprefix(f"{_ROOT_FOLDER}/") for n in available(search)}
     folders = ", ".join(_shown(folder) for folder in search) or "no folder"
-    raise ConfigError(
-        f"no config '{name}'", where=where, hint=f"looked in {folders}; {did_you_mean(name, known)}"
-    )
+    hint = f"looked in {folders}; {did_you_mean(name, known)}"
+    if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
+        hint = f"a file goes by its whole name: {name}.yaml"
+    raise ConfigError(f"no config '{name}'", where=where, hint=hint)
 
 
 def _read(path: Path) -> Node:

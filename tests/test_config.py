@@ -279,6 +279,13 @@ def test_a_mistyped_name_is_corrected(configs: Path):
         compose("demmo")
 
 
+def test_a_file_that_is_named_without_its_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("from_logs.yaml").write_text("name: x\n")
+    with pytest.raises(ConfigError, match=r"no config 'from_logs'; .*whole name: from_logs\.yaml"):
+        compose("from_logs")
+
+
 def test_scalars_are_what_they_look_like():
     text = (
         "{a: 1e-4, b: .inf, c: 010, d: yes, e: 2024-01-01, f: ~, g: true, h: '1', i: 1_0, j: 1:30}"

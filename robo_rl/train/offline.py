@@ -124,7 +124,8 @@ def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> 
     if result.measure == "success":
         detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"
         passed = bool(result.success.any())
-        return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must")
+        longer = "" if passed else ": raise its steps, or give it more demonstrations"
+        return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must{longer}")
     test = compare(result, context.evaluate(untrained, "untrained"), margin=0.0)
     detail = f"beside the policy before it was trained: {describe(test, result.measure)}"
     return Gate(name="learnt", passed=test.noninferior, detail=detail)

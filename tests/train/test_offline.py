@@ -29,7 +29,9 @@ def context(untrained: EvalResult | None = None) -> Any:
 
 
 def test_one_success_is_enough():
-    assert not learnt(context(), measured(RETURNS, "success"), UNTRAINED).passed
+    failed = learnt(context(), measured(RETURNS, "success"), UNTRAINED)
+    assert not failed.passed
+    assert "raise its steps" in failed.detail
     gate = learnt(context(), measured(RETURNS, "success", successes=1), UNTRAINED)
     assert gate.passed
     assert gate.detail == "1 of 20 episodes succeeded; at least one must"
