@@ -35,6 +35,7 @@ KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5
 """Value added for each unit, of the normalised action, that a chunk's elements are apart."""
 REACH = {"name": "parl", "draws": 8, "climbs": 20, "stride": 0.1}
+SHOWN = ("answer", "accepted", "success_before", "success_ungated")
 COLUMNS = ("seed", "success before", "after", "answer", "goes on")
 
 
@@ -95,15 +96,16 @@ def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     report = Sabotaged(_misled()).run(Context(experiment, folder, cast(Any, earlier)))
     assert report.gate is not None
     cell = {"answer": report.gate.detail, **report.numbers}
-    keep(path, asked, cell)
-    return cell
+    keep(path, asked, shown := {name: cell[name] for name in SHOWN})
+    return shown
 
 
 def settings(seed: int) -> dict[str, Any]:
     """Of clone, critics, improver and gate."""
     clone = resolved("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # which is ours
-    return {"clone": clone, "offline": _misled().model_dump(mode="json"), "bonus": BONUS}
+    misled = _misled().model_dump(mode="json", exclude={"model_error"})  # of values, not kept
+    return {"clone": clone, "offline": misled, "bonus": BONUS}
 
 
 def _misled() -> ImproveOffline.Config:

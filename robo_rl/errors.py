@@ -84,3 +84,7 @@ class LostProcessError(ParallelError):
 
 class DeviceError(RoboRlError):
     """A device, extra or system library that is needed and not there."""
+
+
+class Notice(UserWarning):
+    """What a user should know and need not mend; the command line says it in one line."""

@@ -13,12 +13,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from robo_rl.errors import ConfigError, LostProcessError, RoboRlError
+from robo_rl.errors import ConfigError, LostProcessError, Notice, RoboRlError
 from robo_rl.naming import did_you_mean
 
 VERBS = {
@@ -43,7 +42,6 @@ VERBS = {
 }
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
-_PACKAGE = str(Path(__file__).parents[1])
 _HELP = "From demonstrations to a verified one-step robot policy."
 
 
@@ -74,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: Any = None
 ) -> str:
-    """What is said to a user in one line; what libraries say to each other as ever."""
-    if category is UserWarning and filename.startswith(_PACKAGE):
+    """What is said to a user in one line; what libraries and programmers are told as ever."""
+    if issubclass(category, Notice):
         return f"robo-rl: warning: {message}\n"
     return _as_it_was(message, category, filename, lineno, line)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from robo_rl.errors import CheckpointError, ConfigError, DataError, SpecError
+from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 
 if TYPE_CHECKING:
     from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
@@ -231,7 +231,7 @@ def _warn_constant(key: str, constant: Tensor, names: tuple[str, ...]) -> None:
         listed = [str(place[0] if len(place) == 1 else tuple(place)) for place in places]
     shown = ", ".join(listed[:20]) + (" …" if len(listed) > 20 else "")
     warnings.warn(
-        f"'{key}' does not vary in the data and is left unscaled in: {shown}", stacklevel=4
+        f"'{key}' does not vary in the data and is left unscaled in: {shown}", Notice, stacklevel=4
     )
 
 

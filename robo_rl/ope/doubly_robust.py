@@ -90,7 +90,7 @@ class DoublyRobust:
         start = case.resample.mean(ahead[:, case.resample.starts])
         members = dr_estimate(start, number, weights, logged.errors)
         if not bool(members.isfinite().all()):
-            hint = "fqe.lr, or the rewards; or leave 'dr' out of the estimators"
+            hint = "lower fqe.lr, look for absurd rewards, or leave out estimator 'dr'"
             raise DataError("the policy's corrected values are not finite", hint=hint)
         return Estimate(members, float(effective(ratios, logged.unseen).mean()))
 

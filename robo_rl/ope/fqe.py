@@ -140,7 +140,10 @@ class Fqe:
         act = acted(self.policy, obs, self.generator)
         members = self.resample.mean(self.target.module(obs, act))
         if not bool(members.isfinite().all()):
-            raise DataError("the policy's values are not finite", hint="fqe.lr, or the rewards")
+            raise DataError(
+                "the policy's values are not finite",
+                hint="lower fqe.lr, or look for absurd rewards",
+            )
         return Estimate(members)
 
     def state_dict(self) -> dict[str, Any]:

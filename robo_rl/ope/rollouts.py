@@ -100,7 +100,7 @@ def rollout_estimate(
     if not bool(members.isfinite().all()):
         raise DataError(
             "the policy's values in the learnt world are not finite",
-            hint="dynamics.lr, or the rewards; or leave 'rollouts' out of the estimators",
+            hint="lower dynamics.lr, look for absurd rewards, or leave out estimator 'rollouts'",
         )
     return Estimate(members)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.durable import discard, final_name, remove_temporary
-from robo_rl.errors import CheckpointError
+from robo_rl.errors import CheckpointError, Notice
 from robo_rl.train.checkpoint import Checkpoint, load, save
 from robo_rl.train.tree import flatten, unflatten
 
@@ -32,7 +32,7 @@ def latest(root: Path) -> tuple[Path, Checkpoint] | None:
             errors.append(error)
             continue
         for error in errors:
-            warnings.warn(f"{error}; going back to {path}", stacklevel=2)
+            warnings.warn(f"{error}; going back to {path}", Notice, stacklevel=2)
         return path, found
     if errors:
         raise CheckpointError(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from robo_rl.train.cohorts import Outcomes
 from robo_rl.train.loop_config import LoopConfig
@@ -66,5 +67,6 @@ class Ending:
         return {"recent": self._recent, "enough": self.enough}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self._recent, self.enough = state["recent"], state["enough"]
+        """From a checkpoint; where it does not tell updates apart, they are one."""
+        recent, self.enough = state["recent"], state["enough"]
+        self._recent = F.pad(recent, (self._recent.shape[1] - recent.shape[1], 0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
+from robo_rl.errors import DataError, Notice
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.spec import ObsSpec, TensorSpec
 
@@ -52,6 +52,7 @@ def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
         what = "succeeded" if succeeded.pop() else "failed"
         warnings.warn(
             f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
+            Notice,
             stacklevel=2,
         )
 

@@ -51,23 +51,35 @@ def replay() -> Replay:
 
 
 @pytest.fixture(scope="module")
-def policy(replay: Replay) -> DenoisingPolicy:
-    """Cloned from one who always goes on; the data do so every other time."""
+def goes_on(replay: Replay) -> DenoisingPolicy:
+    """Always, which the data do every other time."""
+    return saying(replay, 0.6)
+
+
+@pytest.fixture(scope="module")
+def stays(replay: Replay) -> DenoisingPolicy:
+    """Always, though going on would be better."""
+    return saying(replay, -0.6)
+
+
+def saying(replay: Replay, what: float) -> DenoisingPolicy:
+    """Cloned from one who says the same everywhere."""
     torch.manual_seed(0)
     cloned, generator = small_policy(), torch.Generator().manual_seed(0)
     trainer = Supervised(Supervised.Config(lr=3e-3, ema_decay=0.9), cloned, 200)
     for _ in range(200):
         batch = replay.sample(128, generator)
-        act = torch.full((128, HORIZON, ACT.size), 0.6)
+        act = torch.full((128, HORIZON, ACT.size), what)
         trainer.step(cloned.loss(batch.obs, act, generator))
     return cloned.eval()
 
 
-def going_on(replay: Replay, judges: Judges) -> float:
+def going_on(replay: Replay, policy: DenoisingPolicy, judges: Judges) -> float:
     """What it is worth at the first place."""
+    act = policy.normalizer.normalize("act", torch.full((64, HORIZON, ACT.size), 0.6))
     obs = replay.transitions(torch.zeros(64, dtype=torch.int64)).obs
     with torch.no_grad():
-        worth = judges.worth(obs, torch.full((64, HORIZON, ACT.size), 0.6), seeded())
+        worth = judges.worth(obs, act, seeded())
     return float(worth.mean())
 
 
@@ -119,18 +131,28 @@ def cal_ql(policy: DenoisingPolicy, replay: Replay) -> tuple[CalQl, CalQl]:
 
 @pytest.mark.parametrize("make", [cal_ql, aloe, dsrl, expo, fql, td3_bc])
 def test_values_are_of_what_the_policy_would_do_next(
-    replay: Replay, policy: DenoisingPolicy, make: Callable[..., tuple[Any, Judges]]
+    replay: Replay, goes_on: DenoisingPolicy, make: Callable[..., tuple[Any, Judges]]
 ):
     """Decisions of 2, 1 and 2 steps lead to the reward in the last step."""
-    learner, judges = make(policy, replay)
+    learner, judges = make(goes_on, replay)
     for _ in range(STEPS):
         learner.step()
-    assert going_on(replay, judges) == pytest.approx(GAMMA**4, abs=0.05)
+    assert going_on(replay, goes_on, judges) == pytest.approx(GAMMA**4, abs=0.05)
+
+
+@pytest.mark.parametrize("make", [cal_ql, td3_bc])
+def test_and_not_of_the_best_that_it_could_do(
+    replay: Replay, stays: DenoisingPolicy, make: Callable[..., tuple[Any, Judges]]
+):
+    learner, judges = make(stays, replay)
+    for _ in range(STEPS):
+        learner.step()
+    assert going_on(replay, stays, judges) == pytest.approx(0.0, abs=0.05)
 
 
 def test_implicit_values_are_of_what_the_data_do_next(replay: Replay):
     """At τ = ½ these are the values of a decision in two that goes on."""
-    critics = data_critics(small_policy(), replay)
+    critics = data_critics(policy := small_policy(), replay)
     critics.expectile = 0.5
     for _ in range(3 * STEPS):
         critics.step()
@@ -138,5 +160,5 @@ def test_implicit_values_are_of_what_the_data_do_next(replay: Replay):
     middle = 0.5 * GAMMA * last / (1.0 - 0.5 * GAMMA)
     first = 0.5 * GAMMA**2 * middle / (1.0 - 0.5 * GAMMA**2)
     obs = replay.transitions(torch.zeros(1, dtype=torch.int64)).obs
-    assert float(critics.value(obs)) == pytest.approx(first, abs=0.04)
-    assert going_on(replay, critics) == pytest.approx(GAMMA**2 * middle, abs=0.05)
+    assert critics.value(obs).item() == pytest.approx(first, abs=0.04)
+    assert going_on(replay, policy, critics) == pytest.approx(GAMMA**2 * middle, abs=0.05)

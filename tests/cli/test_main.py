@@ -99,8 +99,9 @@ def test_debug_shows_the_traceback(verb, capsys: pytest.CaptureFixture[str]):
 def test_a_warning_of_ours_is_one_line_and_others_say_where_they_are_from():
     code = (
         "import warnings; from robo_rl.cli import main as cli; cli.main(['--version']);"
-        "say = lambda file: warnings.warn_explicit('all failed', UserWarning, file, 7);"
-        "say(cli.__file__); say('/lib/other.py')"
+        "from robo_rl.errors import Notice;"
+        "say = lambda kind: warnings.warn_explicit('all failed', kind, '/lib/other.py', 7);"
+        "say(Notice); say(UserWarning)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.stderr.splitlines() == [

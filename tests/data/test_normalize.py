@@ -12,7 +12,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
 from robo_rl.data.normalize import FEATURE_LIMIT, Normalizer, compressed
-from robo_rl.errors import CheckpointError, ConfigError, DataError, SpecError
+from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 
 REAL = st.floats(-1e4, 1e4, width=32)
 COLUMNS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=20)
@@ -66,7 +66,7 @@ def test_standard_gives_mean_zero_and_deviation_one():
 @pytest.mark.parametrize("value", [0.0, 3.0, -2e5])
 def test_what_does_not_vary_keeps_its_scale_and_is_named(mode, value):
     rows = [[value, 1.0], [value * (1 + 1e-8), 2.0]]
-    with pytest.warns(UserWarning, match=r"'act' does not vary.*: shoulder$"):
+    with pytest.warns(Notice, match=r"'act' does not vary.*: shoulder$"):
         normalizer = Normalizer.from_stats(stats_of(rows, ("shoulder", "elbow")), {"act": mode})
     y = normalizer.normalize("act", torch.tensor([[value + 0.5, 1.5]]))
     assert y[0, 0] == pytest.approx(0.5)

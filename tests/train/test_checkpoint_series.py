@@ -11,7 +11,7 @@ from small_checkpoints import META, flip, make_tensors, names
 from small_disk import mount_small_disk
 
 from robo_rl import durable
-from robo_rl.errors import CheckpointError
+from robo_rl.errors import CheckpointError, Notice
 from robo_rl.train import checkpoint
 from robo_rl.train.checkpoint_series import CheckpointSeries, latest
 
@@ -64,7 +64,7 @@ def test_every_flipped_byte_is_noticed_and_the_one_before_is_used(saved, flips):
         data = bytearray(whole)
         data[rng.randrange(len(data))] ^= rng.randrange(1, 256)
         file.write_bytes(data)
-        with pytest.warns(UserWarning, match=rf"000004/{file.name}.*going back to .*000003"):
+        with pytest.warns(Notice, match=rf"000004/{file.name}.*going back to .*000003"):
             path, _ = newest(saved.parent)
         assert path == saved
         file.write_bytes(whole)

@@ -14,7 +14,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
+from robo_rl.errors import DataError, Notice
 from robo_rl.spec import ActSpec, ObsSpec
 from robo_rl.train.logged import demand_fit, demand_outcomes, demand_seen
 
@@ -108,5 +108,5 @@ def test_episodes_that_all_ended_alike_are_warned_of(tmp_path: Path, success: bo
         episode["success"] = success
 
     store = stored(tmp_path / "data.zarr", alike)
-    with pytest.warns(UserWarning, match=f"every episode {told}"):
+    with pytest.warns(Notice, match=f"every episode {told}"):
         demand_outcomes(store, windows(store))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robo_rl.train.bench.kept import Kept, Measured
+from robo_rl.train.bench.scores import measured
 from robo_rl.train.bench.suite import Key
 
 NAMED = {
@@ -39,7 +40,7 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
             **key._asdict(),
             "stage": label,
             **{name: _ends(stage.numbers[wanted]) for name, wanted in NAMED.items()},
-            "strangeness": _value(stage.numbers.get("strangeness_after")),
+            "strangeness": measured(each, label, "strangeness_after"),
             "model_error": each.config.get("stages", {}).get(label, {}).get("model_error"),
             "accepted": bool(stage.numbers[ACCEPTED]),
             "waived": stage.status == "waived",
@@ -55,7 +56,7 @@ def by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Returns:
         ``task``, ``method`` and ``stage``; and for each run ``seeds``, mean return ``before`` and
-        ``after``, this whatever the gate said, and whether the new policy was ``accepted``.
+        ``after``, this whatever the gate said, ``accepted`` and ``waived``.
     """
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -65,14 +66,10 @@ def by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             **dict(zip(("task", "method", "stage"), labels, strict=True)),
             "seeds": [row["seed"] for row in own],
             **{name: [row[name]["value"] for row in own] for name in ("before", "after")},
-            "accepted": [row["accepted"] for row in own],
+            **{name: [row[name] for row in own] for name in ("accepted", "waived")},
         }
         for labels, own in found.items()
     ]
-
-
-def _value(number: Measured | float | None) -> float | None:
-    return number.value if isinstance(number, Measured) else number
 
 
 def _ends(number: Measured) -> dict[str, float | None]:

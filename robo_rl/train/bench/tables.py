@@ -83,12 +83,16 @@ def _improved(summary: Numbers) -> Table:
         (
             *(each["task"], each["method"], each["stage"]),
             *(_listed(each[name]) for name in ("seeds", "before", "after")),
-            ", ".join("new" if new else "the one before" for new in each["accepted"]),
+            ", ".join(map(_goes_on, each["accepted"], each["waived"])),
         )
         for each in summary["improved"]
     ]
     header = ("task", "method", "stage", "seeds", "return before", "after", "goes on")
     return Table("Improved from data alone, whatever the gate says", header, rows)
+
+
+def _goes_on(accepted: bool, waived: bool) -> str:
+    return ("new, waived" if waived else "new") if accepted else "the one before"
 
 
 def _listed(amounts: Sequence[float]) -> str:
@@ -106,7 +110,7 @@ def _gates(summary: Numbers) -> Table:
             *(each["task"], each["method"], str(each["seed"]), each["stage"]),
             *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
             *(_known(each[name]) for name in ("model_error", "strangeness")),
-            ("new, waived" if each["waived"] else "new") if each["accepted"] else "the one before",
+            _goes_on(each["accepted"], each["waived"]),
         )
         for each in summary["gates"]
     ]
