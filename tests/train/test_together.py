@@ -250,6 +250,6 @@ def test_launched_by_ourselves(runner: Runner, road, cloned: Path):
     ended = train(runner, road, cloned, change, "launch.processes=2")
     assert ended.status == 0, ended.output
     assert "2 processes, 8 envs in 2 parts" in ended.output
-    assert [line.split()[0] for line in ended.output.splitlines()[-5:]] == [
-        "stage", "collect", "bc", "online", "in",
+    assert [line.split()[0] for line in ended.output.splitlines()[-8:]] == [
+        "stage", "collect", "bc", "online", "collect:", "bc:", "online:", "in",
     ]  # fmt: skip
