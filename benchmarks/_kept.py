@@ -23,7 +23,10 @@ _ELSEWHERE = ("name", "waive")
 
 
 def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """An experiment, by name or as written in a file, with its defaults; paths left out."""
+    """An experiment, by name or as written in a file, with its defaults.
+
+    Paths are left out, and by how much reports widen what is kept as it is.
+    """
     if not isinstance(content, str):
         with TemporaryDirectory() as folder:
             file = Path(folder) / "experiment.yaml"
@@ -31,7 +34,8 @@ def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) ->
             return resolved(str(file), overrides)
     found = validate(compose(content, overrides), Experiment).model_dump(mode="json")
     for stage in found["stages"].values():
-        stage.pop("path", None)
+        for name in ("path", "model_error"):
+            stage.pop(name, None)
     return {key: value for key, value in found.items() if key not in _ELSEWHERE}
 
 

@@ -86,7 +86,7 @@ def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _said(stage: Mapping[str, Any]) -> Iterator[str]:
     """What a stage estimated, and what its gate saw."""
-    if (value := stage["numbers"].get("value")) is not None:
-        yield f"estimated {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}]"
+    if isinstance(value := stage["numbers"].get("value"), Mapping):
+        yield f"estimated {rate(value)}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

@@ -96,6 +96,7 @@ def test_what_gates_saw_and_what_was_estimated_is_said(
         stage(0, "offline", 9.0, gate={**gate, "detail": "better; the new policy goes on"}),
         stage(1, "again", 9.0, gate={**gate, "detail": "worse", "waiver": "I know"}),
         stage(2, "ope", 9.0, numbers={"value": value}, gate=None),
+        stage(3, "theirs", 9.0, numbers={"value": 3.0}, gate=None),  # a plugin's, of its own kind
     ]
     monkeypatch.setitem(RESULT, "stages", stages)
     assert main(["run", "demo"]) == 0
@@ -103,7 +104,8 @@ def test_what_gates_saw_and_what_was_estimated_is_said(
     shown = capsys.readouterr().out.splitlines()
     assert "offline: better; the new policy goes on" in shown
     assert "again: worse; waived: I know" in shown
-    assert "ope: estimated 0.28 [0, 1]" in shown
+    assert not [line for line in shown if line.startswith("theirs:")]
+    assert "ope: estimated 0.28 [0, 1] of 30" in shown
 
 
 def test_run_stops_where_it_is_told(calls: list[tuple[object, ...]], tmp_path: Path):
