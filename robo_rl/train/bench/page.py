@@ -52,19 +52,20 @@ are left out, and so are the shared stages unless the suite's `clock` names them
 between runs that were made alike: cells that run at once share the cores, and each has as many
 workers for its envs as if it were alone, so it is not what a run takes by itself. `>` marks a lower
 bound, since too many runs ended before they got there, `≤` an upper one, since they were there in
-their first full window. **Fallen** are runs that end truly more than 5 points (the suite's `fall`)
-below an earlier stretch of theirs, of those that were long enough to tell: the bounds are such that
-one that did not fall counts with at most 1 %; **rollbacks**: how often the guard went back in all
-of them; runs that were ruined from their first block on have not fallen, nor does the guard, which
-sees training episodes alone, find them: they are among those **worse than before**, which end more
-than `fall` below the policy that they began with. **Growth** is (after − before) ÷ |before| of a
-run, and its mean. **Stopped early** are runs that ended before their budget because what they had
-learnt was enough; they had less time to fall than others. A **ratio** is of two runs of one task
-and seed; the interval is of the geometric mean, Student's of the logarithms. The **sequential
-test** says which seeds are needed yet (`robo_rl/sequential.py`); `--seeds` runs them. It looks at
-all tasks and methods of the suite, in groups of seeds that were planned, and at none behind a group
-that is not complete. Where all are there it is *different* or *cannot tell*, which is not to say
-equal. Numbers of **all tasks** are of the seeds that every task has.
+their first full window or, where exploration plays no part, when they began. **Fallen** are runs
+that end truly more than 5 points (the suite's `fall`) below an earlier stretch of theirs, of those
+that were long enough to tell: the bounds are such that one that did not fall counts with at most 1
+%; **rollbacks**: how often the guard went back in all of them; runs that were ruined from their
+first block on have not fallen, nor does the guard, which sees training episodes alone, find them:
+they are among those **worse than before**, which end more than `fall` below the policy that they
+began with. **Growth** is (after − before) ÷ |before| of a run, and its mean. **Stopped early** are
+runs that ended before their budget because what they had learnt was enough; they had less time to
+fall than others. A **ratio** is of two runs of one task and seed; the interval is of the geometric
+mean, Student's of the logarithms. The **sequential test** says which seeds are needed yet
+(`robo_rl/sequential.py`); `--seeds` runs them. It looks at all tasks and methods of the suite, in
+groups of seeds that were planned, and at none behind a group that is not complete. Where all are
+there it is *different* or *cannot tell*, which is not to say equal. Numbers of **all tasks** are of
+the seeds that every task has.
 """
 
 

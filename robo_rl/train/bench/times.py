@@ -2,7 +2,8 @@
 
 A run that ends below the rate is censored: it would have taken longer than it was given. One that
 is above it in its first full window was there before anybody could tell: it took no longer than
-that. So what is known of a time, or of a ratio of two, are bounds.
+that. Nor did one that began above it, if looks without exploration are what counts, whatever became
+of it on the way. So what is known of a time, or of a ratio of two, are bounds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from robo_rl.aggregates import student_interval
 from robo_rl.train.bench.curve import reached
-from robo_rl.train.bench.kept import Kept
+from robo_rl.train.bench.kept import Kept, Measured
 from robo_rl.train.bench.scores import before, mean
 from robo_rl.train.bench.suite import Key, Ratio, Reported
 
@@ -27,7 +28,7 @@ class Time(NamedTuple):
     Args:
         value: Env steps or seconds; a ratio of them, of two runs.
         censored: It ended without: the value is a lower bound.
-        already: It was there in the first full window: the value is an upper bound.
+        already: It was there in the first full window or before: the value is an upper bound.
     """
 
     value: float
@@ -55,12 +56,25 @@ def time_to(kept: Kept, rate: float, axis: str, report: Reported) -> Time | None
     if not points:
         return None
     lead = _lead(kept, report) if axis == "seconds" else 0.0
-    point = reached(points, rate, report.window)
+    first = reached(points, 0.0, report.window)
+    point = first if _began_there(kept, rate, report) else reached(points, rate, report.window)
     if point is None:
         end = max(float(getattr(last, axis)) for last in (points[-1], *kept.points()[-1:]))
         return Time(end + lead, censored=True)
-    first = reached(points, 0.0, report.window)
     return Time(float(getattr(point, axis)) + lead, already=point is first)
+
+
+def _began_there(kept: Kept, rate: float, report: Reported) -> bool:
+    """Whether the policy that training began with was judged so good, in a window of episodes.
+
+    What it explores with is another matter, so a curve of training episodes has no such start.
+    """
+    if report.curve != "clean" or report.stage not in kept.stages:
+        return False
+    began = kept.stages[report.stage].numbers.get("success_before")
+    if not isinstance(began, Measured) or began.value is None or began.n is None:
+        return False
+    return began.n >= report.window and began.value >= rate
 
 
 def _lead(kept: Kept, report: Reported) -> float:

@@ -49,6 +49,28 @@ def test_the_curve_is_the_one_that_the_report_names():
     assert time_to(run("a", 0, 2, 8, 9, 7), 0.8, "env_steps", clean) is None
 
 
+@pytest.mark.parametrize(
+    ("curve", "began", "n", "expected"),
+    [
+        ("clean", 0.8, 10, Time(100.0, already=True)),
+        ("clean", 0.79, 10, Time(200.0)),
+        ("clean", 0.8, 9, Time(200.0)),  # too few episodes to tell
+        ("clean", 0.8, None, Time(200.0)),
+        ("clean", None, 10, Time(200.0)),
+        ("training", 0.8, 10, Time(200.0)),  # it explores: that is another policy
+    ],
+)
+def test_what_began_there_took_no_time_whatever_became_of_it(
+    curve: str, began: float | None, n: int | None, expected: Time
+):
+    report = REPORT.model_copy(update={"curve": curve})
+    rows = tuple((100 * i, float(i), 10, good, None) for i, good in enumerate((3, 9), 1))
+    numbers = {"success": {"value": 0.9}, "success_before": {"value": began, "n": n}}
+    found = kept("near", "a", 0, numbers=numbers, curve=[row[:4] for row in rows])
+    found = Kept.model_validate(found.model_dump() | {"clean": rows})
+    assert time_to(found, 0.8, "env_steps", report) == expected
+
+
 def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
     clean = REPORT.model_copy(update={"curve": "clean"})
     found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 3, None),)})
