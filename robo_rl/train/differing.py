@@ -10,8 +10,10 @@ from robo_rl.compose import KeyPath, compose
 from robo_rl.config import leaves
 from robo_rl.errors import ConfigError
 
-_IDLE = frozenset({"name", "waive", "launch"})
+_IDLE = frozenset({"name", "launch"})
 """What makes no stage another."""
+_WAIVERS = "waive"
+"""What makes another only of a stage that heeds it, so it is named where nothing else is."""
 _NAMED = 4
 """Settings that are named."""
 _NONE = "unset"
@@ -33,7 +35,8 @@ def differing(config: Path, settings: Mapping[str, Any]) -> str | None:
         return None
     now = dict(leaves(dict(settings)))
     keys = [key for key in {**then, **now} if then.get(key, _NONE) != now.get(key, _NONE)]
-    keys = [key for key in keys if key and key[0] not in _IDLE]
+    keys = [key for key in keys if key and key[0] not in _IDLE and key != (_WAIVERS,)]
+    keys = [key for key in keys if key[0] != _WAIVERS] or keys
     said = [_said(key, then, now) for key in keys[:_NAMED]]
     more = [f"and {len(keys) - _NAMED} more"] if len(keys) > _NAMED else []
     return "; ".join(said + more) or None

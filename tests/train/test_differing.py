@@ -20,7 +20,14 @@ def test_only_what_differs_is_named_and_what_makes_no_other_stage_is_not(tmp_pat
     now = {"name": "b", "waive": {}, "seed": 1, "stages": {"bc": {"steps": 4, "batch": 2}}}
     said = differing(then, now)
     assert said == "stages.bc.steps: 3 → 4; stages.bc.batch: unset → 2"
-    assert differing(then, {"seed": 1, "stages": {"bc": {"steps": 3}}}) is None
+    same = written(tmp_path, name="a", seed=1)
+    assert differing(same, {"name": "b", "seed": 1}) is None
+
+
+def test_a_waiver_is_named_where_nothing_else_is(tmp_path: Path):
+    then = written(tmp_path, waive={}, seed=1)
+    said = differing(then, {"waive": {"offline": "I have seen it"}, "seed": 1})
+    assert said == "waive.offline: unset → I have seen it"
 
 
 def test_of_many_differences_a_few_are_named_and_the_others_counted(tmp_path: Path):
