@@ -62,6 +62,11 @@ class Ending:
             shares.append(env_steps / self._cfg.env_steps)
         return min(max(shares), 1.0)
 
+    def expected(self, updates: int, env_steps: int) -> int:
+        """How many updates the budget is good for, by the steps that each has taken so far."""
+        share = self.spent(updates, env_steps)
+        return min(self._cfg.updates, round(updates / share)) if share else self._cfg.updates
+
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
         return {"recent": self._recent, "enough": self.enough}

@@ -62,9 +62,15 @@ class Progress:
         else:
             self._live.stop()
 
-    def update(self, done: int, **shown: float) -> None:
-        """Say that ``done`` units of the total are done, and show a few numbers beside."""
-        self._done = done
+    def update(self, done: int, *, total: int | None = None, **shown: float) -> None:
+        """Say that ``done`` units are done, and show a few numbers beside.
+
+        Args:
+            done: Of the total.
+            total: What it is taken for by now; by default what it was.
+            shown: Number by name.
+        """
+        self._done, self._total = done, self._total if total is None else total
         self._shown.update(shown)
         now = self._clock()
         self._first = self._first or (done, now)

@@ -82,3 +82,19 @@ def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
     watching.watch(outcomes(0, 10), env_steps)
     assert watching.enough == (env_steps >= 1000)
     assert watching.spent(1, env_steps) == pytest.approx(min(env_steps / 1000, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("env_steps", "updates", "taken", "expected"),
+    [
+        (None, 7, 7_000, 100),
+        (20_000, 7, 7_000, 20),
+        (20_000, 7, 70, 100),  # updates end first
+        (20_000, 20, 20_100, 20),
+        (20_000, 0, 0, 100),
+    ],
+)
+def test_updates_to_come_are_those_that_the_budget_is_good_for(
+    env_steps: int | None, updates: int, taken: int, expected: int
+):
+    assert ending(env_steps=env_steps).expected(updates, taken) == expected

@@ -43,6 +43,17 @@ def test_off_a_terminal_lines_come_every_ten_seconds_and_at_the_end():
     ]
 
 
+def test_the_time_left_is_that_to_the_total_as_it_is_taken_for_by_now():
+    def run(console, clock):
+        with Progress(1000, "clone", "steps", console=console, clock=clock) as progress:
+            for done in (0, 100):
+                progress.update(done, total=200)
+                clock.now += 10.0
+
+    lines = shown(run, terminal=False).splitlines()
+    assert lines[0] == "clone: 100/200 steps · 10/s · 10 s left"
+
+
 def test_on_a_terminal_it_is_one_line():
     text = shown(run, terminal=True)
     assert text.count("\n") == 1
