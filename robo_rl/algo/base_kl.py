@@ -1,4 +1,4 @@
-"""What holds an off-policy actor near the policy that was cloned: KL to it in closed form.
+"""What holds an off-policy actor near the policy that RL began with: KL to it in closed form.
 
 Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. On-policy
 learning has its own anchors, over the chains of a block (``anchor``); this one draws chains anew.

@@ -29,7 +29,8 @@ class ValueActorConfig(DescentConfig):
     """The actor's learning rate, and what its loss holds besides −Q.
 
     ``range_penalty`` is the price of a squared network unit by which an executed action lies beyond
-    its limits, ``anchor`` that of leaving the cloned policy. Both are in the unit of values.
+    its limits, ``anchor`` that of leaving the policy that RL began with. Both are in the unit of
+    values.
     """
 
     lr: float = Field(default=3e-4, gt=0.0)

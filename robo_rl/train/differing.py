@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,21 @@ from robo_rl.errors import ConfigError
 _IDLE = frozenset({"name", "launch"})
 """What makes no stage another."""
 _WAIVERS = "waive"
-"""What makes another only of a stage that heeds it, so it is named where nothing else is."""
+"""What makes another only of a stage that heeds it."""
 _NAMED = 4
 """Settings that are named."""
 _NONE = "unset"
 
 
-def differing(config: Path, settings: Mapping[str, Any]) -> str | None:
+def differing(
+    config: Path, settings: Mapping[str, Any], *, heeded: Collection[str] = ()
+) -> str | None:
     """The settings in which a run that was written down differs: 'key: then → now; …'.
 
     Args:
         config: The run's ``config.yaml``.
         settings: Those of now, as plain values.
+        heeded: Stages of which it matters whether they are waived, not why; these come first.
 
     Returns:
         None where they do not differ, or nobody can read any more what they were.
@@ -35,8 +38,9 @@ def differing(config: Path, settings: Mapping[str, Any]) -> str | None:
         return None
     now = dict(leaves(dict(settings)))
     keys = [key for key in {**then, **now} if then.get(key, _NONE) != now.get(key, _NONE)]
-    keys = [key for key in keys if key and key[0] not in _IDLE and key != (_WAIVERS,)]
-    keys = [key for key in keys if key[0] != _WAIVERS] or keys
+    waived = [key for key in keys if key[:1] == (_WAIVERS,) and (key in then) != (key in now)]
+    keys = [key for key in keys if key and key[0] not in {*_IDLE, _WAIVERS}]
+    keys = [key for key in waived if key[-1] in heeded] + keys
     said = [_said(key, then, now) for key in keys[:_NAMED]]
     more = [f"and {len(keys) - _NAMED} more"] if len(keys) > _NAMED else []
     return "; ".join(said + more) or None

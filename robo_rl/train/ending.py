@@ -64,8 +64,9 @@ class Ending:
 
     def expected(self, updates: int, env_steps: int) -> int:
         """How many updates the budget is good for, by the steps that each has taken so far."""
-        share = self.spent(updates, env_steps)
-        return min(self._cfg.updates, round(updates / share)) if share else self._cfg.updates
+        if not self._cfg.env_steps or not env_steps:
+            return self._cfg.updates
+        return min(self._cfg.updates, -(-updates * self._cfg.env_steps // env_steps))
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

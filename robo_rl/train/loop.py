@@ -109,7 +109,7 @@ class Loop:
                     self.log.log(metrics)
                 progress.update(
                     self.algo.updates,
-                    total=self.ending.expected(self.algo.updates, self.collector.env_steps),
+                    self.ending.expected(self.algo.updates, self.collector.env_steps),
                     success=metrics["success"],
                     kl=metrics.get("kl", 0.0),
                     env_steps=self.collector.env_steps,

@@ -17,7 +17,7 @@ from robo_rl.train.experiment import Experiment, run_until, upto
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
 from robo_rl.train.stage import Context, Report, stage_digest
-from robo_rl.train.stage_class import demand_said
+from robo_rl.train.stage_class import demand_said, traits
 from robo_rl.train.starts import FILE as STARTS
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
@@ -189,11 +189,12 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
 
 
 def _other(place: Path, experiment: Experiment) -> ConfigError:
-    config = place.parent / "config.yaml"
+    config, stages = place.parent / "config.yaml", experiment.stages.items()
+    heeded = [label for label, stage in stages if not traits(stage.cls).stops]
     return ConfigError(
         "holds a stage of another configuration",
         where=place,
-        found=differing(config, experiment.model_dump(mode="json")),
+        found=differing(config, experiment.model_dump(mode="json"), heeded=heeded),
         hint="give the run another name=…, or remove the directory",
     )
 

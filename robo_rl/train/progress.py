@@ -62,7 +62,7 @@ class Progress:
         else:
             self._live.stop()
 
-    def update(self, done: int, *, total: int | None = None, **shown: float) -> None:
+    def update(self, done: int, total: int | None = None, /, **shown: float) -> None:
         """Say that ``done`` units are done, and show a few numbers beside.
 
         Args:

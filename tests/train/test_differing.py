@@ -24,10 +24,12 @@ def test_only_what_differs_is_named_and_what_makes_no_other_stage_is_not(tmp_pat
     assert differing(same, {"name": "b", "seed": 1}) is None
 
 
-def test_a_waiver_is_named_where_nothing_else_is(tmp_path: Path):
-    then = written(tmp_path, waive={}, seed=1)
-    said = differing(then, {"waive": {"offline": "I have seen it"}, "seed": 1})
-    assert said == "waive.offline: unset → I have seen it"
+def test_a_waiver_is_named_first_where_a_stage_heeds_it(tmp_path: Path):
+    then = written(tmp_path, seed=1, waive={"again": "then"})
+    now = {"seed": 2, "waive": {"again": "now", "bc": "x", "offline": "I have seen it"}}
+    said = differing(then, now, heeded=["offline", "again"])
+    assert said == "waive.offline: unset → I have seen it; seed: 1 → 2"
+    assert differing(then, now) == "seed: 1 → 2"
 
 
 def test_of_many_differences_a_few_are_named_and_the_others_counted(tmp_path: Path):

@@ -90,7 +90,9 @@ def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
         (None, 7, 7_000, 100),
         (20_000, 7, 7_000, 20),
         (20_000, 7, 70, 100),  # updates end first
-        (20_000, 20, 20_100, 20),
+        (20_000, 20, 20_000, 20),
+        (20_000, 29, 29 * 690, 29),  # 28 are not enough
+        (20_000, 1, 690, 29),
         (20_000, 0, 0, 100),
     ],
 )

@@ -137,7 +137,9 @@ def test_the_report_says_which_policy_training_ended_with(tmp_path: Path):
     assert ended == [("last", False), ("kept", True)]
 
 
-def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(tmp_path: Path):
+def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     block = 8 * 3 * 4
     online = {**STAGES["online"], "updates": 50, "env_steps": 2 * block + 1}
     stages = {**CHANGING["stages"], "online": online}
@@ -145,6 +147,7 @@ def test_a_budget_of_env_steps_ends_the_run_with_the_update_that_reaches_it(tmp_
     run_experiment(tree, [], tmp_path)
     rows, _ = outcome(tmp_path)
     assert rows[-1]["env_steps"] > 2 * block >= rows[-2]["env_steps"]
+    assert "fine-tune: 3/3 updates" in capsys.readouterr().err  # and not of 50
 
 
 def test_a_noise_that_breaks_the_policy_is_told_on_the_way(tmp_path: Path, capsys):

@@ -47,7 +47,7 @@ def test_the_time_left_is_that_to_the_total_as_it_is_taken_for_by_now():
     def run(console, clock):
         with Progress(1000, "clone", "steps", console=console, clock=clock) as progress:
             for done in (0, 100):
-                progress.update(done, total=200)
+                progress.update(done, 200)
                 clock.now += 10.0
 
     lines = shown(run, terminal=False).splitlines()

@@ -57,7 +57,9 @@ def time_to(kept: Kept, rate: float, axis: str, report: Reported) -> Time | None
         return None
     lead = _lead(kept, report) if axis == "seconds" else 0.0
     first = reached(points, 0.0, report.window)
-    point = first if _began_there(kept, rate, report) else reached(points, rate, report.window)
+    if _began_there(kept, rate, report):
+        return Time(float(getattr(first or points[-1], axis)) + lead, already=True)
+    point = reached(points, rate, report.window)
     if point is None:
         end = max(float(getattr(last, axis)) for last in (points[-1], *kept.points()[-1:]))
         return Time(end + lead, censored=True)

@@ -22,6 +22,14 @@ def run(method: str, seed: int, *rates: int, pace: float = 1.0) -> Kept:
     return kept("near", method, seed, curve=points)
 
 
+def begun(rate: float | None, n: int | None) -> Kept:
+    """A run whose start was so good in n episodes, and whose looks are at 30 and 90 %."""
+    rows = tuple((100 * i, float(i), 10, good, None) for i, good in enumerate((3, 9), 1))
+    numbers = {"success": {"value": 0.9}, "success_before": {"value": rate, "n": n}}
+    curve = [row[:4] for row in rows]
+    return kept("near", "a", 0, numbers=numbers, curve=curve, clean=rows)
+
+
 def by_key(*cells: Kept) -> dict[Key, Kept]:
     return {cell.key: cell for cell in cells}
 
@@ -64,11 +72,13 @@ def test_what_began_there_took_no_time_whatever_became_of_it(
     curve: str, began: float | None, n: int | None, expected: Time
 ):
     report = REPORT.model_copy(update={"curve": curve})
-    rows = tuple((100 * i, float(i), 10, good, None) for i, good in enumerate((3, 9), 1))
-    numbers = {"success": {"value": 0.9}, "success_before": {"value": began, "n": n}}
-    found = kept("near", "a", 0, numbers=numbers, curve=[row[:4] for row in rows])
-    found = Kept.model_validate(found.model_dump() | {"clean": rows})
-    assert time_to(found, 0.8, "env_steps", report) == expected
+    assert time_to(begun(began, n), 0.8, "env_steps", report) == expected
+
+
+def test_one_that_began_there_and_ended_before_there_was_a_window_took_no_longer_than_it_had():
+    report = REPORT.model_copy(update={"curve": "clean", "window": 100})
+    assert time_to(begun(0.8, 100), 0.8, "env_steps", report) == Time(200.0, already=True)
+    assert time_to(begun(0.79, 100), 0.8, "env_steps", report) == Time(200.0, censored=True)
 
 
 def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
