@@ -32,6 +32,9 @@ from robo_rl.train.stage import Context
 from robo_rl.train.toll import Toll
 from robo_rl.train.tree import flatten
 
+_SHOWN = ("success", "kl", "reverse_kl", "env_steps")
+"""Metrics that are shown on the way, where there are any."""
+
 
 class Loop:
     """The loop and all of its state, which it takes up where it was left.
@@ -102,18 +105,14 @@ class Loop:
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way."""
         with Progress(self.cfg.updates, "fine-tune", "updates", console=self.console) as progress:
+            progress.update(*self._progress())
             while not self._ends:
                 metrics = self._update()
                 if self.log is not None:
                     metrics |= self.probe.look(self.algo.updates, self.judged, last=self._ends)
                     self.log.log(metrics)
-                progress.update(
-                    self.algo.updates,
-                    self.ending.expected(self.algo.updates, self.collector.env_steps),
-                    success=metrics["success"],
-                    kl=metrics.get("kl", 0.0),
-                    env_steps=self.collector.env_steps,
-                )
+                shown = {name: metrics[name] for name in _SHOWN if name in metrics}
+                progress.update(*self._progress(), **shown)
                 if self.algo.updates % self.cfg.checkpoint_every == 0 or self.ending.enough:
                     self._save()
         best = self.guard.finish(self._acting())
@@ -121,6 +120,11 @@ class Loop:
             self._go_back(best)
             self.ended_with = "kept"
         self.collector.close()
+
+    def _progress(self) -> tuple[int, int]:
+        """Updates so far, and how many there will be."""
+        done = self.algo.updates
+        return done, self.ending.expected(done, self.collector.env_steps)
 
     @property
     def _ends(self) -> bool:
