@@ -215,6 +215,7 @@ def test_the_optimum_is_found(algo, family, fields):
     assert gain(policy, learning.generator) == pytest.approx(GAIN, abs=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hl_gauss", "categorical"])
 def test_a_histogram_finds_it_too(kind):
     policy, world = control_policy(), Control()
