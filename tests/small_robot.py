@@ -19,12 +19,15 @@ from robo_rl_sim2real.planner import Answer, Question
 from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.runtime import Output, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
+from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.teleop import Teleop
+from robo_rl_sim2real.witness import Witness
 
 Array = NDArray[np.float64]
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))
 HORIZON, EXEC = 8, 4
 TOPIC = "/joint_states"
+READINGS = 4
 
 
 def contract(obs_horizon: int = 1) -> Contract:
@@ -116,6 +119,7 @@ class Bench:
         chunks = ChunkScheduler.Config.model_validate({"merge": merge})
         cfg = Lifecycle.Config(**{"ramp_s": ramp_s, "resume_s": 0.0, "start_within": 0.5, **life})
         far = np.full(JOINTS, 1e6)
+        measured = Measured(TOPIC, NAMES, (-far, far) if relative else None)
         self.runtime = Runtime(
             Parts(
                 Observer(contract(obs_horizon), sources),
@@ -124,8 +128,9 @@ class Bench:
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
                 Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),
+                Witness(Plausibility.Config(), measured, self.limits, np.ones(JOINTS, bool)),
             ),
-            Measured(TOPIC, NAMES, (-far, far) if relative else None),
+            measured,
             self.read,
         )
         self.life = self.runtime.life
@@ -143,10 +148,19 @@ class Bench:
         self.inbox.put(TOPIC, reading)
 
     def begin(self) -> Bench:
-        """Configured and active."""
+        """Configured, watched for a while, and active."""
         self.life.configure()
+        self.watch()
         self.runtime.activate(self.inbox, self.number)
         return self
+
+    def watch(self) -> None:
+        """Not active: the robot is where it is, and is seen there."""
+        for _ in range(READINGS):
+            self.tell()
+            self.runtime.tick(self.inbox, self.number)
+            self.now_s += self.limits.dt_s
+        self.tell()
 
     def tick(self, *, silent: bool = False) -> Output:
         """One control period."""

@@ -84,7 +84,7 @@ class Eye:
         if self._amiss is not None:
             raise self._amiss
         fields = {view.name: _fitted(image, view) for view in self.views}
-        return Reading(fields, (), reading.stamp_s)
+        return Reading(fields, (), reading.stamp_s, sent_s=reading.sent_s)
 
     def calibrated(self, reading: Reading) -> None:
         """Hear a camera's calibration; pictures of another than the policy's are refused."""

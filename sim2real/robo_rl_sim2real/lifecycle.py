@@ -82,8 +82,16 @@ class Lifecycle:
         """Do not begin until configured again."""
         self.state = after(self.state, Event.CLEANUP)
 
-    def activate(self, measured: Values, now_s: float, *, at_rest: bool) -> None:
-        """Begin, ramping from where the robot is.
+    def activate(
+        self, measured: Values, now_s: float, *, at_rest: bool, commanded: Values | None = None
+    ) -> None:
+        """Begin, ramping from where the robot was told to be, or else from where it is.
+
+        Args:
+            measured: (n,) where it is.
+            now_s: What time it is.
+            at_rest: Whether nothing moves.
+            commanded: (n,) where it was told to be, None where it was told nothing.
 
         Raises:
             TransitionError: Not now: stopped, still moving, or not near the start.
@@ -91,23 +99,33 @@ class Lifecycle:
         going = self._begun(Event.ACTIVATE, at_rest=at_rest)
         self._demand_near(measured)
         self.state = going
-        self._ramp(measured, self.cfg.ramp_s, now_s)
+        self._ramp(measured if commanded is None else commanded, self.cfg.ramp_s, now_s)
 
-    def home(self, measured: Values, now_s: float, velocity: Values, *, at_rest: bool) -> None:
+    def home(
+        self,
+        measured: Values,
+        now_s: float,
+        velocity: Values,
+        *,
+        at_rest: bool,
+        commanded: Values | None = None,
+    ) -> None:
         """Begin to go to the start, in a straight line of the joints and with a gentle beginning.
 
         Args:
-            measured: (n,) from where.
+            measured: (n,) where it is.
             now_s: What time it is.
             velocity: (n,) limits.
             at_rest: Whether nothing moves.
+            commanded: (n,) where it was told to be, None where it was told nothing.
 
         Raises:
             TransitionError: Not now: stopped, active, or still moving.
         """
         self.state = self._begun(Event.HOME, at_rest=at_rest)
         fastest = self.cfg.home_speed * velocity / _PEAK
-        self._ramp(measured, float((np.abs(self.start - measured) / fastest).max()), now_s)
+        begin = measured if commanded is None else commanded
+        self._ramp(begin, float((np.abs(self.start - begin) / fastest).max()), now_s)
 
     def deactivate(self) -> None:
         """Come to rest, and be silent in the end."""

@@ -61,16 +61,25 @@ class Measured(NamedTuple):
         if len(came) < len(self.topics):
             return None
         values: dict[str, float] = {}
-        if self.topic:
-            values |= self._joints(came[self.topic])
-        if self.hand_topic:
-            numbers = self.hand.numbers(came[self.hand_topic], self.hand_topic)
-            values |= dict(zip(self.hand.names, numbers, strict=True))
+        for topic, reading in came.items():
+            values |= dict(zip(self.on(topic), self.read(topic, reading), strict=True))
         pos = np.array([values[name] for name in self.names])
         return Found(pos, min(reading.stamp_s for reading in came.values()))
 
-    def _joints(self, reading: Reading) -> dict[str, float]:
+    def on(self, topic: str) -> tuple[str, ...]:
+        """What is measured on one of its topics, by name."""
+        if topic == self.hand_topic:
+            return self.hand.names
+        return tuple(name for name in self.names if name not in self.hand.names)
+
+    def read(self, topic: str, reading: Reading) -> Values:
+        """The positions of ``on(topic)`` in a reading.
+
+        Raises:
+            SpecError: It does not fit.
+        """
+        if topic == self.hand_topic:
+            return self.hand.numbers(reading, topic)
         if not reading.names:
-            raise SpecError("joint states without names", where=self.topic)
-        joints = tuple(name for name in self.names if name not in self.hand.names)
-        return dict(zip(joints, pick(reading, "position", joints, self.topic), strict=True))
+            raise SpecError("joint states without names", where=topic)
+        return pick(reading, "position", self.on(topic), topic)

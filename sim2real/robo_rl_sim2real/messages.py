@@ -45,6 +45,9 @@ class Kind(str, Enum):
 IMAGES = frozenset({Kind.IMAGE, Kind.COMPRESSED})
 """Those that are pictures."""
 
+STAMPED = IMAGES | {Kind.JOINT_STATES, Kind.POSE, Kind.TWIST, Kind.CAMERA_INFO, Kind.JOY}
+"""Those whose headers say when."""
+
 
 def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
     """A reading as a message."""
@@ -58,7 +61,13 @@ def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
         SpecError: Its parts do not agree, or are of an encoding that is not known.
     """
     fields, names = _READ[kind](message)
-    return Reading(fields, names, stamp_s)
+    return Reading(fields, names, stamp_s, sent_s=_sent_s(message))
+
+
+def _sent_s(message: Any) -> float:
+    """What its header says; 0 where it has none, or one that nobody filled in."""
+    stamp = getattr(getattr(message, "header", None), "stamp", None)
+    return 0.0 if stamp is None else stamp.sec + 1e-9 * stamp.nanosec
 
 
 def _write_joints(reading: Reading, dialect: Dialect) -> Any:

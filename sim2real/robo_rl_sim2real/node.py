@@ -17,6 +17,7 @@ from robo_rl_sim2real.listener import Listeners, Tick
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.outlets import Commands
 from robo_rl_sim2real.planner import Query
+from robo_rl_sim2real.publishers import REMEDY, Publishers
 from robo_rl_sim2real.readings import Inbox, Reading, Values
 from robo_rl_sim2real.requests import Requests
 from robo_rl_sim2real.runtime import Output
@@ -63,7 +64,15 @@ class Node:
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
         query, now_s = warm(bundle, seed, inpaint=settings.chunks.inpaints), self.clock.now_s
         query, self.inference = timed(query, now_s)
-        self.runtime, self.wiring = assemble(settings, contract, query, now_s)
+        self.runtime, self.wiring = assemble(
+            settings,
+            contract,
+            query,
+            now_s,
+            sends=not dry_run,
+            rivals=lambda: self.publishers.problem,
+        )
+        self.publishers = Publishers(transport, self.wiring.readings, settings.shared_topics)
         self.guard: Guard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
@@ -102,10 +111,11 @@ class Node:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Go on until ``stop``, or until that is so."""
-        for number in self.ticks:
-            self.tick(number)
-            if not self._running or until():
-                break
+        with self.publishers.watched():
+            for number in self.ticks:
+                self.tick(number)
+                if not self._running or until():
+                    break
 
     def stop(self) -> None:
         """End ``run`` after the present tick; from any thread or signal handler."""
@@ -191,6 +201,10 @@ class Node:
             raise RoboRlError(f"cannot {what}: nothing was heard of the emergency stop")
         self.guard.demand()
         self._demand_alone(what)
+        if rivals := self.publishers.look():
+            raise RoboRlError(
+                f"cannot {what}: readings of several sources", found=rivals, hint=REMEDY
+            )
         begin(self.inbox, self._number)
 
     def _demand_alone(self, what: str) -> None:

@@ -1,8 +1,8 @@
 """What a robot said last: readings by topic, whatever transport brought them.
 
 Values are float64 in SI units and quaternions wxyz; transports convert. Times are seconds of one
-monotonic clock, taken when a message arrived: stamps in headers mean something only where clocks
-are synchronised.
+monotonic clock, taken when a message arrived. Stamps in headers are of the sender's clock, which
+need not be ours: they tell the order of one sender's readings, and how much time lay between them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from robo_rl_sim2real.turns import unit
 
 Values = NDArray[Any]
 
+CLOCK_SET_S = 1.0
+"""By how much a header must fall to be that of a clock that was set, and not of a late reading."""
+_ARRIVALS = 4
+"""How many arrivals of a topic are kept."""
+
 
 class Reading(NamedTuple):
     """One message.
@@ -28,12 +33,14 @@ class Reading(NamedTuple):
         names: Names of the elements, where the message has any (joints).
         stamp_s: When it arrived.
         wire: The message as it came, in CDR; empty where the transport has no bytes.
+        sent_s: What its header says, on the sender's clock; 0 where it says nothing.
     """
 
     fields: Mapping[str, Values]
     names: tuple[str, ...]
     stamp_s: float
     wire: bytes = b""
+    sent_s: float = 0.0
 
 
 class Inbox:
@@ -41,14 +48,27 @@ class Inbox:
 
     def __init__(self) -> None:
         self._newest: dict[str, Reading] = {}
+        self._arrivals: dict[str, tuple[float, ...]] = {}
+        self._repeats: dict[str, int] = {}
         self._amiss: dict[str, str] = {}
 
     def put(self, topic: str, reading: Reading) -> None:
-        """Take a reading; one that arrived before the present one is left out."""
+        """Take a reading; one that is no newer than the present one is left out.
+
+        It is no newer if it arrived before, if its header says that it was sent before, or if it is
+        the same reading once more. A header that falls by more than ``CLOCK_SET_S`` is of a clock
+        that was set.
+        """
         before = self._newest.get(topic)
-        if before is None or reading.stamp_s >= before.stamp_s:
-            self._newest[topic] = reading
-            self._amiss.pop(topic, None)
+        if before is not None and _is_older(reading, before):
+            return
+        if before is not None and _is_same(reading, before):
+            self._repeats[topic] = self._repeats.get(topic, 0) + 1
+            return
+        self._newest[topic] = reading
+        self._arrivals[topic] = (*self._arrivals.get(topic, ())[1 - _ARRIVALS :], reading.stamp_s)
+        self._repeats.pop(topic, None)
+        self._amiss.pop(topic, None)
 
     def note(self, topic: str, problem: str) -> None:
         """What came last on a topic was of no use, and why; the reading before it stays."""
@@ -62,14 +82,25 @@ class Inbox:
             if why is not None:
                 found.append(f"{topic}: {why}")
             elif newest is not None and newest.stamp_s < since_s:
-                found.append(f"{topic}: nothing came any more")
+                found.append(f"{topic}: {self._silence(topic)}")
         return "; ".join(found)
+
+    def gap_s(self, topic: str) -> float:
+        """The longest time between the latest readings of a topic; infinity where few came."""
+        arrivals = self._arrivals.get(topic, ())
+        return float(np.diff(arrivals).max()) if len(arrivals) == _ARRIVALS else np.inf
 
     def moment(self) -> Inbox:
         """What is there now, whatever comes meanwhile: one moment for all that reads it."""
         copy = Inbox()
         copy._newest = self._newest.copy()
         return copy
+
+    def _silence(self, topic: str) -> str:
+        repeats = self._repeats.get(topic, 0)
+        if not repeats:
+            return "nothing came any more"
+        return f"the same reading came {repeats + 1} times, its header does not advance"
 
     def get(self, topic: str) -> Reading | None:
         """The newest of a topic; None where nothing came yet."""
@@ -116,13 +147,36 @@ def rot6d(quat: Values) -> Values:
     return np.array(first + second)
 
 
+def _is_older(reading: Reading, before: Reading) -> bool:
+    if reading.stamp_s < before.stamp_s:
+        return True
+    stamped = reading.sent_s > 0.0 and before.sent_s > 0.0
+    return stamped and 0.0 < before.sent_s - reading.sent_s < CLOCK_SET_S
+
+
+def _is_same(reading: Reading, before: Reading) -> bool:
+    """Whether it says the same under the same header, which nobody stamps who measures anew."""
+    if reading.sent_s <= 0.0 or reading.sent_s != before.sent_s:
+        return False
+    fields, others = reading.fields, before.fields
+    return fields.keys() == others.keys() and all(
+        np.array_equal(value, others[name]) for name, value in fields.items()
+    )
+
+
 def _follows(reading: Reading, field: str) -> bool:
     return field == "rot6d" and "rot6d" not in reading.fields and "orientation" in reading.fields
 
 
 def _in_order(values: Values, have: tuple[str, ...], wanted: tuple[str, ...], where: str) -> Values:
-    if len(values) != len(have) or len(set(have)) < len(have):
-        raise SpecError("names and values differ in number", where=where, found=len(values))
+    if len(set(have)) < len(have):
+        twice = next(name for name in have if have.count(name) > 1)
+        raise SpecError(
+            f"'{twice}' is named twice", where=where, hint="two sources in one message?"
+        )
+    if len(values) != len(have):
+        problem, expected = "names and values differ in number", f"{len(have)} values"
+        raise SpecError(problem, where=where, expected=expected, found=len(values))
     place = {name: i for i, name in enumerate(have)}
     missing = [name for name in wanted if name not in place]
     if missing:

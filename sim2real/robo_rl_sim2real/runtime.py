@@ -22,6 +22,7 @@ from robo_rl_sim2real.readings import Inbox, Values
 from robo_rl_sim2real.safety import Asked, Command, Reason, Safety
 from robo_rl_sim2real.states import State, TransitionError
 from robo_rl_sim2real.teleop import Grip, Teleop
+from robo_rl_sim2real.witness import Witness
 
 
 class Parts(NamedTuple):
@@ -33,6 +34,7 @@ class Parts(NamedTuple):
     safety: Safety
     life: Lifecycle
     teleop: Teleop
+    witness: Witness
 
 
 class Output(NamedTuple):
@@ -60,12 +62,25 @@ class Runtime:
         parts: Its own, not shared.
         measured: Where what is commanded is measured.
         now_s: Monotonic clock.
+        sends: Whether its commands reach the robot.
+        rivals: What is wrong with who publishes the readings, empty for nothing.
     """
 
-    def __init__(self, parts: Parts, measured: Measured, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        measured: Measured,
+        now_s: Callable[[], float],
+        *,
+        sends: bool = True,
+        rivals: Callable[[], str] = lambda: "",
+    ) -> None:
         self.parts, self.measured, self.now_s, self.life = parts, measured, now_s, parts.life
         self.seen_s, self.topics = -np.inf, {*parts.observer.topics, *measured.topics}
+        self.sends, self.rivals = sends, rivals
         self._pos = parts.life.start
+        self._commanding = False
+        self._left: Values | None = None
         self._begun = self._last = self._said = self._epoch = 0
         self._grip = Grip(held=False, target=None, heard_s=-np.inf)
         self._inferred: Chunk | None = None
@@ -76,10 +91,10 @@ class Runtime:
         return self.life.state
 
     def activate(self, inbox: Inbox, number: int) -> None:
-        """Begin at that tick, ramping from where the robot is.
+        """Begin at that tick, ramping from where the robot was told to be, or else from where it is.
 
         Raises:
-            TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale.
+            TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale or in doubt.
             SpecError: A reading does not fit.
         """
         self._begin(inbox, number, "activate", self.life.activate)
@@ -90,7 +105,7 @@ class Runtime:
         """Go to the start from that tick on; inactive again once there, or if anything is amiss.
 
         Raises:
-            TransitionError: Not now; see ``Lifecycle.home``; or readings are stale.
+            TransitionError: Not now; see ``Lifecycle.home``; or readings are stale or in doubt.
             SpecError: A reading does not fit.
         """
         velocity = self.parts.safety.limits.velocity
@@ -100,9 +115,12 @@ class Runtime:
         now_s, safety = self.now_s(), self.parts.safety
         self._look(inbox)
         self._demand_fresh(inbox, now_s, what)
-        begin(self._pos, now_s, at_rest=safety.limiter.at_rest)
+        commanded = self._commanded
+        if commanded is None:
+            self._demand_standing(what)
+        begin(self._pos, now_s, at_rest=safety.limiter.at_rest, commanded=commanded)
         self.parts.chunks.clear()
-        safety.restart(self._pos)
+        safety.restart(self._pos if commanded is None else commanded)
         self._begun = self._last = self._said = number
         self._epoch += 1
 
@@ -110,18 +128,18 @@ class Runtime:
         """The control period of that number; what is in between was missed."""
         stalled, self._last = number - self._said > 1, number
         if not self.state.moves:
-            return self._resting(stalled=stalled)
+            return self._resting(stalled=stalled, problem=self._watch(inbox))
         problem = self._learn(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, stalled=stalled)
+        asked = self._asked(now_s, stalled=stalled)._replace(regular=self._regular(inbox))
         command = self.parts.safety.step(asked, now_s)
-        self._said = number
+        self._said, self._commanding = number, True
         if not self._waits_for_first(command.reason):
             self.life.follow(command.reason, command.pos, now_s)
         if command.reason is not None:
             self.life.hold_from(command.pos)
         inferred, self._inferred = self._inferred, None
-        return Output(command, self.state, problem, asked.target, inferred)
+        return Output(command, self.state, problem or command.why, asked.target, inferred)
 
     def fail(self, number: int, unsent: Command | None = None) -> Output:
         """Something broke in the period of that number: come to rest, at fault.
@@ -146,6 +164,19 @@ class Runtime:
             return str(error)
         return inbox.problem(self.topics, self.now_s() - self.parts.safety.max_age_s)
 
+    def _watch(self, inbox: Inbox) -> str:
+        """Follow what is measured of a robot that is not active; says what is wrong with it."""
+        try:
+            self._look(inbox)
+        except RoboRlError as error:
+            return str(error)
+        return ""
+
+    def _regular(self, inbox: Inbox) -> bool:
+        """Whether the latest readings came as often as they must."""
+        limit = self.parts.safety.max_age_s
+        return all(inbox.gap_s(topic) <= limit for topic in self.topics)
+
     def _think(self, inbox: Inbox, tick: int) -> None:
         self._feel(inbox)
         self._hear(tick)
@@ -167,14 +198,38 @@ class Runtime:
             self._epoch += 1
 
     def _look(self, inbox: Inbox) -> Frame | None:
-        """The moment's frame; it and the joints are as old as the oldest reading in them."""
+        """The moment's frame; it and the joints are as old as the oldest reading in them.
+
+        None where a topic was silent so far, or what was measured is in doubt: then it is as if
+        nothing had been measured.
+        """
         inbox = inbox.moment()
-        frame, found = self.parts.observer.look(inbox), self.measured.look(inbox)
-        if frame is None or found is None:
+        found = self.measured.look(inbox)
+        if found is not None:
+            told = self.parts.safety.limiter.motion.pos if self._commanding and self.sends else None
+            self.parts.witness.look(inbox, told)
+        frame = self.parts.observer.look(inbox)
+        if frame is None or found is None or self._doubt:
             return None
         self._pos = found.pos
         self.seen_s = min(frame.stamp_s, found.stamp_s)
         return frame
+
+    @property
+    def _doubt(self) -> str:
+        """Why what was measured is not believed; empty where it is."""
+        return self.rivals() or self.parts.witness.doubt
+
+    @property
+    def _commanded(self) -> Values | None:
+        """(n,) where the robot was told to be, and is for all that is known; else None.
+
+        That is so while commands are being sent, and as long as it has not moved since the last.
+        """
+        safety, left = self.parts.safety, self._left
+        stayed = left is not None and self.parts.witness.same(self._pos, left)
+        known = self._commanding or (stayed and safety.reached(self._pos))
+        return safety.limiter.motion.pos if self.sends and known else None
 
     def _ask(self, frame: Frame, tick: int) -> None:
         obs, planner = self.parts.observer.observation(frame, tick), self.parts.planner
@@ -204,6 +259,8 @@ class Runtime:
             thinking_s=self.parts.planner.thinking_s(),
             estop=self.life.stopped,
             stalled=stalled,
+            doubt=self._doubt,
+            standing=self.parts.witness.standing,
         )
 
     def _wanted(self, now_s: float) -> tuple[Values | None, float]:
@@ -224,18 +281,29 @@ class Runtime:
         """Whether nothing is amiss but that the policy has not answered for the first time yet."""
         return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
 
-    def _resting(self, *, stalled: bool) -> Output:
+    def _resting(self, *, stalled: bool, problem: str = "") -> Output:
         """The way to rest after a fault or the end; nothing once that was said long enough."""
         now_s, safety = self.now_s(), self.parts.safety
         self._said = self._last
         if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
-            return Output(None, self.state)
-        silent = Asked(None, self._pos, self.seen_s, now_s, stalled=stalled)
-        return Output(safety.step(silent, now_s), self.state)
+            if self._commanding:
+                self._commanding, self._left = False, self._pos
+            return Output(None, self.state, problem)
+        self._commanding, standing = True, self.parts.witness.standing
+        silent = Asked(
+            *(None, self._pos, self.seen_s, now_s),
+            stalled=stalled,
+            doubt=self._doubt,
+            standing=standing,
+        )
+        command = safety.step(silent, now_s)
+        return Output(command, self.state, problem or command.why)
 
     def _demand_fresh(self, inbox: Inbox, now_s: float, what: str) -> None:
         limit = self.parts.safety.max_age_s
         silent = [topic for topic in self.topics if inbox.get(topic) is None]
+        if not silent and self._doubt:
+            raise TransitionError(f"cannot {what}: what is measured is in doubt", found=self._doubt)
         age = now_s - self.seen_s
         if not silent and age <= limit:
             return
@@ -245,3 +313,11 @@ class Runtime:
             found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
             hint=inbox.problem(self.topics) or None,
         )
+
+    def _demand_standing(self, what: str) -> None:
+        if not self.parts.witness.standing:
+            raise TransitionError(
+                f"cannot {what}: the robot moves",
+                expected="several readings in one place",
+                hint="wait until it stands, and whatever else commands it is silent",
+            )

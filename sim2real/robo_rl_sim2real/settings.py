@@ -28,12 +28,14 @@ from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.outlets import Out, outlets, places
+from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
 from robo_rl_sim2real.recording.recorder import Recorder
 from robo_rl_sim2real.runtime import Parts, Runtime
 from robo_rl_sim2real.safety import Safety
 from robo_rl_sim2real.teleop import Teleop
 from robo_rl_sim2real.watchdog.guard import Watchdog
+from robo_rl_sim2real.witness import Witness
 
 
 class Settings(ConfigModel):
@@ -57,6 +59,8 @@ class Settings(ConfigModel):
         planner: Whether the policy is asked within a tick or in a thread of its own.
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
+        plausibility: When a measurement is believed.
+        shared_topics: Topics of readings that several nodes may publish on.
         chunks: How chunks are merged.
         teleop: Who may take over.
         watchdog: Who stops the robot if this process dies or hangs.
@@ -80,6 +84,8 @@ class Settings(ConfigModel):
     planner: Literal["inline", "thread"] = "inline"
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
+    plausibility: Plausibility.Config = Plausibility.Config()
+    shared_topics: tuple[TopicName, ...] = ()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
     teleop: Teleop.Config = Teleop.Config()
     watchdog: Watchdog.Config = Watchdog.Config()
@@ -102,7 +108,13 @@ class Wiring(NamedTuple):
 
 
 def assemble(
-    settings: Settings, contract: Contract, query: Query, now_s: Callable[[], float]
+    settings: Settings,
+    contract: Contract,
+    query: Query,
+    now_s: Callable[[], float],
+    *,
+    sends: bool = True,
+    rivals: Callable[[], str] = lambda: "",
 ) -> tuple[Runtime, Wiring]:
     """A runtime for a contract, and what it is to be connected with.
 
@@ -111,6 +123,8 @@ def assemble(
         contract: The bundle's.
         query: Its policy.
         now_s: Monotonic clock.
+        sends: Whether commands reach the robot.
+        rivals: What is wrong with who publishes the readings, empty for nothing.
 
     Raises:
         BundleError: The bundle does not fit the robot.
@@ -123,7 +137,8 @@ def assemble(
     measured = _measured(settings, robot, found)
     ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
     placed = places(ways, len(found.names))
-    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed)
+    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed, found.names)
+    witness = Witness(settings.plausibility, measured, found.limits, found.follows & placed)
     teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
     shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
@@ -138,8 +153,8 @@ def assemble(
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
     demand_quick(safety.limits)
     planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
-    parts = Parts(observer, planner, chunks, safety, life, teleop)
-    return Runtime(parts, measured, now_s), wiring
+    parts = Parts(observer, planner, chunks, safety, life, teleop, witness)
+    return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
 
 _PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {

@@ -4,7 +4,8 @@ Shapes: n joints, in the order of the contract's actions. Times are seconds of o
 
 What the human says is a target like the policy's, and goes through all that stands between a policy
 and the robot. It begins where the robot comes to rest by itself, and a leader arm is followed
-relative to where it was then, so that taking over moves nothing.
+relative to where it was then, so that taking over moves nothing. What a leader arm or a stick cannot
+do is not followed: the robot holds, and a leader counts anew once it is believed again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from robo_rl.naming import did_you_mean
 from robo_rl_sim2real.braking import Limits
 from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind, TopicName
+from robo_rl_sim2real.plausibility import Axes, Plausibility
 from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
+
+
+_HUMAN = 4.0
+"""Multiples of the robot's velocity limits that a human may ask for, if not get."""
+_FULL = 1.05
+"""Largest deflection of a gamepad's axis, which is 1 but for rounding."""
 
 
 class Follow(ConfigModel):
@@ -117,6 +125,8 @@ class Teleop:
             SpecError: What came does not fit.
         """
         said = inbox.get(self.cfg.topic)
+        if self._hand is not None and said is not None:
+            self._hand.hear(said)
         switch = inbox.get(self.cfg.held) if self.cfg.held else said
         if self._hand is None or switch is None or not self._pressed(switch):
             self.let_go()
@@ -140,6 +150,10 @@ class Teleop:
 
 
 class _Hand(Protocol):
+    def hear(self, reading: Reading) -> None:
+        """What came last, whether or not the switch is held."""
+        ...
+
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
         """Where to, (n,)."""
         ...
@@ -155,7 +169,7 @@ class _Leader:
     def __init__(
         self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
     ) -> None:
-        del limits, hand
+        del hand
         self._where, follows = cfg.topic, list(cfg.joints.values())
         self._moved = [names.index(name) for name in cfg.joints]
         self._sources = tuple(follow.source for follow in follows)
@@ -163,8 +177,17 @@ class _Leader:
         self._offset = np.array([follow.offset for follow in follows])
         self._relative = np.array([follow.relative for follow in follows])
         self._first: tuple[Values, Values] | None = None
+        axes = _leader_axes(self._sources, limits, self._moved, self._scale)
+        self._judge = Plausibility(Plausibility.Config(), axes, believed=True)
+
+    def hear(self, reading: Reading) -> None:
+        pos = pick(reading, "position", self._sources, self._where)
+        self._judge.look(reading, pos, None, None)
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        if not self._judge.believed:
+            self.let_go()
+            raise SpecError(self._judge.problem, where=self._where)
         led = self._scale * pick(reading, "position", self._sources, self._where)
         home, zero = self._first = self._first or (stop(), led)
         target = home.copy()
@@ -189,12 +212,16 @@ class _Velocities:
         self._scale = np.array([follow.scale for follow in follows])
         self._last: Values | None = None
 
+    def hear(self, reading: Reading) -> None:
+        pass
+
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
         axes, limits = self._axes_of(reading), self._limits
         if len(axes) <= max(self._axes):
             raise SpecError(self._where, expected=f"{max(self._axes) + 1} axes", found=len(axes))
         vel = np.zeros_like(limits.velocity)
         vel[self._moved] = self._scale * axes[self._axes]
+        self._demand_possible(axes[self._axes], vel, stick="axes" in reading.fields)
         last = stop() if self._last is None else self._last
         target = last + limits.dt_s * np.clip(vel, -limits.velocity, limits.velocity)
         self._last = np.clip(target, np.minimum(limits.low, last), np.maximum(limits.high, last))
@@ -203,11 +230,31 @@ class _Velocities:
     def let_go(self) -> None:
         self._last = None
 
+    def _demand_possible(self, axes: Values, vel: Values, *, stick: bool) -> None:
+        """Refuse what no stick says and nobody asks for: another unit, or noise.
+
+        Raises:
+            SpecError: It is.
+        """
+        if stick and (np.abs(axes) > _FULL).any():
+            raise SpecError("a deflection", where=self._where, expected="-1 to 1", found=axes)
+        if not stick and (np.abs(vel) > _HUMAN * self._limits.velocity).any():
+            expected = f"at most {_HUMAN:g} times the robot's limits"
+            raise SpecError("a velocity", where=self._where, expected=expected, found=axes)
+
     def _axes_of(self, reading: Reading) -> Values:
         parts = ("axes",) if "axes" in reading.fields else ("linear", "angular")
         if "linear" in parts:
             self._frame.demand_frame(reading, self._where)
         return np.concatenate([pick(reading, part, (), self._where) for part in parts])
+
+
+def _leader_axes(names: tuple[str, ...], limits: Limits, moved: list[int], scale: Values) -> Axes:
+    """What a leader's joints can do: nobody says where they end, and a human moves them."""
+    size = np.maximum(np.abs(scale), 1e-9)
+    span = (limits.high - limits.low)[moved] / size
+    far = np.full(len(names), np.inf)
+    return Axes(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span)
 
 
 _HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Velocities, Kind.TWIST: _Velocities}

@@ -126,13 +126,13 @@ def test_it_is_silent_only_once_it_stands():
 )
 def test_it_begins_only_with_fresh_readings_near_its_start(change: dict[str, Any], message: str):
     bench = Bench()
-    bench.pos = np.full(JOINTS, change.get("pos", 0.0))
-    bench.tell()
+    bench.pos, bench.inbox = np.full(JOINTS, change.get("pos", 0.0)), Inbox()
+    bench.life.configure()
+    if "nothing" not in change:
+        bench.watch()
     bench.now_s += change.get("age_s", 0.0)
-    if "nothing" in change:
-        bench.inbox = Inbox()
     with pytest.raises(TransitionError, match=message):
-        bench.begin()
+        bench.runtime.activate(bench.inbox, bench.number)
     assert bench.runtime.state is State.INACTIVE
     assert bench.runtime.tick(bench.inbox, bench.number).command is None
 
@@ -154,8 +154,9 @@ def far_off(act: Any = wave) -> Bench:
     bench = Bench(act, lag=0.8)
     bench.pos = np.linspace(-0.9, 1.2, JOINTS)
     bench.sent = [bench.pos]
-    bench.tell()
+    bench.inbox = Inbox()
     bench.life.configure()
+    bench.watch()
     with pytest.raises(TransitionError, match="ask for 'home'"):
         bench.runtime.activate(bench.inbox, bench.number)
     bench.runtime.home(bench.inbox, bench.number)
@@ -187,7 +188,7 @@ def test_whatever_is_amiss_ends_the_way_home():
     assert Reason.STALE in reasons(silent)
     np.testing.assert_array_equal(bench.sent[-1], bench.sent[-2])
     assert np.abs(bench.sent[-1]).max() > 0.1
-    bench.tell()
+    bench.watch()
     bench.runtime.home(bench.inbox, bench.number)
     bench.run(20)
     bench.life.press(True)

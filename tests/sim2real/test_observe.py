@@ -105,7 +105,7 @@ def test_history_is_the_last_frames_the_latest_last():
         ("/joints", Reading({"position": np.zeros(2)}, (), 9.0), "without names"),
         ("/joints", Reading({"position": np.zeros(2)}, ("a", "b", "c"), 9.0), "differ in number"),
         ("/cube", Reading({"position": np.full(3, np.nan)}, (), 9.0), "not finite"),
-        ("/joints", Reading({"position": np.zeros(3)}, ("a", "b", "b"), 9.0), "differ in number"),
+        ("/joints", Reading({"position": np.zeros(3)}, ("a", "b", "b"), 9.0), "'b' is named twice"),
         (
             "/hand",
             Reading({"position": np.zeros(3), "orientation": np.zeros(4)}, (), 9.0),

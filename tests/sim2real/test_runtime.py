@@ -188,8 +188,10 @@ def test_joints_that_the_policy_does_not_observe_must_be_fresh_too():
     def say() -> None:
         bench.inbox.put("/other", Reading({"position": bench.pos}, NAMES, bench.now_s))
 
+    bench.life.configure()
+    bench.watch()
     say()
-    bench.begin()
+    bench.runtime.activate(bench.inbox, bench.number)
     for _ in range(20):
         say()
         bench.tick(silent=True)

@@ -31,6 +31,7 @@ TRIPS = [
     (Reason.NOT_FINITE, {"target": np.full(JOINTS, np.nan)}),
     (Reason.NOT_FINITE, {"target": HOME + np.array([0, 0, np.inf, 0, 0])}),
     (Reason.ESTOP, {"estop": True}),
+    (Reason.DOUBT, {"doubt": "joint 1 moved farther than it can"}),
     (Reason.STALE, {"observed_s": 0.93}),
     (Reason.STALE, {"observed_s": float("nan")}),
     (Reason.LATE, {"thinking_s": 0.3, "target": None}),
@@ -88,16 +89,40 @@ def test_an_observation_is_stale_after_three_periods_or_a_tenth_of_a_second():
     assert slow.max_age_s == 0.1
 
 
-def test_where_the_robot_lags_far_behind_rest_is_where_it_is():
-    for lag, rest in ((0.05, "command"), (0.3, "robot")):
+def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_for_long():
+    """A wrong reading is no target: only what is believed, and stood there, is."""
+    for lag, known, rest in (
+        (0.05, {"standing": True}, "command"),
+        (0.3, {"standing": True}, "robot"),
+        (0.3, {}, "command"),
+        (0.3, {"standing": True, "doubt": "it jumped"}, "command"),
+        (0.3, {"standing": True, "observed_s": 0.5}, "command"),
+    ):
         safety = make(tracking=1.0)
-        sent = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
-        measured = sent - lag
-        for _ in range(100):
-            command = at_1(safety, target=None, measured=measured)
-        expected = sent if rest == "command" else measured
-        np.testing.assert_allclose(command.pos, expected, atol=0.06)
-        assert (np.abs(command.pos - expected) < np.abs(command.pos - (sent + measured) / 2)).all()
+        start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
+        measured, sent = start - lag, [start]
+        for _ in range(400):
+            sent.append(at_1(safety, target=None, measured=measured, **known).pos)
+        np.testing.assert_allclose(sent[-1], start if rest == "command" else measured, atol=1e-6)
+        speed = np.abs(np.diff(sent, axis=0)) / safety.limits.dt_s
+        assert (speed <= (0.1 + 1e-6) * safety.limits.velocity).all()
+
+
+def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_setting():
+    measured = HOME.copy()
+    measured[2] = 0.6
+    command = at_1(make(), measured=measured)
+    assert command.reason is Reason.TRACKING
+    assert "'joint 2' is 0.600 from its command, at most 0.375" in command.why
+    assert "safety.tracking=0.15" in command.why
+
+
+def test_a_hold_ends_only_when_readings_come_regularly_again():
+    safety = make()
+    assert at_1(safety, observed_s=0.5).reason is Reason.STALE
+    assert at_1(safety, regular=False).reason is Reason.STALE
+    assert at_1(safety).reason is None
+    assert at_1(safety, regular=False).reason is None  # irregular alone is no reason to hold
 
 
 def test_margin_and_speed_make_the_limits_tighter():

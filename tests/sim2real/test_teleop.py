@@ -45,11 +45,16 @@ class Human:
 
     def __init__(self, teleop: dict[str, Any], **fields: Any) -> None:
         self.bench = Bench(teleop=teleop, **fields).begin()
+        self.arm: np.ndarray | None = None
 
     def lead(self, ticks: int, a: float, b: float = 0.0, *, held: bool = True) -> None:
+        """Bring the leader there, no faster than a human can."""
         for _ in range(ticks):
-            now_s = self.bench.now_s
-            arm = Reading({"position": np.array([b, a])}, ("b", "a"), now_s)
+            now_s, goal = self.bench.now_s, np.array([b, a])
+            self.arm = (
+                goal if self.arm is None else self.arm + np.clip(goal - self.arm, -0.07, 0.07)
+            )
+            arm = Reading({"position": self.arm}, ("b", "a"), now_s)
             self.bench.inbox.put("/leader", arm)
             self.bench.inbox.put("/held", Reading({"data": np.asarray(held)}, (), now_s))
             self.bench.tick()
@@ -143,6 +148,7 @@ def test_silence_in_hand_is_a_reason_to_hold_and_ends_with_it():
     assert silent[after_s - 2].state is State.TELEOPERATED
     assert silent[after_s + 2].state is State.HOLDING
     assert silent[-1].state is not State.RUNNING  # the policy does not take what was not given
+    human.arm = None
     human.lead(50, a=9.0)  # elsewhere by now: it counts from here
     assert bench.runtime.state is State.TELEOPERATED
     np.testing.assert_allclose(bench.sent[-1][0], silent[-1].command.pos[0], atol=1e-6)  # type: ignore[union-attr]
@@ -268,7 +274,8 @@ def test_another_beginning_knows_nothing_of_the_hand_before(pad):
     bench.life.deactivate()
     bench.run(150)
     bench.pos = np.zeros(JOINTS)
-    bench.tell()
+    bench.watch()
+    bench.watch()
     bench.runtime.activate(bench.inbox, bench.number)
     begun = len(bench.sent)
     say(60, 0.0 if pad else 0.8)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts
 from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.publishers import REMEDY, rivals
 from robo_rl_sim2real.transport.base import COMMAND, NEWEST, SENSOR, Endpoint, Qos, deaf
 
 
@@ -15,6 +16,8 @@ def readings(facts: Facts) -> Iterator[Finding]:
     for topic, kind in facts.wiring.readings.items():
         amiss = list(_writers(topic, kind, SENSOR, facts.ends[topic]))
         yield from amiss
+        if topic not in facts.settings.shared_topics:
+            yield from _alone(topic, kind, facts.ends[topic])
         came = len(facts.heard[topic].stamps_s)
         if came:
             yield _pace(facts, topic)
@@ -52,6 +55,8 @@ def estop(facts: Facts) -> Iterator[Finding]:
     ends = [end for end in facts.ends[topic] if end.writes]
     amiss = list(_writers(topic, Kind.FLAG, COMMAND, ends)) if ends else []
     yield from amiss
+    if several := rivals(Kind.FLAG, ends):
+        yield warning(topic, several, "a release by one permits a reset while another is pressed")
     newest = facts.heard[topic].newest
     if newest is not None and bool(newest.fields["data"]):
         yield failed(topic, "the emergency stop is pressed", "release it, then reset")
@@ -79,7 +84,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
 
 
 def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Iterator[Finding]:
-    """What keeps a topic from being heard, or has it twice."""
+    """What keeps a topic from being heard."""
     writers = [end for end in ends if end.writes]
     fitting = [end for end in writers if end.type == kind.value]
     if not writers:
@@ -91,9 +96,12 @@ def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Itera
     for end in fitting:
         if why := deaf(end.qos, reader):
             yield failed(topic, f"{_names([end])}: {why}", "make that publisher reliable")
-    if len(fitting) > 1:
-        text = f"{len(fitting)} publish it: {_names(fitting)}"
-        yield warning(topic, text, "readings of the two are mixed: stop one")
+
+
+def _alone(topic: str, kind: Kind, ends: list[Endpoint]) -> Iterator[Finding]:
+    """Readings of two sources are mixed, and each of them can look right."""
+    if several := rivals(kind, ends):
+        yield failed(topic, several, REMEDY)
 
 
 def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> Finding:

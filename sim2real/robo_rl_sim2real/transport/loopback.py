@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.messages import Kind
+from robo_rl_sim2real.messages import STAMPED, Kind
 from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.trajectory_messages import FOLLOW
 from robo_rl_sim2real.transport.base import (
@@ -178,7 +178,9 @@ class _Out:
         if not any(m is self._mouth for m in self._bus.mouths[self._topic]):
             raise RoboRlError("the transport was closed")
         fields = {name: np.array(value) for name, value in reading.fields.items()}
-        sent = Reading(fields, reading.names, self._bus.now_s())
+        now_s = self._bus.now_s()
+        said_s = (reading.stamp_s or now_s) if self._mouth.kind in STAMPED else 0.0
+        sent = Reading(fields, reading.names, now_s, sent_s=said_s)
         with self._bus.lock:
             self._mouth.said.append(sent)
             ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(self._mouth, ear)]

@@ -1,0 +1,96 @@
+"""Which readings are held to plausibility, and how they stand beside what is commanded.
+
+Shapes: n joints and axes that are commanded, m of one topic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl_sim2real.braking import Limits
+from robo_rl_sim2real.measured import Measured
+from robo_rl_sim2real.plausibility import Axes, Plausibility
+from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
+
+
+class _Judged(NamedTuple):
+    judge: Plausibility
+    order: tuple[int, ...]
+
+
+class Witness:
+    """Judges all that is measured of what is commanded, topic by topic.
+
+    Args:
+        cfg: See ``Plausibility.Config``.
+        measured: Where it is measured.
+        limits: Of the robot, (n,), in the order of ``measured.names``.
+        obeys: (n,) bool, joints that are where they were told to be unless something is wrong.
+    """
+
+    def __init__(
+        self,
+        cfg: Plausibility.Config,
+        measured: Measured,
+        limits: Limits,
+        obeys: NDArray[np.bool_],
+    ) -> None:
+        self._measured, self._obeys = measured, obeys
+        self._noise = 2.0 * cfg.noise * (limits.high - limits.low)
+        self._judged = {topic: self._of(topic, cfg, limits) for topic in measured.topics}
+
+    @property
+    def doubt(self) -> str:
+        """Why what was measured last is not believed; empty where it is."""
+        return "; ".join(
+            f"{topic}: {each.judge.problem}"
+            for topic, each in self._judged.items()
+            if not each.judge.believed
+        )
+
+    @property
+    def standing(self) -> bool:
+        """Whether all of it was measured in one place, several times."""
+        return all(each.judge.standing for each in self._judged.values())
+
+    def same(self, pos: Values, other: Values) -> bool:
+        """Whether two measured poses (n,) are one, but for noise."""
+        return bool((np.abs(pos - other) <= self._noise).all())
+
+    def look(self, inbox: Inbox, commanded: Values | None) -> None:
+        """Judge the newest readings, of which every topic has one.
+
+        Args:
+            inbox: Of one moment.
+            commanded: (n,) what is commanded; None where nothing is.
+
+        Raises:
+            SpecError: A reading does not fit.
+        """
+        near = None if commanded is None else np.where(self._obeys, commanded, np.nan)
+        for topic, (judge, order) in self._judged.items():
+            reading = inbox.get(topic)
+            assert reading is not None
+            pos, vel = self._measured.read(topic, reading), self._velocity(topic, reading)
+            judge.look(reading, pos, vel, None if near is None else near[list(order)])
+
+    def _velocity(self, topic: str, reading: Reading) -> Values | None:
+        """What joints say of their velocity; many a driver says nothing, or of some alone."""
+        said = reading.fields.get("velocity")
+        if topic != self._measured.topic or said is None or len(said) != len(reading.names):
+            return None
+        return pick(reading, "velocity", self._measured.on(topic), topic)
+
+    def _of(self, topic: str, cfg: Plausibility.Config, limits: Limits) -> _Judged:
+        names = self._measured.on(topic)
+        order = tuple(self._measured.names.index(name) for name in names)
+        rows = list(order)
+        axes = Axes(
+            names,
+            *(limits.low[rows], limits.high[rows], limits.velocity[rows]),
+            *(limits.acceleration[rows], limits.high[rows] - limits.low[rows]),
+        )
+        return _Judged(Plausibility(cfg, axes), order)
