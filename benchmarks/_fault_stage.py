@@ -1,7 +1,8 @@
 """A panda behind the topics of a node, on a bus and a clock of its own, for benchmarks of faults.
 
 The bundle is made here: its policy passes on where the joints are wanted, one of its readings, so
-that whoever says that steers the robot. The robot is where it was last told to be.
+that whoever says that steers the robot. The robot is where it was last told to be, unless it is
+said how it follows.
 """
 
 from __future__ import annotations
@@ -118,10 +119,20 @@ class Stage:
 
     Args:
         bundle: Of ``make_bundle``.
+        follow: Where the robot is, and is told to be → where it is half a period later.
+        want: Time since the beginning → where joints are wanted, (n,).
         fields: Of the settings, besides the usual ones.
     """
 
-    def __init__(self, bundle: Bundle, **fields: Any) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        follow: Callable[[Array, Array], Array] = lambda pos, told: told,
+        want: Callable[[float], Array] | None = None,
+        **fields: Any,
+    ) -> None:
+        self._follow, self._want = follow, want or wander
         self.now_s, self.number, self.since_s = 100.0, 0, 0.0
         self.bus = Bus(lambda: self.now_s)
         robot = Loopback(self.bus)
@@ -131,7 +142,8 @@ class Stage:
         }
         self.estop = robot.advertise("/estop", Kind.FLAG)
         robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self._obey, COMMAND)
-        self.pos, self.sent = ROBOT.home_ctrl.copy(), [ROBOT.home_ctrl.copy()]
+        self.pos, self.told = ROBOT.home_ctrl.copy(), ROBOT.home_ctrl.copy()
+        self.sent = [ROBOT.home_ctrl.copy()]
         self.heard_s = dict.fromkeys(self.outs, -np.inf)
         clock = Clock(lambda: self.now_s, lambda s: None)
         settings = strict({**SETTINGS, **fields}, Settings)
@@ -164,7 +176,8 @@ class Stage:
 
     def say(self) -> list[tuple[str, Reading]]:
         """What the robot says now."""
-        aim = wander(self.now_s - self.since_s)
+        aim = self._want(self.now_s - self.since_s)
+        self.pos = self._follow(self.pos, self.told)
         return [
             (JOINTS, Reading({"position": self.pos.copy()}, NAMES, self.now_s)),
             (WANTED, Reading({"data": aim}, (), self.now_s)),
@@ -185,8 +198,8 @@ class Stage:
         return excess(np.stack(self.sent), self.limits)
 
     def _obey(self, reading: Reading) -> None:
-        self.pos = reading.fields["data"]
-        self.sent.append(self.pos)
+        self.told = reading.fields["data"]
+        self.sent.append(self.told)
 
 
 def excess(commands: Array, within: Limits) -> float:

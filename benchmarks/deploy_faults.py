@@ -26,6 +26,7 @@ import _fault_frames as frames
 import _fault_messages as messages
 import _fault_pictures as pictures
 import _fault_processes as processes
+import _fault_robots as robots
 import _fault_server as server
 from _fault_stage import make_bundle
 from _fault_table import HEADER, Fault, Tally, filled, line
@@ -44,6 +45,9 @@ SEEN = "not followed after 1 s; running again when pictures are good"
 LATCHED = "a fault at the next tick, until a reset"
 STOP = "first stop command in 0.1 s, then braking; never sends again"
 GOES_ON = "no crash; commands in range and no faster; follows again"
+SHIELD = "limits; no command beyond braking on a reading that cannot be true"
+FROZEN = "not followed after 0.1 s; limits"
+HOLDS = "one hold, that lasts"
 REFUSED = "each refused in a word; the world goes on as it was"
 Run = Callable[[Bundle, int, int], Tally]
 
@@ -72,6 +76,22 @@ def faults(bundle: Bundle) -> list[Fault]:
         ("bad action", SENT, 10_000, 200, actions.bad_actions),
         ("adversarial action", LIMITS, 1_000_000, 20_000, actions.adversarial_actions),
         ("late chunk", "limits; no fault", 10_000, 200, actions.late_chunks),
+        *(
+            (f"robot that {name}", SHIELD, 160_000, 2_000, functools.partial(robots.robots, name))
+            for name in robots.ROBOTS
+        ),
+        *(
+            (
+                f"reading: {name}",
+                SHIELD,
+                40_000,
+                2_000,
+                functools.partial(robots.wrong_readings, name),
+            )
+            for name in robots.READ_WRONG
+        ),
+        ("frozen joint states", FROZEN, 40_000, 1_000, robots.frozen),
+        ("joint states at 5 to 9 Hz", HOLDS, 500, 20, robots.slow),
         ("wall clock jumps 1 h", SAME, 10_000, 200, messages.clock_jumps),
         ("other joint order", SAME, 10_000, 500, messages.other_order),
         ("other robot, unit, rate", "refused at the start", 1_000, 60, messages.other_robot),

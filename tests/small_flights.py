@@ -27,6 +27,7 @@ ROBOT = load("robots", "panda")
 HOME = ROBOT.home_ctrl
 NAMES = tuple(joint.name for joint in ROBOT.actuated)
 DT_S = 1.0 / ROBOT.rates.control_hz
+WATCHED = 4
 
 TELEOP = {
     "topic": "/joy",
@@ -94,6 +95,7 @@ class Flight:
             clock=Clock(lambda: self.now_s, lambda s: None),
             dry_run=dry_run,
         )
+        self.run(WATCHED)
 
     @contextmanager
     def recorded(self) -> Generator[Recorder]:

@@ -16,10 +16,10 @@ from robo_rl_sim2real.lifecycle import Lifecycle
 from robo_rl_sim2real.measured import Measured
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.planner import Answer, Question
+from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.readings import Inbox, Reading
 from robo_rl_sim2real.runtime import Output, Parts, Runtime
 from robo_rl_sim2real.safety import Safety
-from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.teleop import Teleop
 from robo_rl_sim2real.witness import Witness
 

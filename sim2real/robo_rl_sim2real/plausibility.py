@@ -8,8 +8,9 @@ since the reading before: it stands, or goes on, or changes its velocity by what
 A reading that is not plausible is an alarm: the policy does not see it, it is never a target, and
 the robot brakes along its last commands. From then on, and at the beginning, readings are believed
 only after several in a row are plausible beside each other and, while the robot is commanded, near
-its command. So a wrong reading that stays is not believed because it stays. A position that is to
-be a target must have been measured in one place by several believed readings.
+its command or near where it was believed last. So a wrong reading that stays is not believed
+because it stays. A position that is to be a target must have been measured in one place by several
+believed readings.
 """
 
 from __future__ import annotations
@@ -71,16 +72,19 @@ class Plausibility:
         """What counts as plausible. Distances are shares of a joint's range.
 
         Args:
-            beyond: Distance outside of its limits at which a joint may be measured.
-            noise: Distance between readings of a joint that stands.
+            beyond: Distance outside of its limits at which a joint may be measured, besides noise.
+            noise: Distance between readings of a joint that stands …
+            noise_least: … and the same in rad or m, whichever is more.
             rates: Measured velocity and acceleration, in multiples of the robot's limits.
-            near: Distance from its command within which a joint is believed again.
+            near: Distance from its command, or from where it was believed last, within which it is
+                believed again.
             readings: How many plausible readings in a row are believed, after one that was not.
             late_s: How much later than another a reading may arrive, where no header tells.
         """
 
         beyond: float = Field(default=0.05, ge=0.0, le=1.0)
         noise: float = Field(default=0.01, ge=0.0, le=1.0)
+        noise_least: float = Field(default=0.002, ge=0.0)
         rates: float = Field(default=1.5, ge=1.0)
         near: float = Field(default=0.05, gt=0.0, le=1.0)
         readings: int = Field(default=4, ge=2)
@@ -88,7 +92,9 @@ class Plausibility:
 
     def __init__(self, cfg: Config, axes: Axes, *, believed: bool = False) -> None:
         self.cfg, self.axes, self._range = cfg, axes, axes.range
+        self.noise = np.maximum(cfg.noise * axes.range, cfg.noise_least)
         self._last: _Seen | None = None
+        self._believed: Values | None = None
         self._streak, self._recent = 0, deque[Values](maxlen=cfg.readings)
         self.believed = believed
         self.problem = "" if believed else "nothing was measured yet"
@@ -98,7 +104,7 @@ class Plausibility:
         """Whether the latest readings are believed and in one place."""
         if not self.believed or len(self._recent) < self.cfg.readings:
             return False
-        return bool((np.ptp(self._recent, axis=0) <= 2.0 * self.cfg.noise * self._range).all())
+        return bool((np.ptp(self._recent, axis=0) <= 2.0 * self.noise).all())
 
     def look(
         self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
@@ -124,9 +130,11 @@ class Plausibility:
         if amiss or not self.believed:
             self.problem = amiss or self._waits() or self._far(pos, commanded)
             self.believed = not self.problem
+        if self.believed:
+            self._believed = pos
 
     def _beyond(self, pos: Values) -> str:
-        margin, (names, low, high, *_) = self.cfg.beyond * self._range, self.axes
+        margin, (names, low, high, *_) = self.cfg.beyond * self._range + self.noise, self.axes
         out = np.flatnonzero((pos < low - margin) | (pos > high + margin))
         said = (f"'{names[i]}' {pos[i]:.3f}, limits {low[i]:.3f} to {high[i]:.3f}" for i in out)
         return f"beyond its limits: {'; '.join(said)}" if len(out) else ""
@@ -156,7 +164,7 @@ class Plausibility:
         cfg, axes = self.cfg, self.axes
         farthest = cfg.rates * axes.velocity * dt_s
         turned = cfg.rates * axes.acceleration * dt_s * 0.5 * (dt_s + start.span_s)
-        carried, noise = start.vel * dt_s, cfg.noise * self._range
+        carried, noise = start.vel * dt_s, self.noise
         low = np.maximum(np.minimum(carried, 0.0) - turned, -farthest) - noise
         return low, np.minimum(np.maximum(carried, 0.0) + turned, farthest) + noise
 
@@ -168,6 +176,8 @@ class Plausibility:
         if commanded is None:
             return ""
         apart = np.nan_to_num(np.abs(pos - commanded)) / self._range
+        if self._believed is not None:
+            apart = np.minimum(apart, np.abs(pos - self._believed) / self._range)
         worst = int(apart.argmax())
         if apart[worst] <= self.cfg.near:
             return ""

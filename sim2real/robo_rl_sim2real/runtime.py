@@ -91,7 +91,7 @@ class Runtime:
         return self.life.state
 
     def activate(self, inbox: Inbox, number: int) -> None:
-        """Begin at that tick, ramping from where the robot was told to be, or else from where it is.
+        """Begin at that tick, ramping from where the robot was told to be, or else where it is.
 
         Raises:
             TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale or in doubt.

@@ -28,8 +28,8 @@ from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.observe import Observer, Source
 from robo_rl_sim2real.outlet import Outlet
 from robo_rl_sim2real.outlets import Out, outlets, places
-from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.planner import InlinePlanner, Planner, Query, ThreadPlanner
+from robo_rl_sim2real.plausibility import Plausibility
 from robo_rl_sim2real.recording.recorder import Recorder
 from robo_rl_sim2real.runtime import Parts, Runtime
 from robo_rl_sim2real.safety import Safety

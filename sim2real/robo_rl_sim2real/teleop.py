@@ -4,8 +4,8 @@ Shapes: n joints, in the order of the contract's actions. Times are seconds of o
 
 What the human says is a target like the policy's, and goes through all that stands between a policy
 and the robot. It begins where the robot comes to rest by itself, and a leader arm is followed
-relative to where it was then, so that taking over moves nothing. What a leader arm or a stick cannot
-do is not followed: the robot holds, and a leader counts anew once it is believed again.
+relative to where it was then, so that taking over moves nothing. What a leader arm or a stick
+cannot do is not followed: the robot holds, and a leader counts anew once it is believed again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from robo_rl_sim2real.hand import HandPoses
 from robo_rl_sim2real.messages import Kind, TopicName
 from robo_rl_sim2real.plausibility import Axes, Plausibility
 from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
-
 
 _HUMAN = 4.0
 """Multiples of the robot's velocity limits that a human may ask for, if not get."""

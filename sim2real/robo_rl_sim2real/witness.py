@@ -39,8 +39,10 @@ class Witness:
         obeys: NDArray[np.bool_],
     ) -> None:
         self._measured, self._obeys = measured, obeys
-        self._noise = 2.0 * cfg.noise * (limits.high - limits.low)
         self._judged = {topic: self._of(topic, cfg, limits) for topic in measured.topics}
+        self._noise = np.zeros(len(measured.names))
+        for judge, order in self._judged.values():
+            self._noise[list(order)] = judge.noise
 
     @property
     def doubt(self) -> str:
@@ -58,7 +60,7 @@ class Witness:
 
     def same(self, pos: Values, other: Values) -> bool:
         """Whether two measured poses (n,) are one, but for noise."""
-        return bool((np.abs(pos - other) <= self._noise).all())
+        return bool((np.abs(pos - other) <= 2.0 * self._noise).all())
 
     def look(self, inbox: Inbox, commanded: Values | None) -> None:
         """Judge the newest readings, of which every topic has one.

@@ -36,6 +36,7 @@ from robo_rl_sim2real.verbs.check import RULES
 ROBOT = load("robots", "panda")
 HAND = HandPoses.of(ROBOT)
 HOME = np.array([axis.home for axis in ROBOT.hand.axes])
+WATCHED = 5
 ASIDE = np.array([-0.05, 0.1, -0.05, 0.1, -0.1, 0.3])
 
 
@@ -139,7 +140,7 @@ def test_what_no_controller_would_take_is_dropped_and_told(lab: Lab, field, valu
 def test_a_node_drives_it(tmp_path: Path, lab: Lab, kind: str):
     """Three seconds to another pose, within all limits, in lock-step; the gripper goes halfway."""
     node = lab.deploy(tmp_path / "bundle", HOME + ASIDE, kind)
-    lab.drive(node, 2)
+    lab.drive(node, WATCHED)
     node.request("activate")
     sent = [output.command.pos for output in lab.drive(node, 78) if output.command is not None]
     assert node.runtime.state is State.RUNNING
@@ -191,7 +192,7 @@ def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: P
     bundle = bundle_of(tmp_path / "bundle", HOME + ASIDE)
     node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
     with recording(node, bundle, settings) as recorder:
-        lab.drive(node, 2)
+        lab.drive(node, WATCHED)
         node.request("activate")
         outputs = lab.drive(node, 60)
     node.close()

@@ -26,6 +26,7 @@ from robo_rl_sim2real.transport.loopback import Bus, Loopback
 ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated)
 DT_S = 1.0 / ROBOT.rates.control_hz
+WATCHED, ARM = 5, np.array([1.0] * 7 + [0.0])
 DELAY = 2
 
 
@@ -88,9 +89,9 @@ def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     joints = Loopback(bus).advertise("/joint_states", Kind.JOINT_STATES)
     pos = ROBOT.home_ctrl.copy()
     for number in range(1, ticks):
-        shaken = pos + 0.003 * rng.standard_normal(len(pos))
+        shaken = pos + 0.003 * rng.standard_normal(len(pos)) * ARM
         joints.send(Reading({"position": shaken}, NAMES, 0.0))
-        if number == 2:
+        if number == WATCHED:
             node.request("activate")
         planner.tick = number
         sent = node.tick(number).command
@@ -107,7 +108,7 @@ def test_what_a_new_chunk_says_of_the_ticks_that_it_comes_too_late_for_is_what_w
 
     Without a plan it would begin where the shaken robot was measured.
     """
-    ticks = {tick.number: tick for tick in driven(tmp_path, 80)}
+    ticks = {tick.number: tick for tick in driven(tmp_path, 83)}
     chunks = [tick.output.inferred for tick in ticks.values() if tick.output.inferred is not None]
     assert len(chunks) > 70 // EXEC
     assert ticks[max(ticks)].output.state is State.RUNNING
@@ -125,7 +126,7 @@ def test_on_a_ramp_nothing_is_planned_for_the_robot_does_not_do_it(tmp_path: Pat
     """Each chunk is the policy's own, from where the robot was measured."""
     ticks = driven(tmp_path, 30, ramp_s=10.0)
     chunks = [tick.output.inferred for tick in ticks if tick.output.inferred is not None]
-    assert {tick.output.state for tick in ticks[3:]} == {State.RAMPING}
+    assert {tick.output.state for tick in ticks[WATCHED:]} == {State.RAMPING}
     assert len(chunks) > 3
     for chunk in chunks:
         np.testing.assert_allclose(np.diff(chunk.act, axis=0), 0.002, atol=1e-6)

@@ -123,7 +123,8 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
         beside = POS - 0.05 * (high - low)
         at = beside[:6].copy()
         for tick in range(60):
-            asked = Asked(None, np.append(at, beside[6]), DT_S * tick, DT_S * tick, estop=True)
+            asked = Asked(None, np.append(at, beside[6]), *(DT_S * tick, DT_S * tick))
+            asked = asked._replace(estop=True, standing=True)
             safety.step(asked, DT_S * tick)
             said = hand.reading(safety.limiter.motion)
             at = hand.values(said) if kind == "pose" else hand.hand.moved(at, said, DT_S)

@@ -100,9 +100,8 @@ def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_
     ):
         safety = make(tracking=1.0)
         start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
-        measured, sent = start - lag, [start]
-        for _ in range(400):
-            sent.append(at_1(safety, target=None, measured=measured, **known).pos)
+        fields: dict[str, Any] = {"target": None, "measured": (measured := start - lag), **known}
+        sent = [start, *(at_1(safety, **fields).pos for _ in range(400))]
         np.testing.assert_allclose(sent[-1], start if rest == "command" else measured, atol=1e-6)
         speed = np.abs(np.diff(sent, axis=0)) / safety.limits.dt_s
         assert (speed <= (0.1 + 1e-6) * safety.limits.velocity).all()

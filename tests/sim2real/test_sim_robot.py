@@ -221,7 +221,7 @@ def test_a_node_drives_it(tmp_path: Path, kind: str):
         lab.us.obey(way.topic, hear)
     else:
         lab.us.subscribe(way.topic, way.kind, hear, COMMAND)
-    lab.drive(node, 2)
+    lab.drive(node, 5)
     node.request("activate")
     lab.drive(node, 78)
     assert node.runtime.state is State.RUNNING

@@ -280,3 +280,31 @@ def test_another_beginning_knows_nothing_of_the_hand_before(pad):
     begun = len(bench.sent)
     say(60, 0.0 if pad else 0.8)
     np.testing.assert_allclose(np.stack(bench.sent[begun:])[:, :3], 0.0, atol=0.02)
+
+
+def test_a_leader_that_jumps_is_not_followed_and_counts_anew_once_it_is_believed():
+    human = Human(LEADER, act=still)
+    human.lead(60, a=0.0)
+    bench, before = human.bench, human.bench.sent[-1]
+    human.arm = np.array([0.0, 2.0])
+    human.lead(1, a=2.0)
+    assert "/leader: moved farther than it can: 'a' by +2.000" in bench.outputs[-1].problem
+    assert bench.outputs[-1].state is State.HOLDING
+    human.lead(60, a=2.0)
+    assert bench.runtime.state is State.TELEOPERATED
+    np.testing.assert_allclose(bench.sent[-1], before, atol=1e-6)
+    human.lead(60, a=2.4)
+    np.testing.assert_allclose(bench.sent[-1][0], before[0] + 0.2, atol=1e-6)
+
+
+def test_a_stick_beyond_its_ends_and_a_velocity_in_another_unit_hold_the_robot():
+    human = Human(PAD, act=still)
+    human.steer(30, {3: 0.1})
+    human.steer(1, {3: 3.0})
+    assert "/joy: a deflection; expected -1 to 1" in human.bench.outputs[-1].problem
+    assert human.bench.outputs[-1].state is State.HOLDING
+    human = Human(TWIST, act=still)
+    human.push(30, [0.0, 0.1, 0.0], [0.0] * 3)
+    human.push(1, [0.0, 100.0, 0.0], [0.0] * 3)
+    assert "/twist: a velocity" in human.bench.outputs[-1].problem
+    assert human.bench.outputs[-1].state is State.HOLDING

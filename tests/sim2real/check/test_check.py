@@ -150,7 +150,7 @@ FAULTS = [
     (change(every=20), JOINTS, Mark.FAILED, "5.0 Hz"),
     (change(every=8), JOINTS, Mark.WARNING, "below the policy's 20 Hz"),
     (change(joints_kind=Kind.ARRAY), JOINTS, Mark.FAILED, "publishes std_msgs/msg/Float64Multi"),
-    (twice, JOINTS, Mark.WARNING, "2 publish it"),
+    (twice, JOINTS, Mark.FAILED, "2 nodes publish it"),
     (degrees, "joints", Mark.FAILED, "panda_joint4 -114.592"),
     (change(names=("another", *NAMES[1:])), "joints", Mark.FAILED, "no 'panda_joint1'"),
     (change(names=()), "joints", Mark.FAILED, "without names"),

@@ -78,7 +78,7 @@ class Course(Lab):
     def episode(self) -> None:
         """Two seconds of it."""
         self.control.send(Reading({"data": np.asarray("reset")}, (), 0.0))
-        self.drive(self.node, 5)
+        self.drive(self.node, 10)
         self.node.request("activate")
         self.drive(self.node, 40)
         self.node.request("deactivate")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_disk import mount_small_disk
-from small_flights import DT_S, HOME, NAMES, Flight, sent_of
+from small_flights import DT_S, HOME, NAMES, WATCHED, Flight, sent_of
 
 from robo_rl.errors import ConfigError
 from robo_rl_sim2real.listener import Tick
@@ -150,7 +150,7 @@ def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path
     ticks = texts(read(recorder.bags[0])[topics.TICK])
     fault = next(fields["tick"] for fields in ticks if fields["state"] == "faulted")
     numbers = [fields["tick"] for fields in ticks]
-    assert fault == 63
+    assert fault == WATCHED + 63
     assert (numbers[0], numbers[-1]) == (fault - 20, fault + 10)
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
 

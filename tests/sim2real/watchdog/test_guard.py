@@ -30,6 +30,7 @@ from robo_rl_sim2real.watchdog.orders import Orders
 ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated)
 DT_S = 1.0 / ROBOT.rates.control_hz
+WATCHED = 4
 SETTINGS = strict(
     {
         "robot": {"name": "panda"},
@@ -69,6 +70,7 @@ class World:
         clock = Clock(lambda: self.now_s, lambda s: None)
         bundle = make_bundle(path / "bundle", ROBOT, 0.01)
         self.node = Node(SETTINGS, bundle, Loopback(bus), clock=clock, dry_run=dry_run)
+        self.run(WATCHED)
         self.guard = self.node.guard = Ledger(self.commands)
 
     def run(self, ticks: int) -> State:
