@@ -15,8 +15,9 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from robo_rl.data.schema import REPAIR_HINT
-from robo_rl.durable import append_file, lock_file, truncate_file, write_file
+from robo_rl.durable import append_file, truncate_file, write_file
 from robo_rl.errors import DataError
+from robo_rl.file_lock import lock_file
 from robo_rl.seal import seal, unseal
 
 LOG_FILE = "commits.jsonl"
