@@ -166,12 +166,25 @@ class WindowDataset:
         Where the store does not say (no column ``intervention``), no row is a human's.
 
         Raises:
-            DataError: A value is not finite, or the column is no flag a row.
+            DataError: A value is not finite, an episode terminates before its last row, or the
+                column is no flag a row.
         """
         keys = ["rew", "terminated", *([INTERVENTION] if _says_whose(self._store) else [])]
         rows = _read_rows(self._store, self._episodes, keys, self._last.device)
+        self._demand_ends_last(rows["terminated"])
         human = rows.get(INTERVENTION, torch.zeros_like(rows["terminated"]))
         return Outcomes(rows["rew"], rows["terminated"], self._last, human)
+
+    def _demand_ends_last(self, terminated: Tensor) -> None:
+        early = terminated.nonzero().flatten()
+        early = early[self._last[early] != early]
+        if len(early):
+            raise DataError(
+                "an episode terminates before its last row",
+                where=self._store.path,
+                found=f"{len(early)} such rows",
+                hint="`robo-rl data verify` names them, `robo-rl data repair` sets them aside",
+            )
 
     def stats(self) -> Stats:
         """Statistics over all rows, of every floating array; images of integers have none."""

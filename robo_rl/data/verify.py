@@ -26,7 +26,7 @@ from robo_rl.data.commits import (
     rewrite_log,
     writing,
 )
-from robo_rl.data.episode import first_not_finite, hash_rows
+from robo_rl.data.episode import first_early_end, first_not_finite, hash_rows
 from robo_rl.data.schema import (
     METADATA_FILE,
     StoreSchema,
@@ -254,6 +254,11 @@ def _check_rows(arrays: list[RowArray], record: EpisodeRecord) -> list[Damage]:
         act = next(array for array in arrays if array.key == "act")
         row += record.start
         return [Damage(act.chunk_file(row // act.chunk_rows), f"action in row {row} is not finite")]
+    if (end := first_early_end(rows)) is not None:
+        key, row = end[0], end[1] + record.start
+        flags = next(array for array in arrays if array.key == key)
+        problem = f"'{key}' in row {row}, before the episode's last row {record.stop - 1}"
+        return [Damage(flags.chunk_file(row // flags.chunk_rows), problem)]
     return []
 
 

@@ -6,11 +6,12 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl.naming import names_array
 
 if TYPE_CHECKING:
     import torch
@@ -129,6 +130,17 @@ def check_groups(size: int, num_envs: int) -> None:
     if size < 1 or num_envs % size:
         expected = f"a multiple of the group size {size}"
         raise ConfigError("envs do not make whole groups", expected=expected, found=num_envs)
+
+
+def demand_array_names(names: Iterable[str], where: object) -> None:
+    """Observations are arrays of a dataset later, and inputs of a graph.
+
+    Raises:
+        SpecError: A name cannot name an array.
+    """
+    if strange := [name for name in names if not names_array(name)]:
+        expected = "names of letters, digits, _ and -"
+        raise SpecError("observations", where=where, expected=expected, found=strange)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.errors import DataError, SpecError
+from robo_rl.labels import as_label
 from robo_rl_sim2real.contract import commanded
 from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.wanted import Wanted
@@ -186,4 +187,4 @@ def _outcome(came: Came) -> bool | None:
     if data.dtype == np.bool_:
         return bool(data)
     said = came.fields
-    return bool(said["success"]) if said["over"] else None
+    return as_label(said["success"]) if as_label(said["over"]) else None

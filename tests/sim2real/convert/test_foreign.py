@@ -109,6 +109,21 @@ BAD = {
         {},
         "no outcome on '/sim/episode'",
     ),
+    **{
+        f"an outcome that is no boolean, {said}": (
+            [*course(), text(0.5, "/sim/episode", said)],
+            {},
+            f"no outcome on '/sim/episode': {found} is no boolean",
+        )
+        for said, found in {
+            '{"over": true, "success": "false"}': "'false'",
+            '{"over": "false", "success": true}': "'false'",
+            '{"over": true, "success": NaN}': "nan",
+            '{"over": true, "success": [0]}': "[0]",
+            '{"over": true, "success": 1}': "1",
+            '{"over": null, "success": true}': "None",
+        }.items()
+    },
     "a command of another interface": (
         [*course(), text(0.5, COMMAND, "go")][-1:] + [s for s in course() if s[1] == JOINTS],
         {},
