@@ -34,9 +34,10 @@ class Lock:
             return
         if os.getpid() == self._holder:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        self._drop()
+        self.drop()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Close this process's share; the lock stays with whoever else has one."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -48,7 +49,7 @@ class Lock:
         self.close()
 
     def __del__(self) -> None:
-        self._drop()
+        self.drop()
 
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
@@ -78,7 +79,7 @@ def lock_file(path: Path, *, wait: bool = False) -> Lock:
 
 def _drop_all() -> None:
     for lock in list(_held):
-        lock._drop()
+        lock.drop()
 
 
 os.register_at_fork(after_in_child=_drop_all)

@@ -99,9 +99,8 @@ def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
     """
     if wanted.ours:
         return list(_sent(bag, wanted.contract.act.shape[-1]).items())
-    found = commanded(wanted.contract, robot := wanted.sources.robot.build())
-    ways = outlets(wanted.sources.command, robot, found.names, wanted.dt_s)
-    for way in ways:
+    found = ways(wanted)
+    for way in found:
         if bag.kinds.get(way.topic, way.kind.value) != way.kind.value:
             raise DataError(
                 f"topic '{way.topic}'",
@@ -109,7 +108,13 @@ def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
                 expected=way.kind.value,
                 found=bag.kinds[way.topic],
             )
-    return list(_merged(bag, ways, len(found.names)))
+    return list(_merged(bag, found, wanted.contract.act.shape[-1]))
+
+
+def ways(wanted: Wanted) -> tuple[Outlet, ...]:
+    """Where commands went."""
+    names = commanded(wanted.contract, robot := wanted.sources.robot.build()).names
+    return outlets(wanted.sources.command, robot, names, wanted.dt_s)
 
 
 def _merged(bag: OpenBag, ways: tuple[Outlet, ...], size: int) -> Iterator[tuple[float, Values]]:
