@@ -27,6 +27,10 @@ INTERVENTION = "intervention"
 """Column of a store, where it has one: whether a human commanded the row."""
 
 
+QUANTILES = 0.01, 0.99
+"""Between which a range is taken that single rows do not move."""
+
+
 class Batch(NamedTuple):
     """obs: name → (B, To, …); act: (B, H, A). Physical units."""
 
@@ -53,7 +57,8 @@ class Outcomes(NamedTuple):
 class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
-    ``names`` are the elements of the last axis, empty where they have none.
+    ``names`` are the elements of the last axis, empty where they have none; ``quantiles`` those of
+    ``QUANTILES``, empty where they are not known.
     """
 
     low: Tensor
@@ -61,12 +66,21 @@ class KeyStats(NamedTuple):
     mean: Tensor
     std: Tensor
     names: tuple[str, ...] = ()
+    quantiles: tuple[Tensor, ...] = ()
+
+    @property
+    def inner(self) -> tuple[Tensor, Tensor]:
+        """The range without its ends, as far as it is known."""
+        low, high = self.quantiles or (self.low, self.high)
+        return low, high
 
     def widened(self, rows: Tensor) -> KeyStats:
-        """With a range that spans these rows (N, *row shape) too; mean and std stay the data's."""
+        """With ranges that span these rows (N, *row shape) too; mean and std stay the data's."""
         rows = rows.double()
         low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
-        return self._replace(low=low, high=high)
+        (inner_low, inner_high), (rows_low, rows_high) = self.inner, _quantiles(rows)
+        inner = inner_low.minimum(rows_low), inner_high.maximum(rows_high)
+        return self._replace(low=low, high=high, quantiles=inner)
 
 
 class Stats(NamedTuple):
@@ -242,4 +256,10 @@ def _episode_bounds(
 def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
     rows = rows.double()
     std = rows.std(dim=0, correction=0)
-    return KeyStats(rows.amin(dim=0), rows.amax(dim=0), rows.mean(dim=0), std, names)
+    low, high = rows.amin(dim=0), rows.amax(dim=0)
+    return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
+
+
+def _quantiles(rows: Tensor) -> tuple[Tensor, ...]:
+    found = np.quantile(rows.cpu().numpy(), QUANTILES, axis=0)
+    return tuple(torch.as_tensor(each, device=rows.device) for each in found)

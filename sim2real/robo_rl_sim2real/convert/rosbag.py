@@ -11,6 +11,7 @@ from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.convert import Converted
+from robo_rl.data.outside import outside_of
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.spec import TensorSpec
@@ -69,6 +70,8 @@ class Rosbag:
         if store is None or not store.episodes:
             shutil.rmtree(out, ignore_errors=True)
             raise DataError("holds no episode", where=run, found="; ".join(notes))
+        if (beyond := outside_of(store)).rows:
+            notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 
     def mend(self, run: Path) -> list[Path]:
