@@ -167,7 +167,7 @@ def _outside(found: Outside) -> list[str]:
     if len(listed) > _LISTED:
         listed = sorted(listed, key=lambda each: -each.excess)[:_LISTED]
     rest = len(found.found) - len(listed)
-    head = f"{found.rows} of {found.of} rows with actions outside their limits"
+    head = f"actions outside their limits in {found.rows} of {found.of} rows"
     return [head, *map(str, listed), *([f"… and {rest} more, less far"] if rest else [])]
 
 

@@ -261,5 +261,9 @@ def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
 
 
 def _quantiles(rows: Tensor) -> tuple[Tensor, ...]:
-    found = np.quantile(rows.cpu().numpy(), QUANTILES, axis=0)
-    return tuple(torch.as_tensor(each, device=rows.device) for each in found)
+    """Taken inwards to a row that is there: between two rows, one far out would move them."""
+    there, inwards = rows.cpu().numpy(), ("higher", "lower")
+    return tuple(
+        torch.as_tensor(np.quantile(there, share, axis=0, method=method), device=rows.device)
+        for share, method in zip(QUANTILES, inwards, strict=True)
+    )

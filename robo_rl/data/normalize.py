@@ -4,7 +4,8 @@
 end, ``standard`` mean and deviation to 0 and 1. An element that does not vary in the data keeps its
 scale (1), so that it neither divides by zero nor blows up noise.
 
-``quantile`` keeps single outliers out of the scale, as π0-FAST does (arXiv 2501.09747, section IV).
+``quantile`` keeps single outliers out of the scale, of few rows too, as π0-FAST does for many
+(arXiv 2501.09747).
 What lies beyond the two quantiles lies beyond ±1 and is not clipped: not in the data, nor in a
 policy's chain, whose log-probabilities belong to the samples drawn. For actions that means:
 
@@ -15,7 +16,7 @@ policy's chain, whose log-probabilities belong to the samples drawn. For actions
   the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
 - Noise, and bounds of a std in network units, are shares of a shorter range.
 
-An element whose quantiles are the same, such as a gripper that hardly ever closes, is mapped by
+An element whose quantiles do not differ, such as a gripper that hardly ever closes, is mapped by
 ``min_max``.
 """
 

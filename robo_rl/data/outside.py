@@ -72,8 +72,8 @@ class Outside(NamedTuple):
 
     def __str__(self) -> str:
         """How many, and the farthest."""
-        hold = "row holds an action" if self.rows == 1 else "rows hold actions"
-        return f"{self.rows} of {self.of} {hold} outside the limits; {self.farthest}"
+        where = f"in {self.rows} of {self.of} rows"
+        return f"actions outside their limits {where}, the farthest in {self.farthest}"
 
 
 def outside(spec: ActSpec, episodes: Iterable[tuple[int, NDArray[Any]]]) -> Outside:

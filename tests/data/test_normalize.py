@@ -73,6 +73,21 @@ def test_quantile_keeps_single_rows_out_of_the_scale_and_clips_nothing():
     assert float(quiet(real_stats(rows)).affine("act").scale[0]) > 900
 
 
+@pytest.mark.parametrize("number", [4, 53, 101, 200])
+def test_a_single_row_never_decides_a_quantile_however_few_there_are(number):
+    rows = torch.linspace(-1.0, 1.0, number, dtype=torch.float64)[:, None].clone()
+    for value in (2000.0, -2000.0):
+        spoilt = rows.index_fill(0, torch.tensor([number // 2]), value)
+        assert float(quiet(real_stats(spoilt), {"act": "quantile"}).affine("act").scale) <= 1.0
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_of_hardly_any_rows_the_range_is_taken(number):
+    rows = torch.linspace(-1.0, 2.0, number, dtype=torch.float64)[:, None]
+    ours, plain = (quiet(real_stats(rows), {"act": mode}) for mode in ("quantile", "min_max"))
+    assert torch.equal(ours.affine("act").scale, plain.affine("act").scale)
+
+
 def test_an_element_whose_quantiles_are_the_same_is_mapped_by_its_range():
     rows = torch.zeros(1000, 2, dtype=torch.float64)
     rows[:, 0] = torch.linspace(-3.0, 3.0, 1000)
@@ -94,7 +109,8 @@ def test_a_dataset_is_normalised_by_its_quantiles(tmp_path):
     data = WindowDataset(store, 1, 2)
     rows = store.read(["act"])["act"]
     normalizer = Normalizer.fit(data, {"act": "quantile"})
-    low, high = np.quantile(rows, (0.01, 0.99), axis=0)
+    low = np.quantile(rows, 0.01, axis=0, method="higher")
+    high = np.quantile(rows, 0.99, axis=0, method="lower")
     found = normalizer.unnormalize("act", torch.tensor([[-1.0, -1.0], [1.0, 1.0]])).numpy()
     np.testing.assert_allclose(found, [low, high], rtol=1e-5)
     assert Normalizer.from_meta(normalizer.to_meta()).modes["act"] == "quantile"

@@ -48,7 +48,8 @@ def test_each_action_is_named_with_its_episode_row_value_and_limit(store: ZarrSt
         "episode 1, row 3: 'shoulder' is 2000 rad, limit 1.5 rad",
     ]
     assert found.farthest == found.found[2]
-    assert str(found).startswith("2 of 10 rows hold actions outside the limits; episode 1, row 3:")
+    expected = "actions outside their limits in 2 of 10 rows, the farthest in episode 1, row 3: "
+    assert str(found).startswith(expected)
 
 
 def test_verify_lists_them_and_the_store_is_whole(
@@ -59,7 +60,7 @@ def test_verify_lists_them_and_the_store_is_whole(
     assert report.outside == outside_of(store)
     assert main(["data", "verify", str(store.path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "2 of 10 rows with actions outside their limits"
+    assert lines[1] == "actions outside their limits in 2 of 10 rows"
     assert lines[2:] == [str(each) for each in report.outside.found]
 
 
@@ -72,7 +73,7 @@ def test_many_are_listed_by_how_far_they_are(capsys: pytest.CaptureFixture[str],
     store.append(episode)
     assert main(["data", "verify", str(store.path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "60 of 60 rows with actions outside their limits"
+    assert lines[1] == "actions outside their limits in 60 of 60 rows"
     assert lines[2].startswith("episode 0, row 59: 'shoulder' is 61 rad")
     assert (len(lines), lines[-1]) == (53, "… and 10 more, less far")
 

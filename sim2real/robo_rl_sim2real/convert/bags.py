@@ -95,8 +95,8 @@ class OpenBag:
         """
         last_s = 0.0
         try:
-            for reader in self._reader.readers:
-                storage: Any = reader.storage
+            readers: Any = self._reader.readers
+            for storage in (reader.storage for reader in readers):
                 for part in getattr(storage, "storages", [storage]):
                     for topic, time_ns in _WRITTEN[type(part)](part):
                         last_s = (time_ns - self._begun_ns) * 1e-9

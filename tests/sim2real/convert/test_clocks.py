@@ -44,7 +44,10 @@ def course(seconds: float = 2.0) -> list[Said]:
 
 def set_by(change_s: float) -> list[Said]:
     """The recorder's clock is set by so much; the file is in the order in which all came."""
-    return [(at_s + change_s * (at_s >= SET_S), *rest) for at_s, *rest in course()]
+    return [
+        (at_s + change_s * (at_s >= SET_S), topic, kind, reading)
+        for at_s, topic, kind, reading in course()
+    ]
 
 
 def stamped(header_s: Callable[[float], float]) -> list[Said]:
@@ -78,7 +81,8 @@ class Made:
         out = bag.with_suffix(".zarr")
         make = component("converters").make({"name": "rosbag", **fields}).build()
         done: Converted = make.convert(bag, out)
-        self.notes, store = done.notes, ZarrStore.open(out)
+        self.notes = [note for note in done.notes if note.startswith(bag.name)]
+        store = ZarrStore.open(out)
         self.lengths = [record.length for record in store.episodes]
         found = store.read(["act", "obs.pos"])
         pairs = np.stack([found["act"][:, 0], found["obs.pos"][:, 0]], axis=1) - HOME[0]
