@@ -260,10 +260,11 @@ def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
     return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
 
 
-def _quantiles(rows: Tensor) -> tuple[Tensor, ...]:
+def _quantiles(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Taken inwards to a row that is there: between two rows, one far out would move them."""
-    there, inwards = rows.cpu().numpy(), ("higher", "lower")
-    return tuple(
-        torch.as_tensor(np.quantile(there, share, axis=0, method=method), device=rows.device)
-        for share, method in zip(QUANTILES, inwards, strict=True)
+    there, (low, high) = rows.cpu().numpy(), QUANTILES
+    found = (
+        np.quantile(there, low, axis=0, method="higher"),
+        np.quantile(there, high, axis=0, method="lower"),
     )
+    return torch.as_tensor(found[0]).to(rows.device), torch.as_tensor(found[1]).to(rows.device)

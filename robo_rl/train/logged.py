@@ -67,8 +67,8 @@ def warn_outside(store: ZarrStore) -> Outside:
     found = outside_of(store)
     if found.rows:
         hint = (
-            "`robo-rl data verify` lists them; take faults out of the data, and keep single ones out"
-            " of the scale with `stages.bc.modes={act: quantile}`"
+            "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"
+            " out of the scale with `stages.bc.modes={act: quantile}`"
         )
         warnings.warn(f"{store.path}: {found}; {hint}", Notice, stacklevel=2)
     return found
