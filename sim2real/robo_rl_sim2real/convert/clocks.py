@@ -12,7 +12,7 @@ Lateness alone is no such place: it passes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,8 +72,7 @@ def jumps(bag: OpenBag, wanted: Wanted, outcome: str) -> list[Jump]:
     stamped = [topic for topic, kind in observed.items() if kind not in IMAGES]
     for came_s, header_s in _stamps(bag, stamped):
         found += _parted(came_s, header_s, tolerance_s)
-    margin_s = wanted.dt_s + wanted.max_age_s
-    return list(_apart(sorted(found, key=lambda jump: jump.from_s), margin_s))
+    return _apart(found, wanted.dt_s + wanted.max_age_s)
 
 
 def demand_told_apart(
@@ -132,21 +131,21 @@ def _parted(came_s: Values, header_s: Values, tolerance_s: float) -> Iterator[Ju
             )
 
 
-def _apart(found: Sequence[Jump], margin_s: float) -> Iterator[Jump]:
+def _apart(found: Iterable[Jump], margin_s: float) -> list[Jump]:
     """With a margin around each, those that meet as one."""
-    open_: Jump | None = None
-    for jump in found:
-        jump = jump._replace(from_s=jump.from_s - margin_s, to_s=jump.to_s + margin_s)
-        if open_ is None or jump.from_s > open_.to_s:
-            if open_ is not None:
-                yield open_
-            open_ = jump
+    apart: list[Jump] = []
+    for jump in sorted(found, key=lambda each: each.from_s):
+        wide = jump._replace(from_s=jump.from_s - margin_s, to_s=jump.to_s + margin_s)
+        if apart and wide.from_s <= apart[-1].to_s:
+            apart[-1] = _joined(apart[-1], wide)
         else:
-            said = jump if jump.mixed and not open_.mixed else open_
-            open_ = said._replace(
-                from_s=open_.from_s,
-                to_s=max(open_.to_s, jump.to_s),
-                mixed=open_.mixed or jump.mixed,
-            )
-    if open_ is not None:
-        yield open_
+            apart.append(wide)
+    return apart
+
+
+def _joined(one: Jump, other: Jump) -> Jump:
+    """From where one begins; what mixes messages says why."""
+    said = other if other.mixed and not one.mixed else one
+    return said._replace(
+        from_s=one.from_s, to_s=max(one.to_s, other.to_s), mixed=one.mixed or other.mixed
+    )

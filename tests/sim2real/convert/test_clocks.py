@@ -142,6 +142,13 @@ def test_headers_that_jump_end_the_episode(tmp_path: Path, known: dict[str, str]
     assert "headers" in made.notes[1]
 
 
+def test_times_in_no_order_at_all_leave_no_episode(tmp_path: Path, known: dict[str, str]):
+    said = course()
+    order = np.random.default_rng(0).permutation(len(said))
+    with pytest.raises(DataError, match=r"holds no episode.* fall by .* a clock was set back"):
+        Made(write(tmp_path / "bag", [said[i] for i in order]), **known)
+
+
 def late(said: Said) -> Said:
     """What was sent within 0.2 s comes at once behind it."""
     at_s = said[0]
