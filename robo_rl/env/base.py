@@ -6,7 +6,7 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim. Tensors are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -132,15 +132,17 @@ def check_groups(size: int, num_envs: int) -> None:
         raise ConfigError("envs do not make whole groups", expected=expected, found=num_envs)
 
 
-def demand_array_names(names: Iterable[str], where: object) -> None:
+def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
     """Observations are arrays of a dataset later, and inputs of a graph.
 
     Raises:
-        SpecError: A name cannot name an array.
+        SpecError: A name cannot name an array, or an observation has no elements.
     """
-    if strange := [name for name in names if not names_array(name)]:
+    if strange := [name for name in obs_spec.items if not names_array(name)]:
         expected = "names of letters, digits, _ and -"
         raise SpecError("observations", where=where, expected=expected, found=strange)
+    if empty := [name for name, spec in obs_spec.items.items() if not spec.size]:
+        raise SpecError("observations without elements", where=where, found=empty)
 
 
 @dataclass(frozen=True)

@@ -141,8 +141,8 @@ class EnvGroup:
         act = np.minimum(np.maximum(act, self._low), self._high)
         obs, rew, terminated, truncated, info = env.step(act)
         terminated, truncated = _flag("terminated", terminated), _flag("truncated", truncated)
-        finite = bool(np.isfinite(rew)) and abs(rew) <= _LARGEST
-        valid = self._write("next_obs", (t, i), obs) and finite
+        rew = _number(rew)
+        valid = self._write("next_obs", (t, i), obs) and abs(rew) <= _LARGEST
         arrays["rew"][t, i] = rew if valid else 0.0
         arrays["terminated"][t, i] = terminated and valid
         arrays["truncated"][t, i] = truncated or not valid
@@ -232,9 +232,11 @@ def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     limits: dict[str, Any] = {}
     for name, original in _names(space).items():
         part = space[original] if isinstance(space, spaces.Dict) else space
-        if not isinstance(part, spaces.Box):
+        if not isinstance(part, spaces.Box) or 0 in part.shape:
             raise SpecError(
-                f"observation '{original}' is not supported", expected="a Box", found=str(part)
+                f"observation '{original}' is not supported",
+                expected="a Box with elements",
+                found=str(part),
             )
         pixels = part.dtype == np.uint8
         shape = tuple(part.shape) or (1,)
@@ -267,7 +269,8 @@ def _names(space: Any) -> dict[str, str]:
 def _float_box(space: Any) -> Any:
     from gymnasium import spaces
 
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    box = isinstance(space, spaces.Box) and 0 not in space.shape
+    if box and np.issubdtype(space.dtype, np.floating):
         return space
     raise SpecError(
         "the action space is not supported", expected="a Box of real numbers", found=str(space)
@@ -295,6 +298,12 @@ def _dt_s(env: Any) -> float:
 def _success(info: Mapping[str, Any]) -> bool:
     name = "success" if "success" in info else "is_success"
     return _flag(f"info['{name}']", info.get(name, False))
+
+
+def _number(rew: Any) -> float:
+    if isinstance(rew, Real) or (isinstance(rew, np.ndarray) and rew.ndim == 0):
+        return float(rew)
+    raise SpecError("the reward", expected="a number", found=repr(rew)[:80])
 
 
 def _flag(what: str, value: Any) -> bool:

@@ -18,7 +18,7 @@ from robo_rl.env.base import (
     Sized,
     Step,
     check_groups,
-    demand_array_names,
+    demand_arrays,
 )
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
@@ -74,7 +74,7 @@ class SimEnv:
     Raises:
         ConfigError: The control period is not a multiple of the physics step, or a randomised
             field or a camera is unknown.
-        SpecError: An observation's name cannot name an array.
+        SpecError: An observation's name cannot name an array, or it has no elements.
         DeviceError: There are cameras, and nothing can be drawn on this machine.
     """
 
@@ -83,7 +83,7 @@ class SimEnv:
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
-        demand_array_names(self.obs_spec.items, type(task).__name__)
+        demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
         scene = task.scene()

@@ -70,9 +70,9 @@ gymnasium.register("NoLimit-v0", "gym_faults:Faults")
 class Words(gymnasium.Env):
     """Observes under names of its own; its reward, ends and success are what it was told."""
 
-    def __init__(self, names=("a",), **says):
+    def __init__(self, names=("a",), shape=(), **says):
         self.says = {"obs": 0.0, "rew": 0.0, "terminated": False, **says}
-        box = gymnasium.spaces.Box(-9, 9, (), np.float64)
+        box = gymnasium.spaces.Box(-9, 9, shape, np.float64)
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(names, box))
         self.action_space = gymnasium.spaces.Box(-1, 1, (), np.float32)
         self.names = names

@@ -44,6 +44,17 @@ def test_a_boolean_or_exactly_one_is_a_success(stepped, yes):
     assert stepped(success=type(yes)(0), is_success=yes).success.tolist() == [False]
 
 
+@pytest.mark.parametrize("rew", [None, "1.0", np.array([1.0]), [1.0]])
+def test_a_reward_that_is_no_number_is_refused(stepped, rew):
+    with pytest.raises(SpecError, match="env 0, step: the reward; expected a number, found"):
+        stepped(rew=rew)
+
+
+def test_spaces_without_elements_are_refused_when_the_env_is_made(make):
+    with pytest.raises(SpecError, match=r"observation 'a' is not supported; expected a Box with"):
+        make("Words-v0", num_envs=1, workers=1, kwargs={"shape": (0,)})
+
+
 @pytest.mark.parametrize("huge", [{"rew": 1e300}, {"rew": -1e39}, {"obs": 1e300}])
 def test_what_is_too_large_for_float32_is_no_transition(stepped, huge):
     step = stepped(success=True, **huge)

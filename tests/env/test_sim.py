@@ -266,9 +266,10 @@ def test_an_episode_that_begins_with_what_is_not_finite_is_refused(cart):
 
 def test_names_that_cannot_name_arrays_are_refused_when_the_env_is_made(cart):
     task = cart.task()
-    task.obs_spec = ObsSpec(items={"arm/pos": TensorSpec(shape=(1,))})
-    with pytest.raises(SpecError, match=r"CartTask: observations.*found \['arm/pos'\]"):
-        SimEnv(SimEnv.Config(), task, 1)
+    for name, size in (("arm/pos", 1), ("arm", 0)):
+        task.obs_spec = ObsSpec(items={name: TensorSpec(shape=(size,))})
+        with pytest.raises(SpecError, match=rf"CartTask: observations.*found \['{name}'\]"):
+            SimEnv(SimEnv.Config(), task, 1)
 
 
 def test_a_world_lost_inside_a_chunk_waits_for_its_end(cart):
