@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
 import shutil
 from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import IO
 
 _TEMPORARY = ".tmp-"
 _OLD = ".old-"
@@ -151,26 +149,6 @@ def discard(path: Path) -> None:
     doomed = _temporary_name(path)
     path.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)
-
-
-def lock_file(path: Path, *, wait: bool = False) -> IO[bytes]:
-    """Lock a file until what is returned is closed, or all processes that inherited it have ended.
-
-    Args:
-        path: Created if need be; it stays there.
-        wait: For whoever holds it.
-
-    Raises:
-        BlockingIOError: Another one holds it, and is not waited for.
-        OSError: It cannot be written.
-    """
-    lock = path.open("ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BaseException:
-        lock.close()
-        raise
-    return lock
 
 
 def sync(paths: Iterable[Path]) -> None:

@@ -1,9 +1,22 @@
-"""The nearest name: what a user who mistyped one probably meant."""
+"""Names: which can name an array, and which one a user who mistyped it probably meant."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_ARRAY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
+
+
+def names_array(name: str) -> bool:
+    """Whether a name can name an array: letters, digits, _ and -, at most 100 of them."""
+    return _ARRAY.fullmatch(name) is not None
+
+
+def as_array_name(name: str) -> str:
+    """The name with _ in the place of every character that cannot name an array."""
+    return re.sub(r"[^A-Za-z0-9_-]|^-", "_", name)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -52,6 +52,16 @@ class TensorSpec(BaseModel):
         """Number of elements behind the batch axis."""
         return int(np.prod(self.shape, dtype=np.int64))
 
+    def element(self, index: int) -> str:
+        """What to call an element of the last axis: its name, or its number."""
+        return self.names[index] if self.names else f"element {index}"
+
+    def unit_of(self, index: int) -> str:
+        """Unit of an element of the last axis behind a space; empty for none."""
+        units = self.unit.split(",")
+        unit = units[index] if len(units) == (self.shape or (1,))[-1] else self.unit
+        return "" if unit == "1" else f" {unit}"
+
     def validate_array(self, name: str, array: Any, *, batch_axes: int = 1) -> None:
         """Check an array or tensor against this spec.
 

@@ -24,7 +24,8 @@ Said = tuple[float, str, Kind, Reading]
 
 
 def joints(at_s: float, pos: np.ndarray, names: tuple[str, ...] = NAMES) -> Said:
-    return at_s, JOINTS, Kind.JOINT_STATES, Reading({"position": pos}, names, at_s)
+    stamp_s = max(at_s, 1e-9)  # at 0 a header would say when the test runs
+    return at_s, JOINTS, Kind.JOINT_STATES, Reading({"position": pos}, names, stamp_s)
 
 
 def write(path: Path, said: Iterable[Said]) -> Path:

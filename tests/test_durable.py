@@ -1,7 +1,5 @@
 import errno
 import os
-import threading
-import time
 
 import pytest
 
@@ -132,27 +130,3 @@ def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path):
     (tmp_path / "kept").write_text("x")
     durable.remove_temporary(tmp_path)
     assert names(tmp_path) == ["kept"]
-
-
-def test_a_lock_has_one_holder_until_it_is_closed(tmp_path):
-    held = durable.lock_file(tmp_path / "lock")
-    with pytest.raises(BlockingIOError):
-        durable.lock_file(tmp_path / "lock")
-    held.close()
-    durable.lock_file(tmp_path / "lock").close()
-
-
-def test_who_waits_for_a_lock_gets_it_when_it_is_free(tmp_path):
-    held, order = durable.lock_file(tmp_path / "lock"), []
-
-    def wait():
-        with durable.lock_file(tmp_path / "lock", wait=True):
-            order.append("second")
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    time.sleep(0.1)
-    order.append("first")
-    held.close()
-    waiting.join(timeout=30)
-    assert order == ["first", "second"]

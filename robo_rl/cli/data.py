@@ -17,10 +17,13 @@ from robo_rl.registry import Component, component, default
 
 if TYPE_CHECKING:
     from robo_rl.data.convert import Converter
+    from robo_rl.data.outside import Outside
     from robo_rl.data.verify import Report
     from robo_rl.data.zarr_store import ZarrStore
 
 app = typer.Typer(no_args_is_help=True)
+
+_LISTED = 50
 
 _Store = Annotated[Path, typer.Argument(help="Directory of the dataset, such as data.zarr.")]
 _Run = Annotated[Path, typer.Argument(help="A recording, or a folder of some.")]
@@ -58,7 +61,7 @@ def info(path: _Store) -> None:
 
 @app.command()
 def verify(path: _Store) -> None:
-    """Check every committed byte; every damaged file is listed."""
+    """Check every committed byte; list damaged files, and actions outside their limits."""
     from robo_rl.data.verify import verify
 
     report = verify(path)
@@ -69,6 +72,8 @@ def verify(path: _Store) -> None:
     for file, problem, episode in report.damage:
         of = "" if episode is None else f" (episode {episode})"
         typer.echo(f"{file}: {problem}{of}")
+    for line in _outside(report.outside):
+        typer.echo(line)
     if not report.ok:
         raise DataError(
             "is damaged",
@@ -152,6 +157,18 @@ def _run(names: Sequence[str]) -> str:
     found = [list(run) for _, run in groupby(names, key=lambda name: name.rstrip("0123456789"))]
     short = [run if len(run) < 3 else [f"{run[0]} … {run[-1]}"] for run in found]
     return ", ".join(name for run in short for name in run)
+
+
+def _outside(found: Outside) -> list[str]:
+    """How many rows, and which; the farthest first where there are too many to be listed."""
+    if not found.rows:
+        return []
+    listed = found.found
+    if len(listed) > _LISTED:
+        listed = sorted(listed, key=lambda each: -each.excess)[:_LISTED]
+    rest = len(found.found) - len(listed)
+    head = f"actions outside their limits in {found.rows} of {found.of} rows"
+    return [head, *map(str, listed), *([f"… and {rest} more, less far"] if rest else [])]
 
 
 def _asides(report: Report) -> str:

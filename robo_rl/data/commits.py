@@ -12,11 +12,12 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, ValidationError
 
 from robo_rl.data.schema import REPAIR_HINT
-from robo_rl.durable import append_file, lock_file, truncate_file, write_file
+from robo_rl.durable import append_file, truncate_file, write_file
 from robo_rl.errors import DataError
+from robo_rl.file_lock import lock_file
 from robo_rl.seal import seal, unseal
 
 LOG_FILE = "commits.jsonl"
@@ -39,7 +40,7 @@ class EpisodeRecord(BaseModel):
 
     start: int = Field(ge=0, le=1 << 48)
     length: int = Field(ge=1, le=1 << 48)
-    success: bool
+    success: StrictBool
     seed: int | None = None
     meta: dict[str, JsonValue] = {}
     sha256: str

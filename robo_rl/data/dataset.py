@@ -27,6 +27,10 @@ INTERVENTION = "intervention"
 """Column of a store, where it has one: whether a human commanded the row."""
 
 
+QUANTILES = 0.01, 0.99
+"""Between which a range is taken that single rows do not move."""
+
+
 class Batch(NamedTuple):
     """obs: name → (B, To, …); act: (B, H, A). Physical units."""
 
@@ -53,7 +57,8 @@ class Outcomes(NamedTuple):
 class KeyStats(NamedTuple):
     """Element-wise statistics of one array over all rows, float64, each of the shape of one row.
 
-    ``names`` are the elements of the last axis, empty where they have none.
+    ``names`` are the elements of the last axis, empty where they have none; ``quantiles`` those of
+    ``QUANTILES``, empty where they are not known.
     """
 
     low: Tensor
@@ -61,12 +66,21 @@ class KeyStats(NamedTuple):
     mean: Tensor
     std: Tensor
     names: tuple[str, ...] = ()
+    quantiles: tuple[Tensor, ...] = ()
+
+    @property
+    def inner(self) -> tuple[Tensor, Tensor]:
+        """The range without its ends, as far as it is known."""
+        low, high = self.quantiles or (self.low, self.high)
+        return low, high
 
     def widened(self, rows: Tensor) -> KeyStats:
-        """With a range that spans these rows (N, *row shape) too; mean and std stay the data's."""
+        """With ranges that span these rows (N, *row shape) too; mean and std stay the data's."""
         rows = rows.double()
         low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
-        return self._replace(low=low, high=high)
+        (inner_low, inner_high), (rows_low, rows_high) = self.inner, _quantiles(rows)
+        inner = inner_low.minimum(rows_low), inner_high.maximum(rows_high)
+        return self._replace(low=low, high=high, quantiles=inner)
 
 
 class Stats(NamedTuple):
@@ -166,12 +180,25 @@ class WindowDataset:
         Where the store does not say (no column ``intervention``), no row is a human's.
 
         Raises:
-            DataError: A value is not finite, or the column is no flag a row.
+            DataError: A value is not finite, an episode terminates before its last row, or the
+                column is no flag a row.
         """
         keys = ["rew", "terminated", *([INTERVENTION] if _says_whose(self._store) else [])]
         rows = _read_rows(self._store, self._episodes, keys, self._last.device)
+        self._demand_ends_last(rows["terminated"])
         human = rows.get(INTERVENTION, torch.zeros_like(rows["terminated"]))
         return Outcomes(rows["rew"], rows["terminated"], self._last, human)
+
+    def _demand_ends_last(self, terminated: Tensor) -> None:
+        early = terminated.nonzero().flatten()
+        early = early[self._last[early] != early]
+        if len(early):
+            raise DataError(
+                "an episode terminates before its last row",
+                where=self._store.path,
+                found=f"{len(early)} such rows",
+                hint="`robo-rl data verify` names them, `robo-rl data repair` sets them aside",
+            )
 
     def stats(self) -> Stats:
         """Statistics over all rows, of every floating array; images of integers have none."""
@@ -229,4 +256,15 @@ def _episode_bounds(
 def _key_stats(rows: Tensor, names: tuple[str, ...]) -> KeyStats:
     rows = rows.double()
     std = rows.std(dim=0, correction=0)
-    return KeyStats(rows.amin(dim=0), rows.amax(dim=0), rows.mean(dim=0), std, names)
+    low, high = rows.amin(dim=0), rows.amax(dim=0)
+    return KeyStats(low, high, rows.mean(dim=0), std, names, _quantiles(rows))
+
+
+def _quantiles(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Taken inwards to a row that is there: between two rows, one far out would move them."""
+    there, (low, high) = rows.cpu().numpy(), QUANTILES
+    found = (
+        np.quantile(there, low, axis=0, method="higher"),
+        np.quantile(there, high, axis=0, method="lower"),
+    )
+    return torch.as_tensor(found[0]).to(rows.device), torch.as_tensor(found[1]).to(rows.device)

@@ -16,6 +16,7 @@ from pydantic import JsonValue, ValidationError
 from robo_rl.data.commits import EpisodeRecord
 from robo_rl.data.schema import StoreSchema, aligned
 from robo_rl.errors import DataError, SpecError
+from robo_rl.labels import as_label
 from robo_rl.spec import TensorSpec
 
 _SAID_OF_IT = {"success", "seed", "meta"}
@@ -43,7 +44,8 @@ def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> Block:
         episode: As in ``ZarrStore.extend``; arrays or tensors.
 
     Raises:
-        DataError: It does not fit the schema, is empty, or has a value that is not finite.
+        DataError: It does not fit the schema, is empty, has a value that is not finite, ends before
+            its last row, or its success is no boolean.
     """
     rows = _columns(schema, episode)
     length = len(rows["act"]) if rows["act"].ndim else 0
@@ -51,8 +53,12 @@ def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> Block:
         raise DataError("episode has no steps", where="act", expected="(L, A) with L > 0")
     for key, spec in schema.arrays.items():
         _check_column(key, rows[key], spec, length)
+    if (end := first_early_end(rows)) is not None:
+        key, row = end
+        hint = "cut the episode there, and begin another one behind it"
+        raise DataError(f"'{key}' before the last row", where=f"row {row}", hint=hint)
     seed, meta = episode.get("seed"), dict(episode.get("meta") or {})
-    return Block(rows, bool(episode["success"]), None if seed is None else int(seed), meta)
+    return Block(rows, _success(episode["success"]), None if seed is None else int(seed), meta)
 
 
 def lay_out(blocks: Sequence[Block], start: int, chunk_rows: int) -> list[EpisodeRecord]:
@@ -130,12 +136,27 @@ def _check_column(key: str, rows: NDArray[Any], spec: TensorSpec, length: int) -
         raise DataError(f"'{key}' is not finite", where=f"row {row}", found=rows[row].tolist())
 
 
+def first_early_end(rows: Mapping[str, NDArray[Any]]) -> tuple[str, int] | None:
+    """Which of ``terminated`` and ``truncated`` is set before the last row, and in which row."""
+    for key in ("terminated", "truncated"):
+        if rows[key][:-1].any():
+            return key, int(np.argmax(rows[key]))
+    return None
+
+
 def first_not_finite(rows: NDArray[Any]) -> int | None:
     """The first row with a NaN or infinity in it."""
     if not np.issubdtype(rows.dtype, np.floating):
         return None
     good = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
     return None if good.all() else int(np.argmin(good))
+
+
+def _success(value: Any) -> bool:
+    try:
+        return as_label(value)
+    except ValueError as error:
+        raise DataError(f"success of an episode: {error}", expected="True or False") from None
 
 
 def _as_array(value: Any) -> NDArray[Any]:

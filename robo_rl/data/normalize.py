@@ -1,15 +1,30 @@
 """Between physical units and what networks like: one affine map an array, saved with the policy.
 
-``min_max`` maps the range of the data to [-1, 1], ``standard`` its mean and deviation to 0 and 1.
-An element that does not vary in the data keeps its scale (1), so that it neither divides by zero
-nor blows up noise.
+``min_max`` maps the range of the data to [-1, 1], ``quantile`` that of all but the 1 % at either
+end, ``standard`` mean and deviation to 0 and 1. An element that does not vary in the data keeps its
+scale (1), so that it neither divides by zero nor blows up noise.
+
+``quantile`` keeps single outliers out of the scale, of few rows too, as π0-FAST does for many
+(arXiv 2501.09747).
+What lies beyond the two quantiles lies beyond ±1 and is not clipped: not in the data, nor in a
+policy's chain, whose log-probabilities belong to the samples drawn. For actions that means:
+
+- A flow or Gaussian policy is not bounded in network units, so it learns such actions as far out as
+  they are; the env clips to the limits of the action, as ever. One at a distance of d has the
+  weight d² in a squared loss: actions far outside the limits are better taken out of the data.
+- A diffusion policy clamps its action to ±``clip``, 1 by default: it cannot say what lies beyond
+  the quantiles unless ``policy.clip`` and ``policy.sampler.clip`` are raised.
+- Noise, and bounds of a std in network units, are shares of a shorter range.
+
+An element whose quantiles do not differ, such as a gripper that hardly ever closes, is mapped by
+``min_max``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -20,8 +35,6 @@ from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, Spec
 if TYPE_CHECKING:
     from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
     from robo_rl.spec import ActSpec, ObsSpec
-
-MODES = ("min_max", "standard")
 
 FEATURE_LIMIT = 3.0
 """Bound of a network's input features, in half ranges or standard deviations of the data."""
@@ -210,17 +223,34 @@ class Affine(nn.Module):
 
 
 def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
-    if not all(bool(part.isfinite().all()) for part in stats[:4]):
+    if not all(bool(part.isfinite().all()) for part in (*stats[:4], *stats.inner)):
         raise DataError("statistics are not finite", where=key, hint="verify the dataset")
-    if mode == "min_max":
-        shift, scale = (stats.high + stats.low) / 2, (stats.high - stats.low) / 2
-    else:
-        shift, scale = stats.mean, stats.std
+    shift, scale = _MAPS[mode](stats)
     magnitude = torch.maximum(stats.low.abs(), stats.high.abs()).clamp_min(1.0)
     constant = (stats.high - stats.low) <= CONSTANT * magnitude
     if constant.any():
         _warn_constant(key, constant, stats.names)
     return Affine(mode, shift, torch.where(constant, 1.0, scale))
+
+
+def _min_max(stats: KeyStats) -> tuple[Tensor, Tensor]:
+    return (stats.high + stats.low) / 2, (stats.high - stats.low) / 2
+
+
+def _quantile(stats: KeyStats) -> tuple[Tensor, Tensor]:
+    low, high = stats.inner
+    wide = (high - low) > CONSTANT * torch.maximum(low.abs(), high.abs()).clamp_min(1.0)
+    shift, scale = _min_max(stats)
+    return torch.where(wide, (high + low) / 2, shift), torch.where(wide, (high - low) / 2, scale)
+
+
+_MAPS: dict[str, Callable[[KeyStats], tuple[Tensor, Tensor]]] = {
+    "min_max": _min_max,
+    "quantile": _quantile,
+    "standard": lambda stats: (stats.mean, stats.std),
+}
+MODES = tuple(_MAPS)
+"""How an array can be mapped."""
 
 
 def _warn_constant(key: str, constant: Tensor, names: tuple[str, ...]) -> None:

@@ -11,7 +11,6 @@ Every ``zarr.json`` is sealed JSON inside its attributes, so that a changed byte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from robo_rl.errors import DataError
+from robo_rl.naming import names_array
 from robo_rl.seal import unseal
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
@@ -27,7 +27,6 @@ FORMAT = "robo-rl/episodes"
 VERSION = 1
 METADATA_FILE = "zarr.json"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 _DTYPES = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 _MAX_CHUNK_BYTES = 1 << 30
 
@@ -64,7 +63,7 @@ class StoreSchema(BaseModel):
     @model_validator(mode="after")
     def _names_and_sizes_are_sane(self) -> StoreSchema:
         for name in [*self.obs_spec.items, *self.columns]:
-            if not _NAME.fullmatch(name):
+            if not names_array(name):
                 raise ValueError(f"{name!r} cannot name an array: letters, digits, _ and - only")
         reserved = {"obs", "act", "rew", "terminated", "truncated", "success", "seed", "meta"}
         if taken := reserved & set(self.columns):

@@ -26,7 +26,8 @@ from robo_rl.data.commits import (
     rewrite_log,
     writing,
 )
-from robo_rl.data.episode import first_not_finite, hash_rows
+from robo_rl.data.episode import first_early_end, first_not_finite, hash_rows
+from robo_rl.data.outside import Outside, outside
 from robo_rl.data.schema import (
     METADATA_FILE,
     StoreSchema,
@@ -59,6 +60,7 @@ class Report(NamedTuple):
         damage: What is damaged; empty where all is well.
         torn_bytes: Bytes at the end of the log of a commit that was cut off; harmless.
         quarantined: Episodes that earlier repairs took out.
+        outside: Actions outside their limits in what is not damaged; data, and no damage.
     """
 
     path: Path
@@ -68,6 +70,7 @@ class Report(NamedTuple):
     damage: tuple[Damage, ...]
     torn_bytes: int
     quarantined: int
+    outside: Outside
 
     @property
     def ok(self) -> bool:
@@ -92,7 +95,7 @@ class Repair(NamedTuple):
 
 
 def verify(path: str | Path) -> Report:
-    """Check metadata, log, and every committed chunk and row of a store.
+    """Check metadata, log, and every committed chunk and row of a store; look for strange actions.
 
     Raises:
         DataError: There is no readable schema or log, without which nothing can be said.
@@ -101,8 +104,11 @@ def verify(path: str | Path) -> Report:
     schema, log = read_schema(root), read_log(root)
     arrays, damage = _open_arrays(root, schema)
     damage += [Damage(root / LOG_FILE, f"line {n}: record {what}") for n, _, what in log.damaged]
-    for index, record in enumerate(log.records if len(arrays) == len(schema.arrays) else []):
+    readable = log.records if len(arrays) == len(schema.arrays) else []
+    for index, record in enumerate(readable):
         damage += [found._replace(episode=index) for found in _check_episode(arrays, record)]
+    spoilt = {found.episode for found in damage}
+    whole = [(i, record) for i, record in enumerate(readable) if i not in spoilt]
     chunks = sum(len(_chunks(record, schema.chunk_rows)) for record in log.records)
     return Report(
         root,
@@ -112,7 +118,14 @@ def verify(path: str | Path) -> Report:
         tuple(damage),
         log.torn_bytes,
         len(read_quarantine(root)),
+        _outside(root, schema, whole),
     )
+
+
+def _outside(root: Path, schema: StoreSchema, whole: list[tuple[int, EpisodeRecord]]) -> Outside:
+    act = RowArray(root, "act", schema) if whole else None
+    rows = ((i, act.read(record.start, record.stop)) for i, record in whole if act)
+    return outside(schema.act_spec, rows)
 
 
 def repair(path: str | Path) -> Repair:
@@ -254,6 +267,11 @@ def _check_rows(arrays: list[RowArray], record: EpisodeRecord) -> list[Damage]:
         act = next(array for array in arrays if array.key == "act")
         row += record.start
         return [Damage(act.chunk_file(row // act.chunk_rows), f"action in row {row} is not finite")]
+    if (end := first_early_end(rows)) is not None:
+        key, row = end[0], end[1] + record.start
+        flags = next(array for array in arrays if array.key == key)
+        problem = f"'{key}' in row {row}, before the episode's last row {record.stop - 1}"
+        return [Damage(flags.chunk_file(row // flags.chunk_rows), problem)]
     return []
 
 

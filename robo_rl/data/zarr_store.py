@@ -142,12 +142,13 @@ class ZarrStore:
 
         Args:
             episodes: Each has ``obs`` (name → (L, …)), ``act`` (L, A), ``rew``, ``terminated``,
-                ``truncated`` (L,), ``success``, the columns of the schema by name, and maybe
-                ``seed`` and ``meta``.
+                ``truncated`` (L,), neither before the last row, ``success``, a boolean, the columns
+                of the schema by name, and maybe ``seed`` and ``meta``.
 
         Raises:
-            DataError: An episode does not fit the schema or is not finite, the store is damaged or
-                in use, or the disk is full. Nothing was committed.
+            DataError: An episode does not fit the schema, is not finite or ends too early, its
+                success is no boolean, the store is damaged or in use, or the disk is full. Nothing
+                was committed.
         """
         blocks = [check_episode(self.schema, episode) for episode in episodes]
         if not blocks:

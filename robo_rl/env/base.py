@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.errors import ConfigError
+from robo_rl.errors import ConfigError, SpecError
+from robo_rl.naming import names_array
 
 if TYPE_CHECKING:
     import torch
@@ -129,6 +130,19 @@ def check_groups(size: int, num_envs: int) -> None:
     if size < 1 or num_envs % size:
         expected = f"a multiple of the group size {size}"
         raise ConfigError("envs do not make whole groups", expected=expected, found=num_envs)
+
+
+def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
+    """Observations are arrays of a dataset later, and inputs of a graph.
+
+    Raises:
+        SpecError: A name cannot name an array, or an observation has no elements.
+    """
+    if strange := [name for name in obs_spec.items if not names_array(name)]:
+        expected = "names of letters, digits, _ and -"
+        raise SpecError("observations", where=where, expected=expected, found=strange)
+    if empty := [name for name, spec in obs_spec.items.items() if not spec.size]:
+        raise SpecError("observations without elements", where=where, found=empty)
 
 
 @dataclass(frozen=True)

@@ -63,14 +63,17 @@ class GymEnvConfig(PoolConfig):
 class GymEnv(PooledEnv[GymPool]):
     """B Gymnasium envs of one id as a ``VecEnv`` and ``OpenLoop``, on the CPU.
 
-    A Box observation is ``state``; a Dict of Boxes keeps its names; uint8 stays uint8 and all else
-    is float32. Actions are clipped to the action space. Seeds are as in ``PooledEnv``.
+    A Box observation is ``state``; a Dict of Boxes keeps its names, but for characters other than
+    letters, digits, _ and -, which become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
+    shape (1,); uint8 stays uint8 and all else is float32. Actions are clipped to the action space.
+    ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1. Seeds are as in
+    ``PooledEnv``.
 
     A worker that dies or hangs is replaced and its envs begin new episodes: their step (in a
     rollout, the first) gets ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted
     on, and 1 in the metric ``worker_restarts``; no other env notices. The same mark, without the
-    metric, is on a step whose observation or reward was not finite. ``worker_restarts`` counts the
-    workers replaced so far.
+    metric, is on a step whose observation or reward was not finite in float32. ``worker_restarts``
+    counts the workers replaced so far.
 
     Args:
         cfg: See ``GymEnvConfig``.
@@ -79,7 +82,8 @@ class GymEnv(PooledEnv[GymPool]):
     Raises:
         PluginError: No such env, or it cannot be made.
         SpecError: Its spaces are not Boxes.
-        ConfigError: It has no time limit and none was given.
+        ConfigError: It has no time limit and none was given, or two names of observations become
+            one.
         DeviceError: gymnasium is not installed, or there is too little shared memory.
     """
 

@@ -23,6 +23,8 @@ from robo_rl.env.gym_channel import Channel
 from robo_rl.env.gym_shared import EnvRequest, Interface, fields
 from robo_rl.env.serve.server import Arrays, arrays_in
 from robo_rl.errors import ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.labels import as_flag
+from robo_rl.naming import as_array_name, names_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_DT_S = 0.05
 _TRACEBACK_CHARS = 4000
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def main(fd: int) -> None:
@@ -79,6 +82,7 @@ class EnvGroup:
         try:
             self._envs = [_make(request) for _ in self._ids]
             self.interface = _interface(self._envs[0], request)
+            self._names = _names(self._envs[0].observation_space)
         except Exception as error:
             raise self._blame(error) from error
         space = self._envs[0].action_space
@@ -136,21 +140,25 @@ class EnvGroup:
         act = arrays["act"][i, t].astype(self._act_dtype).reshape(self._act_shape)
         act = np.minimum(np.maximum(act, self._low), self._high)
         obs, rew, terminated, truncated, info = env.step(act)
-        valid = self._write("next_obs", (t, i), obs) and bool(np.isfinite(rew))
+        terminated, truncated = _flag("terminated", terminated), _flag("truncated", truncated)
+        rew = _number(rew)
+        valid = self._write("next_obs", (t, i), obs) and abs(rew) <= _LARGEST
         arrays["rew"][t, i] = rew if valid else 0.0
         arrays["terminated"][t, i] = terminated and valid
         arrays["truncated"][t, i] = truncated or not valid
         arrays["valid"][t, i] = valid
-        arrays["success"][t, i] = _success(info) if valid else 0.0
+        arrays["success"][t, i] = valid and _success(info)
         self._arrays["progress"][0] += 1
-        return bool(terminated or truncated or not valid)
+        return terminated or truncated or not valid
 
     def _write(self, target: str, row: int | tuple[int, int], obs: Any) -> bool:
         """Put one observation into shared memory; whether it is finite."""
         finite = True
         parts: Mapping[str, Any] = obs if isinstance(obs, dict) else {"state": obs}
         for name, (shape, dtype) in self.interface.obs.items():
-            value = np.asarray(parts[name])
+            value = np.asarray(parts[self._names[name]])
+            if value.ndim == 0:
+                value = value.reshape(1)
             if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
                 raise SpecError(
                     f"obs '{name}' does not fit the env's own observation space",
@@ -158,7 +166,8 @@ class EnvGroup:
                     found=f"{value.shape} {value.dtype}",
                 )
             stored = self._arrays[f"{target}.{name}"][row]
-            stored[...] = value
+            with np.errstate(over="ignore"):  # too large for float32 is infinite, and found below
+                stored[...] = value
             finite = finite and (dtype == "uint8" or bool(np.isfinite(stored).all()))
         return finite
 
@@ -216,28 +225,52 @@ def _interface(env: Any, request: EnvRequest) -> Interface:
 
 
 def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A Box is ``state``, a Dict of Boxes keeps its names; uint8 stays, all else gets float32."""
+    """Name → shape and dtype, and name → limits of vectors; a Box of shape () has one element."""
     from gymnasium import spaces
 
-    parts = dict(space.spaces) if isinstance(space, spaces.Dict) else {"state": space}
     found: dict[str, Any] = {}
     limits: dict[str, Any] = {}
-    for name, part in parts.items():
-        if not isinstance(part, spaces.Box):
+    for name, original in _names(space).items():
+        part = space[original] if isinstance(space, spaces.Dict) else space
+        if not isinstance(part, spaces.Box) or 0 in part.shape:
             raise SpecError(
-                f"observation '{name}' is not supported", expected="a Box", found=str(part)
+                f"observation '{original}' is not supported",
+                expected="a Box with elements",
+                found=str(part),
             )
         pixels = part.dtype == np.uint8
-        found[name] = (tuple(part.shape), "uint8" if pixels else "float32")
-        if not pixels and len(part.shape) == 1:
+        shape = tuple(part.shape) or (1,)
+        found[name] = (shape, "uint8" if pixels else "float32")
+        if not pixels and len(shape) == 1:
             limits[name] = _limits(part)
     return found, limits
+
+
+def _names(space: Any) -> dict[str, str]:
+    """Our name of each observation → the env's own; a Box is ``state``.
+
+    Raises:
+        ConfigError: Two names become the same, or one is empty or too long.
+    """
+    from gymnasium import spaces
+
+    originals = list(space.spaces) if isinstance(space, spaces.Dict) else ["state"]
+    names = {as_array_name(str(original)): original for original in originals}
+    if len(names) < len(originals) or not all(map(names_array, names)):
+        raise ConfigError(
+            "names of observations cannot name arrays",
+            expected="at most 100 letters, digits, _ and -, apart when others become _",
+            found=originals,
+            hint="rename them in a wrapper of the env",
+        )
+    return names
 
 
 def _float_box(space: Any) -> Any:
     from gymnasium import spaces
 
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    box = isinstance(space, spaces.Box) and 0 not in space.shape
+    if box and np.issubdtype(space.dtype, np.floating):
         return space
     raise SpecError(
         "the action space is not supported", expected="a Box of real numbers", found=str(space)
@@ -262,5 +295,19 @@ def _dt_s(env: Any) -> float:
     return 1.0 / float(fps) if fps else _DEFAULT_DT_S
 
 
-def _success(info: Mapping[str, Any]) -> float:
-    return float(info.get("success", info.get("is_success", 0.0)))
+def _success(info: Mapping[str, Any]) -> bool:
+    name = "success" if "success" in info else "is_success"
+    return _flag(f"info['{name}']", info.get(name, False))
+
+
+def _number(rew: Any) -> float:
+    if isinstance(rew, Real) or (isinstance(rew, np.ndarray) and rew.ndim == 0):
+        return float(rew)
+    raise SpecError("the reward", expected="a number", found=repr(rew)[:80])
+
+
+def _flag(what: str, value: Any) -> bool:
+    try:
+        return as_flag(value)
+    except ValueError as error:
+        raise SpecError(f"{what}: {error}", expected="True or False, or exactly 1 or 0") from None

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from robo_rl.durable import lock_file
 from robo_rl.errors import DeviceError, PluginError
+from robo_rl.file_lock import lock_file
 from robo_rl.naming import did_you_mean
 
 _NOTE = "robo-rl.json"

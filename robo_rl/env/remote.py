@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from robo_rl.config import ConfigModel
 from robo_rl.env import interpreters
-from robo_rl.env.base import Step
+from robo_rl.env.base import Step, demand_arrays
 from robo_rl.env.pooled_env import PooledEnv
 from robo_rl.env.remote_host import Host
 from robo_rl.env.remote_pool import RemotePool
@@ -159,6 +159,7 @@ class RemoteEnv(PooledEnv[RemotePool]):
             self.dt_s, self.max_episode_steps = world["dt_s"], world["max_episode_steps"]
             items = {name: TensorSpec(**spec) for name, spec in world["obs"].items()}
             self.obs_spec = ObsSpec(items=items)
+            demand_arrays(self.obs_spec, self._pool.where)
             self.act_spec = ActSpec(**world["act"], rate_hz=1.0 / self.dt_s)
             if not (0.0 < self.dt_s < math.inf and int(self.max_episode_steps) > 0):
                 raise TypeError(f"dt_s {self.dt_s}, max_episode_steps {self.max_episode_steps}")

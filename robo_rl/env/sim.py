@@ -5,14 +5,21 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim, n envs that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
+from robo_rl.env.base import (
+    Backend,
+    SimView,
+    Sized,
+    Step,
+    check_groups,
+    demand_arrays,
+)
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
@@ -50,7 +57,8 @@ class _Restorable(Protocol):
 class SimEnv:
     """B worlds that run a task: a ``VecEnv``, ``OpenLoop``, ``Branchable`` where the backend is.
 
-    A world that went bad (non-finite, or its clock stood still) is reset. Its transition has
+    A world that went bad (its state, reward or observation is not finite in float32, or its clock
+    stood still) is reset. Its transition has
     ``valid`` False, ``truncated`` True, and repeats the last good observation as ``next_obs``;
     ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds``, the parts of the
     reward as ``rew/<part>``, and what the backend counts.
@@ -66,6 +74,7 @@ class SimEnv:
     Raises:
         ConfigError: The control period is not a multiple of the physics step, or a randomised
             field or a camera is unknown.
+        SpecError: An observation's name cannot name an array, or it has no elements.
         DeviceError: There are cameras, and nothing can be drawn on this machine.
     """
 
@@ -74,6 +83,7 @@ class SimEnv:
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
+        demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
         scene = task.scene()
@@ -229,9 +239,10 @@ class SimEnv:
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
-        obs = self._observe(view) | pictures()
+        obs, rew = self._observe(view) | pictures(), _kept(rew)
+        good = good & _finite_rows([rew, *obs.values()])
         over = at_limit & ~terminated
-        step = Step(obs, obs, _kept(rew), terminated, over, live & good, metrics)
+        step = Step(obs, obs, rew, terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _good(self, view: SimView) -> Tensor:
@@ -250,6 +261,9 @@ class SimEnv:
         """Put the envs ids (n,) at the start of a new episode; returns name → (n, …).
 
         Every start is drawn once for ``copies`` envs that follow each other.
+
+        Raises:
+            SpecError: An observation is not finite.
         """
         drawn = len(ids) // copies
         start = self.task.reset(drawn, self._generator)
@@ -269,7 +283,9 @@ class SimEnv:
         if self._cameras:
             self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
         view = self.view if whole else self.view.rows(ids)
-        return self._observe(view) | self._draw(view, None if whole else ids)()
+        obs = self._observe(view) | self._draw(view, None if whole else ids)()
+        _demand_finite(obs)
+        return obs
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
         """Begin to draw the worlds ids (n,) of a view (n, …), all where None."""
@@ -295,6 +311,19 @@ class SimEnv:
 def _fit(backend: Sized, task: Task, scene: Any) -> None:
     starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
     backend.fit(scene, starts.qpos, starts.qvel)
+
+
+def _finite_rows(parts: Sequence[Tensor]) -> Tensor:
+    """(B,) whether all numbers of a row are finite; parts (B, …), of which integers always are."""
+    rows = [part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts]
+    good = [row.isfinite().all(1) for row in rows]
+    return torch.stack(good).all(0)
+
+
+def _demand_finite(obs: Obs) -> None:
+    for name, rows in obs.items():
+        if not bool(_finite_rows([rows]).all()):
+            raise SpecError(f"obs '{name}' of an episode's start is not finite in float32")
 
 
 def _kept(value: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from robo_rl.errors import GateError
 from robo_rl.export.bundle import Bundle
+from robo_rl.export.gaps import SHARE_LIMIT, ActGap
 from robo_rl.export.manifest import (
     INPAINT_FILE,
     MODEL_FILE,
@@ -27,7 +28,6 @@ from robo_rl.export.manifest import (
     Latency,
     Manifest,
     Measured,
-    NumericParity,
 )
 from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import (
@@ -95,7 +95,7 @@ def build_bundle(
             Nothing was written.
     """
     files = _graphs(policy, inpaint=inpaint)
-    proofs, graphs = dict[str, NumericParity](), dict[str, Latency]()
+    proofs, graphs = dict[str, ActGap](), dict[str, Latency]()
     session = Session(files[MODEL_FILE], contract)
     proofs[GRAPH] = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
@@ -114,11 +114,11 @@ def build_bundle(
         config=dict(evidence.config),
         gates=(*evidence.gates, gate),
         evaluation=dict(evidence.evaluation),
-        numeric=proofs[GRAPH],
+        numeric=proofs[GRAPH].record,
         closed_loop=closed,
         latency={**evidence.latency, **graphs, POLICY: eager},
         versions=versions(),
-        inpainting=proofs.get(INPAINTING),
+        inpainting=proofs[INPAINTING].record if inpaint else None,
     )
     return Bundle.write(path, manifest, files)
 
@@ -134,16 +134,12 @@ def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
 
 
 def _judge(
-    proofs: Mapping[str, NumericParity],
+    proofs: Mapping[str, ActGap],
     closed: ClosedLoopParity,
     graphs: Mapping[str, Latency],
     contract: Contract,
 ) -> GateRecord:
-    failures = [
-        f"numeric parity of {name}: {failure}"
-        for name, found in proofs.items()
-        for failure in _differences(found)
-    ]
+    failures = [failure for name, found in proofs.items() for failure in _apart(name, found)]
     if not closed.passed:
         failures.append(
             f"closed loop: success {closed.success:.1%} of {closed.episodes} episodes,"
@@ -158,17 +154,31 @@ def _judge(
     ]
     if failures:
         raise GateError("export failed: " + "; ".join(failures), hint="no bundle was written")
-    worst = max(found.max_abs for found in proofs.values())
-    detail = f"max |Δ| {worst:.2g}, closed loop {closed.success:.1%}"
+    worst = max(found.share for found in proofs.values())
+    detail = f"max |Δ| {worst:.2g} of an action's range, closed loop {closed.success:.1%}"
     p99_us = max(graph.p99_us for graph in graphs.values())
     slow = "; asked in a thread" if p99_us > 1e6 / contract.act.rate_hz else ""
     return GateRecord(name="export", passed=True, detail=f"{detail}, p99 {p99_us:.0f} µs{slow}")
 
 
-def _differences(found: NumericParity) -> list[str]:
+def _apart(graph: str, found: ActGap) -> list[str]:
     failures: list[str] = []
     if found.rows < MIN_ROWS:
-        failures.append(f"{found.rows} observations, at least {MIN_ROWS} needed")
-    if not found.passed:
-        failures.append(f"max |Δ| {found.max_abs:.3g} in action units, limit {found.limit:g}")
+        few = f"{found.rows} observations, at least {MIN_ROWS} needed"
+        failures.append(f"numeric parity of {graph}: {few}")
+    if found.scale_is_off:
+        failures.append(_off(found))
+    elif not found.record.passed:
+        failures.append(f"numeric parity of {graph}: {found}")
     return failures
+
+
+def _off(found: ActGap) -> str:
+    """What to do where the dataset, and no graph, is the reason."""
+    spread = f"{2.0 * (found.scale or 0.0):.3g}{found.unit}"
+    return (
+        f"the dataset's scale is off: its normaliser spreads '{found.name}' over {spread}, where"
+        f" its range is {found.span:.3g}{found.unit}; rounding alone comes to {found.share:.2g} of"
+        f" that range, and at most {SHARE_LIMIT:g} of it may. `robo-rl data verify` names actions"
+        " outside their limits: take these out, or clone with stages.bc.modes={act: quantile}"
+    )

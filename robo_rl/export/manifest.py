@@ -82,7 +82,13 @@ class Measured(_Record):
 
 
 class NumericParity(_Record):
-    """Largest difference between the trained policy and its graph, in action units."""
+    """Difference between the trained policy and its graph.
+
+    Args:
+        max_abs: Of the action that differs most by the share of its range, in its own unit.
+        limit: Largest difference that passes, in the same unit.
+        rows: Observations that were compared.
+    """
 
     max_abs: float
     limit: float
@@ -90,7 +96,7 @@ class NumericParity(_Record):
 
     @property
     def passed(self) -> bool:
-        """True where no action differs by more than the limit; NaN does not pass."""
+        """True where it does not differ by more than the limit; NaN does not pass."""
         return self.max_abs <= self.limit
 
 

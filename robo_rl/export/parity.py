@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.export.manifest import ClosedLoopParity, Latency, NumericParity
+from robo_rl.data.normalize import Normalizer
+from robo_rl.export.gaps import ActGap, widest_gap
+from robo_rl.export.manifest import ClosedLoopParity, Latency
 from robo_rl.export.session import Planned, Session
 from robo_rl.stats import wilson
 
-NUMERIC_LIMIT = 1e-4  # in action units: 0.1 mm, 0.006°
 MIN_ROWS = 1000
 _BATCH_ROWS = 256
 _WARM_UP_CALLS = 20
@@ -25,7 +26,7 @@ _WARM_UP_CALLS = 20
 
 def numeric_parity(
     policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
-) -> NumericParity:
+) -> ActGap:
     """Compare what policy and graph do under evaluation, from the same observations and generator.
 
     Args:
@@ -35,24 +36,25 @@ def numeric_parity(
         generator: Draws the noise.
 
     Returns:
-        The largest |Δ| in action units; NaN, which does not pass, where either gave one.
+        The action that differs most by the share of its range; NaN, which does not pass, where
+        either gave one.
     """
     act = as_act(session)
 
-    def gap(batch: dict[str, Tensor]) -> float:
+    def both(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         state = generator.get_state()
         with torch.inference_mode():
             ours = policy.act(batch, generator)
         generator.set_state(state)
-        return float((ours - act(batch, generator)).abs().max())
+        return ours, act(batch, generator)
 
-    return _numeric(gap, obs)
+    return _numeric(both, policy, session, obs)
 
 
 @torch.no_grad()  # which, unlike inference mode, leaves room for the derivatives within
 def inpaint_parity(
     policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
-) -> NumericParity:
+) -> ActGap:
     """Likewise, going on from plans: what the policy itself would do from other noise.
 
     Args:
@@ -62,25 +64,31 @@ def inpaint_parity(
         generator: Draws noise and weights.
     """
 
-    def gap(batch: dict[str, Tensor]) -> float:
+    def both(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         rows = len(next(iter(batch.values())))
         shape = (rows, *session.contract.chunk_shape)
         noise, other = (torch.randn(shape, generator=generator) for _ in range(2))
         plan = policy.decode(batch, other), torch.rand(shape[:2], generator=generator)
         ours, theirs = both_acts(policy, session, batch, noise, plan)
-        return float(np.abs(ours - theirs).max())
+        return torch.from_numpy(ours), torch.from_numpy(theirs)
 
-    return _numeric(gap, obs)
+    return _numeric(both, policy, session, obs)
 
 
-def _numeric(gap: Callable[[dict[str, Tensor]], float], obs: Mapping[str, Tensor]) -> NumericParity:
-    """The largest ``gap`` over batches of obs (N, To, …)."""
-    num = len(next(iter(obs.values())))
-    worst = [
-        gap({name: tensor[rows] for name, tensor in obs.items()})
+def _numeric(
+    both: Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]],
+    policy: Any,
+    session: Session,
+    obs: Mapping[str, Tensor],
+) -> ActGap:
+    """The widest gap over batches of obs (N, To, …)."""
+    num, normalizer = len(next(iter(obs.values()))), policy.normalizer
+    scale = normalizer.affine("act").scale.cpu() if isinstance(normalizer, Normalizer) else None
+    pairs = (
+        both({name: tensor[rows] for name, tensor in obs.items()})
         for rows in torch.arange(num).split(_BATCH_ROWS)
-    ]
-    return NumericParity(max_abs=float(np.max(worst)), limit=NUMERIC_LIMIT, rows=num)
+    )
+    return widest_gap(pairs, session.contract.act, scale)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from typing import ClassVar
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
+from robo_rl.train.logged import warn_outside
 from robo_rl.train.same_world import demand_same_world
 from robo_rl.train.stage import Context, Gate, Report
 
@@ -50,10 +51,16 @@ class Dataset:
         store = ZarrStore.open(path)
         with closing(context.experiment.make_env(1)) as env:
             demand_same_world(store.path, store.obs_spec, store.act_spec, env)
+        outside = warn_outside(store)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(
             "dataset",
-            numbers={"episodes": total, "rows": store.num_rows, "dataset": store.digest()},
+            numbers={
+                "episodes": total,
+                "rows": store.num_rows,
+                "rows_outside_limits": outside.rows,
+                "dataset": store.digest(),
+            },
             artifacts={"dataset": str(store.path)},
             gate=self._gate(good, total),
         )

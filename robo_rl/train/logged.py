@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 
 from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.outside import Outside, outside_of
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError, Notice
 from robo_rl.policy.base import DenoisingPolicy
@@ -55,6 +56,22 @@ def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
             Notice,
             stacklevel=2,
         )
+
+
+def warn_outside(store: ZarrStore) -> Outside:
+    """Count the actions outside their limits, and warn of them.
+
+    Raises:
+        DataError: A chunk is damaged.
+    """
+    found = outside_of(store)
+    if found.rows:
+        hint = (
+            "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"
+            " out of the scale with `stages.bc.modes={act: quantile}`"
+        )
+        warnings.warn(f"{store.path}: {found}; {hint}", Notice, stacklevel=2)
+    return found
 
 
 def _demand_differences(store: ZarrStore, part: WindowDataset) -> None:

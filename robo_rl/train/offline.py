@@ -18,6 +18,7 @@ from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
+from robo_rl.train.logged import warn_outside
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.policies import save_policy
 from robo_rl.train.progress import Progress, smoothed
@@ -38,6 +39,8 @@ class CloneBehaviour:
         With ``starts`` the ranges that observations are normalised by span so many starts of
         episodes too. These cost no demonstration, and a handful of demonstrations shows few of the
         places where objects may be: all others would lie far outside of what networks see well.
+        ``modes`` says by array (``obs.<name>``, ``act``) how it is normalised: ``min_max``, as all
+        are unless said otherwise, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 
         starts: int = Field(default=0, ge=0)
@@ -71,6 +74,7 @@ class CloneBehaviour:
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
         )
+        outside = warn_outside(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.modes)
         with initialising("init", context.seed):
             policy: DenoisingPolicy = component.build(store.obs_spec, store.act_spec, normalizer)
@@ -82,7 +86,12 @@ class CloneBehaviour:
         result = context.evaluate(best, "bc")
         return Report(
             "bc",
-            numbers={**result.named(), "loss": loss, "gradient_steps": self.cfg.steps},
+            numbers={
+                **result.named(),
+                "loss": loss,
+                "gradient_steps": self.cfg.steps,
+                "rows_outside_limits": outside.rows,
+            },
             artifacts={"policy": path.name, "bc_policy": path.name},
             gate=learnt(context, result, untrained),
             files=record_video(context, best, "rollout.mp4"),

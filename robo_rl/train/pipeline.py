@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.config import ConfigTree, compose, to_yaml, validate
-from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
+from robo_rl.durable import make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
+from robo_rl.file_lock import lock_file
 from robo_rl.ranks import joined
 from robo_rl.train.differing import differing
 from robo_rl.train.experiment import Experiment, run_until, upto

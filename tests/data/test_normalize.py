@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_stores import ACT, OBS, make_episode, make_store
 
-from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
-from robo_rl.data.normalize import FEATURE_LIMIT, Normalizer, compressed
+from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats
+from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compressed
 from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 
 REAL = st.floats(-1e4, 1e4, width=32)
@@ -24,6 +24,10 @@ def stats_of(rows, names=()):
     return Stats({"act": KeyStats(rows.amin(0), rows.amax(0), rows.mean(0), std, names)}, "digest")
 
 
+def real_stats(rows):
+    return Stats({"act": _key_stats(rows, ())}, "digest")
+
+
 def quiet(stats, modes=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -31,7 +35,7 @@ def quiet(stats, modes=None):
 
 
 @settings(deadline=None)
-@given(COLUMNS, st.sampled_from(["min_max", "standard"]))
+@given(COLUMNS, st.sampled_from(MODES))
 def test_there_and_back_is_where_it_began(rows, mode):
     normalizer = quiet(stats_of(rows), {"act": mode})
     x = torch.tensor(rows, dtype=torch.float32)
@@ -55,6 +59,63 @@ def test_min_max_maps_the_data_into_one_and_its_ends_onto_it(rows):
     assert torch.allclose(y.amin(0)[varies], -ones, atol=2e-4)
 
 
+def test_quantile_keeps_single_rows_out_of_the_scale_and_clips_nothing():
+    rows = torch.linspace(-1.0, 1.0, 1001, dtype=torch.float64).repeat(2, 1).T.clone()
+    rows[500, 0] = 2000.0
+    normalizer = quiet(real_stats(rows), {"act": "quantile"})
+    shift, scale = normalizer.affine("act").shift, normalizer.affine("act").scale
+    assert torch.allclose(scale, torch.full((2,), 0.98), atol=5e-3)
+    assert torch.allclose(shift, torch.zeros(2), atol=5e-3)
+    y = normalizer.normalize("act", rows.float())
+    within = (y.abs() <= 1.0).double().mean(0)
+    assert torch.allclose(within, torch.full((2,), 0.98, dtype=torch.float64), atol=2e-3)
+    assert y[500, 0] > 1900
+    assert float(quiet(real_stats(rows)).affine("act").scale[0]) > 900
+
+
+@pytest.mark.parametrize("number", [4, 53, 101, 200])
+def test_a_single_row_never_decides_a_quantile_however_few_there_are(number):
+    rows = torch.linspace(-1.0, 1.0, number, dtype=torch.float64)[:, None].clone()
+    for value in (2000.0, -2000.0):
+        spoilt = rows.index_fill(0, torch.tensor([number // 2]), value)
+        assert float(quiet(real_stats(spoilt), {"act": "quantile"}).affine("act").scale) <= 1.0
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_of_hardly_any_rows_the_range_is_taken(number):
+    rows = torch.linspace(-1.0, 2.0, number, dtype=torch.float64)[:, None]
+    ours, plain = (quiet(real_stats(rows), {"act": mode}) for mode in ("quantile", "min_max"))
+    assert torch.equal(ours.affine("act").scale, plain.affine("act").scale)
+
+
+def test_an_element_whose_quantiles_are_the_same_is_mapped_by_its_range():
+    rows = torch.zeros(1000, 2, dtype=torch.float64)
+    rows[:, 0] = torch.linspace(-3.0, 3.0, 1000)
+    rows[7, 1] = 0.04
+    normalizer = quiet(real_stats(rows), {"act": "quantile"})
+    y = normalizer.normalize("act", rows.float())
+    assert torch.equal(y[[0, 7], 1], torch.tensor([-1.0, 1.0]))
+
+
+def test_quantiles_of_starts_widen_those_of_the_data():
+    rows = torch.linspace(-1.0, 1.0, 101, dtype=torch.float64)[:, None]
+    wide = real_stats(rows).keys["act"].widened(3.0 * rows)
+    assert torch.allclose(torch.cat(wide.inner), torch.tensor([-2.94, 2.94], dtype=torch.float64))
+
+
+def test_a_dataset_is_normalised_by_its_quantiles(tmp_path):
+    store = make_store(tmp_path / "data.zarr")
+    store.extend(make_episode(index) for index in range(5))
+    data = WindowDataset(store, 1, 2)
+    rows = store.read(["act"])["act"]
+    normalizer = Normalizer.fit(data, {"act": "quantile"})
+    low = np.quantile(rows, 0.01, axis=0, method="higher")
+    high = np.quantile(rows, 0.99, axis=0, method="lower")
+    found = normalizer.unnormalize("act", torch.tensor([[-1.0, -1.0], [1.0, 1.0]])).numpy()
+    np.testing.assert_allclose(found, [low, high], rtol=1e-5)
+    assert Normalizer.from_meta(normalizer.to_meta()).modes["act"] == "quantile"
+
+
 def test_standard_gives_mean_zero_and_deviation_one():
     rows = torch.randn(500, 3, generator=torch.Generator().manual_seed(0)) * 5 + 7
     y = Normalizer.from_stats(stats_of(rows), {"act": "standard"}).normalize("act", rows)
@@ -62,7 +123,7 @@ def test_standard_gives_mean_zero_and_deviation_one():
     assert torch.allclose(y.std(0, correction=0), torch.ones(3), atol=1e-5)
 
 
-@pytest.mark.parametrize("mode", ["min_max", "standard"])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("value", [0.0, 3.0, -2e5])
 def test_what_does_not_vary_keeps_its_scale_and_is_named(mode, value):
     rows = [[value, 1.0], [value * (1 + 1e-8), 2.0]]

@@ -7,6 +7,7 @@ from small_stores import flat_rows, make_episode, make_store
 
 from robo_rl.data import commits
 from robo_rl.data.arrays import RowArray
+from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.verify import repair, verify
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
@@ -62,6 +63,23 @@ def test_rows_swapped_between_good_chunks_are_noticed(store):
     report = verify(store.path)
     assert {damage.episode for damage in report.damage} == {0, 1}
     assert "do not match the hash" in report.damage[0].problem
+
+
+def test_an_end_before_the_last_row_is_listed_and_set_aside(store, monkeypatch):
+    monkeypatch.setattr("robo_rl.data.episode.first_early_end", lambda rows: None)
+    early = make_episode(7, length=12)
+    early["terminated"][9] = True
+    record = store.append(early)
+    monkeypatch.undo()
+    (found,) = verify(store.path).damage
+    row = record.start + 9
+    assert found.problem == f"'terminated' in row {row}, before the episode's last row {row + 2}"
+    assert found.file == store.path / "terminated" / f"c.{row // 8}"
+    assert found.episode == 5
+    with pytest.raises(DataError, match=r"terminates before its last row.*1 such rows"):
+        WindowDataset(ZarrStore.open(store.path), 1, 1).outcomes()
+    assert repair(store.path).episodes == 5
+    WindowDataset(ZarrStore.open(store.path), 1, 1).outcomes()
 
 
 def test_actions_that_are_not_finite_are_noticed(store, monkeypatch):

@@ -36,6 +36,8 @@ BAD_EPISODES = {
     "shorter": (lambda e: e.update(rew=e["rew"][1:]), r"'rew' differs in length.*5 rows, found 4"),
     "NaN": (lambda e: e["act"].__setitem__((2, 1), np.nan), r"row 2: 'act' is not finite"),
     "inf": (lambda e: e["obs"]["joint_pos"].__setitem__((3, 0), np.inf), r"row 3.*joint_pos"),
+    "terminated early": (lambda e: e["terminated"].__setitem__(2, True), "row 2: 'terminated' bef"),
+    "truncated early": (lambda e: e["truncated"].__setitem__(0, True), "row 0: 'truncated' bef"),
     "no JSON": (lambda e: e.update(meta={"x": object()}), r"meta\.x.*cannot be recorded"),
 }
 
@@ -48,6 +50,20 @@ def test_an_episode_that_does_not_fit_is_refused_as_a_whole(store, name):
     with pytest.raises(DataError, match=message):
         store.extend([make_episode(1), bad])
     assert ZarrStore.open(store.path).episodes == ()
+
+
+@pytest.mark.parametrize(
+    "word", ["false", float("nan"), np.array([False, False]), np.array([True]), None, 1, 1.0]
+)
+def test_a_success_that_is_no_boolean_is_refused(store, word):
+    with pytest.raises(DataError, match=r"success of an episode: .* is no boolean"):
+        store.append(make_episode(0) | {"success": word})
+    assert ZarrStore.open(store.path).episodes == ()
+
+
+@pytest.mark.parametrize("yes", [True, np.True_])
+def test_booleans_of_python_and_numpy_are_labels(store, yes):
+    assert store.append(make_episode(0) | {"success": yes}).success is True
 
 
 @pytest.mark.parametrize("name", ["../out", "a/b", "", ".", "a.b", "nul\0"])

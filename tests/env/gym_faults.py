@@ -65,3 +65,27 @@ class Faults(gymnasium.Env):
 
 gymnasium.register("Faults-v0", "gym_faults:Faults", max_episode_steps=100)
 gymnasium.register("NoLimit-v0", "gym_faults:Faults")
+
+
+class Words(gymnasium.Env):
+    """Observes under names of its own; its reward, ends and success are what it was told."""
+
+    def __init__(self, names=("a",), shape=(), **says):
+        self.says = {"obs": 0.0, "rew": 0.0, "terminated": False, **says}
+        box = gymnasium.spaces.Box(-9, 9, shape, np.float64)
+        self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(names, box))
+        self.action_space = gymnasium.spaces.Box(-1, 1, (), np.float32)
+        self.names = names
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return dict.fromkeys(self.names, np.float64(0.5)), {}
+
+    def step(self, action):
+        assert np.shape(action) == ()
+        info = {key: value for key, value in self.says.items() if "success" in key}
+        obs = dict.fromkeys(self.names, np.float64(self.says["obs"]))
+        return obs, self.says["rew"], self.says["terminated"], False, info
+
+
+gymnasium.register("Words-v0", "gym_faults:Words", max_episode_steps=9)

@@ -45,6 +45,8 @@ class Faults:
             "metrics": ["success"],
             "demonstrates": False,
         }
+        if fault == "name":
+            self.world["obs"] = {"arm/state": self.world["obs"]["state"]}
         if fault == "spec":
             self.world["obs"]["state"]["low"] = [0.0]
         if fault == "numpy":
@@ -91,7 +93,14 @@ class Faults:
             obs["state"] = np.zeros(1)
         over = self.steps == EPISODE_STEPS
         rew = np.nan if fault == NAN_REW else float(act.sum())
-        return obs, rew, over, False, {"success": 1.0 if fault == NAN_REW else float(over)}
+        success = 1.0 if fault == NAN_REW else float(over)
+        if self.fault == "huge reward":
+            rew = 1e300
+        if self.fault == "huge obs":
+            obs["state"][0] = 1e300
+        if self.fault == "half a success":
+            success = 0.5
+        return obs, rew, over, False, {"success": success}
 
     def _observe(self):
         picture = np.full((2, 3, 3), 10 * self.steps, np.uint8)

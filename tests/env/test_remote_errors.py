@@ -90,6 +90,7 @@ def test_an_interpreter_without_the_simulator_is_an_error(adapter: str):
             "did not start; found it exited with 3: the licence server is on fire",
         ),
         ("spec", SpecError, "low has 1 entries for a last axis of 4"),
+        ("name", SpecError, r"names of letters, digits, _ and -, found \['arm/state'\]"),
     ],
 )
 def test_a_world_that_cannot_be_made_is_an_error(fault: str, error: type, match: str):
@@ -115,6 +116,23 @@ def test_a_step_whose_reward_is_not_finite_counts_for_nothing():
         assert step.valid.tolist() == [True, False, True, True]
         assert step.rew.tolist() == [0.0] * 4
         assert step.metrics["success"].tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("huge", ["huge reward", "huge obs"])
+def test_a_step_that_is_too_large_for_float32_counts_for_nothing(huge: str):
+    with closing(remote(num_envs=1, workers=1, kwargs={"fault": huge})) as env:
+        before = env.reset(0)
+        step = env.step(torch.zeros(1, 2))
+        assert (step.valid.tolist(), step.truncated.tolist()) == ([False], [True])
+        assert step.rew.tolist() == [0.0]
+        assert torch.equal(step.next_obs["state"], before["state"])
+
+
+def test_a_success_that_is_neither_0_nor_1_is_refused():
+    with closing(remote(num_envs=1, workers=1, kwargs={"fault": "half a success"})) as env:
+        env.reset(0)
+        with pytest.raises(SpecError, match=r"metric 'success'; expected 0 or 1.*found 0\.5"):
+            env.step(torch.zeros(1, 2))
 
 
 def test_an_episode_that_begins_with_what_is_not_finite_is_refused():

@@ -5,7 +5,9 @@ import torch
 
 from robo_rl.env.base import Branchable, OpenLoop
 from robo_rl.env.randomize import RandomizeTerm
+from robo_rl.env.sim import SimEnv
 from robo_rl.errors import CheckpointError, ConfigError, RoboRlError, SpecError
+from robo_rl.spec import ObsSpec, TensorSpec
 from robo_rl.testing.env import check_branchable, check_vec_env, random_act
 
 MASS = (RandomizeTerm(field="body_mass", name="cart", range=(0.2, 5.0)),)
@@ -226,6 +228,48 @@ def test_a_lost_world_disturbs_no_other_and_starts_anew(cart, spoil):
     if spoil is nan_act:
         assert same(hit.next_obs, dirty[1].obs, ~others)
     assert all(bool(step.valid.all()) for step in dirty[3:])
+
+
+def huge_reward(env):
+    env.task.reward = lambda view, act: (view.qpos[:, 0].double().fill_(1e300), {})
+
+
+def huge_obs(env, after_s=0.01):
+    """Too large for float32 as soon as so much time has passed in an episode."""
+    plain = env.task.observe
+
+    def observe(view):
+        late = view.time_s[:, None] > after_s
+        return plain(view) | {"pole": 1e300 * late.double()}
+
+    env.task.observe = observe
+
+
+@pytest.mark.parametrize("spoil", [huge_reward, huge_obs])
+def test_what_is_too_large_for_float32_is_no_transition(cart, spoil):
+    env = cart.env(2)
+    spoil(env)
+    before = env.reset(0)
+    step = env.step(torch.zeros(2, 1))
+    assert (step.valid.tolist(), step.truncated.tolist()) == ([False] * 2, [True] * 2)
+    assert step.metrics["nan_worlds"].tolist() == [1.0, 1.0]
+    assert step.rew.tolist() == [0.0, 0.0]
+    assert same(step.next_obs, before)
+
+
+def test_an_episode_that_begins_with_what_is_not_finite_is_refused(cart):
+    env = cart.env(2)
+    huge_obs(env, after_s=-1.0)
+    with pytest.raises(SpecError, match="obs 'pole' of an episode's start is not finite"):
+        env.reset(0)
+
+
+def test_names_that_cannot_name_arrays_are_refused_when_the_env_is_made(cart):
+    task = cart.task()
+    for name, size in (("arm/pos", 1), ("arm", 0)):
+        task.obs_spec = ObsSpec(items={name: TensorSpec(shape=(size,))})
+        with pytest.raises(SpecError, match=rf"CartTask: observations.*found \['{name}'\]"):
+            SimEnv(SimEnv.Config(), task, 1)
 
 
 def test_a_world_lost_inside_a_chunk_waits_for_its_end(cart):

@@ -130,9 +130,9 @@ def test_a_graph_of_another_policy_fails_numeric_parity(
     session, other = Session(graph, contract), type(policy)(seed=1)
     same = numeric_parity(policy, session, dataset_obs, torch.Generator())
     different = numeric_parity(other, session, dataset_obs, torch.Generator())
-    assert same.passed
+    assert same.record.passed
     assert same.rows == 1000
-    assert not different.passed
+    assert not different.record.passed
 
 
 def test_a_policy_that_is_evaluated_from_other_noise_fails_numeric_parity(
@@ -143,7 +143,7 @@ def test_a_policy_that_is_evaluated_from_other_noise_fails_numeric_parity(
             return self.decode(obs, torch.zeros(len(obs["joint_pos"]), 8, 2))
 
     result = numeric_parity(FromZero(), Session(graph, contract), dataset_obs, torch.Generator())
-    assert not result.passed
+    assert not result.record.passed
 
 
 def test_nan_is_no_parity() -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from small_stores import ACT, OBS, make_episode, make_store
 
-from robo_rl.errors import DataError
+from robo_rl.errors import DataError, Notice
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.dataset import Dataset
 
@@ -29,6 +30,21 @@ def test_it_is_handed_on_if_anything_in_it_succeeded(tmp_path: Path, episodes: i
     assert report.numbers["dataset"] == store.digest()
     assert report.gate is not None
     assert report.gate.passed is passed
+
+
+def test_actions_outside_their_limits_are_counted_and_said(tmp_path: Path):
+    store = make_store(tmp_path / "data.zarr")
+    episode = make_episode(0)
+    episode["act"] = np.clip(episode["act"], -1.5, 1.5)
+    store.append(episode)
+    quiet = Dataset(Dataset.Config(path=str(store.path))).run(context())
+    assert quiet.numbers["rows_outside_limits"] == 0
+    episode["act"][3, 0] = -2000.0
+    store.append(episode)
+    said = r"in 1 of 10 rows, the farthest in episode 1, row 3: 'shoulder' is -2000 rad.*verify"
+    with pytest.warns(Notice, match=said):
+        report = Dataset(Dataset.Config(path=str(store.path))).run(context())
+    assert report.numbers["rows_outside_limits"] == 1
 
 
 def test_of_logs_that_are_not_marked_none_need_have_succeeded(tmp_path: Path):

@@ -9,8 +9,8 @@ import pytest
 from small_runs import EXPERIMENT
 
 from robo_rl.config import ConfigTree
-from robo_rl.durable import lock_file
 from robo_rl.errors import CheckpointError, DataError
+from robo_rl.file_lock import lock_file
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.provenance import versions
 from robo_rl.train.starts import FILE, note_start, starts

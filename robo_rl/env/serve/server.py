@@ -253,9 +253,10 @@ class Session:
     have ``demonstrate() → act`` and ``close()``. ``world`` is a dict:
 
     - ``obs``: name → ``{"shape": …, "dtype": "float32" or "uint8"}``, with ``unit``, ``frame``,
-      ``names``, ``low``, ``high`` where they are known; ``act``: likewise, ``shape`` (A,),
-      ``low`` and ``high`` the limits to which actions are clipped here, ``reference``;
-    - ``dt_s``, ``max_episode_steps``; ``metrics``: their names;
+      ``names``, ``low``, ``high`` where they are known; a name has letters, digits, _ and - only;
+    - ``act``: likewise, ``shape`` (A,), ``low`` and ``high`` the limits to which actions are
+      clipped here, ``reference``;
+    - ``dt_s``, ``max_episode_steps``; ``metrics``: their names, ``success`` being 0 or 1;
     - ``demonstrates``: whether there is a demonstrator.
     """
 
@@ -374,7 +375,17 @@ class Session:
                 if name.startswith("metrics."):
                     array[bad] = 0
             self._restart(np.flatnonzero(bad & ~over))
+        self._demand_labels()
         self._demand_finite_obs()
+
+    def _demand_labels(self) -> None:
+        """What says success of valid rows says nothing else."""
+        success = self._arrays.get("metrics.success", self._arrays["rew"][:0])
+        strange = success[(success != 0) & (success != 1)]
+        if len(strange):
+            raise RefusalError(
+                "spec", "metric 'success'", expected="0 or 1, or booleans", found=strange[0]
+            )
 
     def _restart(self, ids: Any) -> None:
         if len(ids):
@@ -419,7 +430,8 @@ class Session:
                 expected=f"{array.shape} {array.dtype}",
                 found=f"{value.shape} {value.dtype}",
             )
-        array[...] = value
+        with np.errstate(over="ignore"):  # too large for float32 is infinite, and found later
+            array[...] = value
 
 
 class Singles:
@@ -484,14 +496,14 @@ def _stack(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def flat(groups: Mapping[str, Any]) -> dict[str, Any]:
-    """Torch observations as numpy copies, float32 or uint8: name → (B, …), name.term of a dict."""
+    """Torch observations as numpy copies, float32 or uint8: name → (B, …), name_term of a dict."""
     found: dict[str, Any] = {}
     for name, group in groups.items():
         terms = group.items() if isinstance(group, dict) else [("", group)]
         for term, part in terms:
             array = part.detach().cpu().numpy()
             kind = "uint8" if array.dtype == "uint8" else "float32"
-            found[f"{name}.{term}".rstrip(".")] = array.astype(kind)
+            found[f"{name}_{term}" if term else name] = array.astype(kind)
     return found
 
 

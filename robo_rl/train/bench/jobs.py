@@ -13,7 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from robo_rl.config import to_yaml
-from robo_rl.durable import lock_file, make_directory, write_file
+from robo_rl.durable import make_directory, write_file
+from robo_rl.file_lock import lock_file
 from robo_rl.train.experiment import Experiment
 
 _PATIENCE_S = 10.0

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
+from robo_rl.durable import make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, DataError
+from robo_rl.file_lock import lock_file
 from robo_rl.train.bench.kept import DELETE, FORMAT, Kept, read_json
 from robo_rl.train.bench.suite import Key
 

@@ -49,7 +49,7 @@ def _parity(manifest: Manifest) -> Html:
     numeric, loop, graph = manifest.numeric, manifest.closed_loop, manifest.latency.get("onnx")
     found = [
         (
-            f"numbers: max |Δ| over {numeric.rows} observations, in action units",
+            f"numbers: max |Δ| over {numeric.rows} observations, of the action that differs most",
             f"{numeric.max_abs:.2g}",
             f"≤ {numeric.limit:g}",
             numeric.passed,

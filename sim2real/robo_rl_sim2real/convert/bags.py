@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rosbags.highlevel import AnyReader
+from rosbags.rosbag2.storage_mcap import McapReader
+from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 
 from robo_rl.errors import DataError, RoboRlError
 from robo_rl.naming import did_you_mean
@@ -30,7 +32,7 @@ class Came(NamedTuple):
     Args:
         topic: On which topic.
         reading: What it says.
-        header_s: What its header says, by another clock, perhaps; NaN without one.
+        header_s: What its header says, by another clock, perhaps; NaN without one, or of zeros.
     """
 
     topic: str
@@ -64,7 +66,7 @@ class OpenBag:
 
         Raises:
             DataError: A topic is missing or of an interface that is not understood, a message does
-                not hold together, or times fall.
+                not hold together, or the file does not tell their order.
         """
         ways = [way for way in self._reader.connections if way.topic in topics and way.msgcount]
         known = {kind.value: kind for kind in Kind}
@@ -85,9 +87,28 @@ class OpenBag:
         except Exception as error:  # whatever a damaged file makes of a reader
             raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
 
+    def written(self) -> Iterator[tuple[str, float]]:
+        """Topic and time of every message, in the order in which they were written.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        last_s = 0.0
+        try:
+            readers: Any = self._reader.readers
+            for storage in (reader.storage for reader in readers):
+                for part in getattr(storage, "storages", [storage]):
+                    for topic, time_ns in _WRITTEN[type(part)](part):
+                        last_s = (time_ns - self._begun_ns) * 1e-9
+                        yield topic, last_s
+        except GeneratorExit:
+            raise
+        except Exception as error:  # likewise
+            raise _unreadable(self.path, f"{last_s:.3f} s into it: {_said(error)}") from None
+
     def _header_s(self, message: Any) -> float:
         stamp = getattr(getattr(message, "header", None), "stamp", None)
-        if stamp is None:
+        if stamp is None or not (stamp.sec or stamp.nanosec):  # who does not stamp leaves zeros
             return math.nan
         return (stamp.sec * 1_000_000_000 + stamp.nanosec - self._begun_ns) * 1e-9
 
@@ -153,6 +174,23 @@ def mended(bag: Path) -> Path:
 def is_replaced(bag: Path) -> bool:
     """Whether a bag is torn, and what is whole of it is beside it."""
     return is_torn(bag) and mended(bag).exists()
+
+
+def _in_mcap(part: McapReader) -> Iterator[tuple[str, int]]:
+    return ((way.topic, time_ns) for way, time_ns, _ in part.messages_scan(part.connections))
+
+
+def _in_sqlite(part: Sqlite3Reader) -> Iterator[tuple[str, int]]:
+    topics = {way.id: way.topic for way in part.connections}
+    rows: Any = part.dbconn and part.dbconn.execute(_BY_ROW)
+    return ((topics[topic], time_ns) for topic, time_ns in rows)
+
+
+_BY_ROW = "SELECT topic_id, timestamp FROM messages ORDER BY id"
+_WRITTEN: dict[type, Callable[[Any], Iterator[tuple[str, int]]]] = {
+    McapReader: _in_mcap,
+    Sqlite3Reader: _in_sqlite,
+}
 
 
 def _is_bag(path: Path) -> bool:

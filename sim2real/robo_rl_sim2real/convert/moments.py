@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.errors import DataError, SpecError
+from robo_rl.labels import as_label
 from robo_rl_sim2real.contract import commanded
 from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.wanted import Wanted
@@ -98,9 +99,8 @@ def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
     """
     if wanted.ours:
         return list(_sent(bag, wanted.contract.act.shape[-1]).items())
-    found = commanded(wanted.contract, robot := wanted.sources.robot.build())
-    ways = outlets(wanted.sources.command, robot, found.names, wanted.dt_s)
-    for way in ways:
+    found = ways(wanted)
+    for way in found:
         if bag.kinds.get(way.topic, way.kind.value) != way.kind.value:
             raise DataError(
                 f"topic '{way.topic}'",
@@ -108,7 +108,13 @@ def commands(bag: OpenBag, wanted: Wanted) -> list[tuple[float, Values]]:
                 expected=way.kind.value,
                 found=bag.kinds[way.topic],
             )
-    return list(_merged(bag, ways, len(found.names)))
+    return list(_merged(bag, found, wanted.contract.act.shape[-1]))
+
+
+def ways(wanted: Wanted) -> tuple[Outlet, ...]:
+    """Where commands went."""
+    names = commanded(wanted.contract, robot := wanted.sources.robot.build()).names
+    return outlets(wanted.sources.command, robot, names, wanted.dt_s)
 
 
 def _merged(bag: OpenBag, ways: tuple[Outlet, ...], size: int) -> Iterator[tuple[float, Values]]:
@@ -186,4 +192,4 @@ def _outcome(came: Came) -> bool | None:
     if data.dtype == np.bool_:
         return bool(data)
     said = came.fields
-    return bool(said["success"]) if said["over"] else None
+    return as_label(said["success"]) if as_label(said["over"]) else None

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.data.convert import Converted
+from robo_rl.data.outside import outside_of
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.spec import TensorSpec
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
 _ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
 _ACT = "what was sent in it, after all limits"
-_ENDS = "a missed period, a hold, a fault, a stale reading, an outcome"
+_ENDS = "a missed period, a hold, a fault, a stale reading, a clock that was set, an outcome"
 
 
 class Rosbag:
@@ -69,6 +70,8 @@ class Rosbag:
         if store is None or not store.episodes:
             shutil.rmtree(out, ignore_errors=True)
             raise DataError("holds no episode", where=run, found="; ".join(notes))
+        if (beyond := outside_of(store)).rows:
+            notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 
     def mend(self, run: Path) -> list[Path]:
@@ -86,6 +89,7 @@ class Rosbag:
     ) -> ZarrStore | None:
         """The store with a bag's episodes; made for the first."""
         from robo_rl_sim2real.convert.bags import opened
+        from robo_rl_sim2real.convert.clocks import demand_told_apart, jumps
         from robo_rl_sim2real.convert.episodes import episode, rows, runs
         from robo_rl_sim2real.convert.moments import moments, outcomes
         from robo_rl_sim2real.convert.wanted import wanted
@@ -93,11 +97,18 @@ class Rosbag:
         with opened(bag) as reader:
             want = wanted(reader, self.cfg.settings, self.cfg.like)
             found = moments(reader, want)
-            kept = list(rows(reader, want, found))
+            torn = jumps(reader, want, self.cfg.outcome)
+            kept = [
+                row
+                for row in rows(reader, want, found)
+                if not any(jump.covers(row.moment.at_s) for jump in torn)
+            ]
             told = outcomes(reader, self.cfg.outcome)
+            demand_told_apart(bag, torn, told)
         made = [run for run in runs(kept, told) if len(run.rows) >= self.cfg.shortest]
         used = sum(len(run.rows) for run in made)
         notes.append(f"{bag.name}: {len(made)} episodes, {used} of {_counted(found)}")
+        notes += [f"{bag.name}: {jump}" for jump in torn]
         if store is None:
             contract, meta = want.contract, self._meta(want)
             store = ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)

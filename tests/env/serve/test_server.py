@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from robo_rl.env import serve
 from robo_rl.env.gym_shared import allocate
@@ -25,6 +26,7 @@ from robo_rl.env.remote_worker import Patience, RemoteWorker
 from robo_rl.env.serve import server
 from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
 from robo_rl.errors import PluginError, RoboRlError
+from robo_rl.naming import names_array
 
 FOLDER = Path(serve.__file__).parent
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
@@ -137,6 +139,13 @@ def harmless(frame):
         return good and message["kind"] in ("reset", "step", "demonstrate")
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
+
+
+def test_terms_of_a_group_get_names_that_can_name_arrays():
+    state, term = torch.zeros(2, 3), torch.ones(2, 1)
+    found = server.flat({"state": state, "policy": {"joint_pos": term}})
+    assert set(found) == {"state", "policy_joint_pos"}
+    assert all(map(names_array, found))
 
 
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", struct.pack("!I", MAX_FRAME + 1)])

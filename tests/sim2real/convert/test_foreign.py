@@ -92,6 +92,21 @@ def test_changes_are_those_of_what_was_sent(tmp_path: Path, known: dict[str, str
     np.testing.assert_allclose(rows["act"], np.full((19, 8), 0.01), atol=1e-6)
 
 
+def test_commands_outside_the_limits_are_counted_and_the_farthest_is_named(
+    tmp_path: Path, known: dict[str, str], capsys: pytest.CaptureFixture[str]
+):
+    far = HOME + 2000.0 * (np.arange(8) == 0)
+    said = [item for item in course() if item[1] == JOINTS]
+    said += [command(0.052 + 0.05 * i, far if i == 7 else HOME) for i in range(20)]
+    bag, out = write(tmp_path / "bag", sorted(said, key=lambda s: s[0])), tmp_path / "d.zarr"
+    words = [f"{key}={value}" for key, value in known.items()]
+    assert main(["data", "convert", str(bag), "--out", str(out), *words]) == 0
+    assert (
+        "actions outside their limits in 1 of 20 rows, the farthest in episode 0, row 7:"
+        f" 'panda_joint1' is {2000.0 + HOME[0]:.6g} rad, limit 2.8973 rad"
+    ) in capsys.readouterr().out
+
+
 BAD = {
     "a bag that says nothing of itself": (course(), {"like": ""}, "say settings=deploy/NAME"),
     "no commands": ([s for s in course() if s[1] == JOINTS], {}, f"nothing came on '{COMMAND}'"),
@@ -109,6 +124,21 @@ BAD = {
         {},
         "no outcome on '/sim/episode'",
     ),
+    **{
+        f"an outcome that is no boolean, {said}": (
+            [*course(), text(0.5, "/sim/episode", said)],
+            {},
+            f"no outcome on '/sim/episode': {found} is no boolean",
+        )
+        for said, found in {
+            '{"over": true, "success": "false"}': "'false'",
+            '{"over": "false", "success": true}': "'false'",
+            '{"over": true, "success": NaN}': "nan",
+            '{"over": true, "success": [0]}': "[0]",
+            '{"over": true, "success": 1}': "1",
+            '{"over": null, "success": true}': "None",
+        }.items()
+    },
     "a command of another interface": (
         [*course(), text(0.5, COMMAND, "go")][-1:] + [s for s in course() if s[1] == JOINTS],
         {},

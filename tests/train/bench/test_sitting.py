@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from small_suites import SUITE, write_suite
 
-from robo_rl.durable import lock_file
 from robo_rl.env.gym_env import usable_cpus
+from robo_rl.file_lock import lock_file
 
 pytestmark = pytest.mark.timeout(1800)
 
