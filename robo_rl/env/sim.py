@@ -15,8 +15,10 @@ from torch import Tensor
 from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
+from robo_rl.env.mocap import demand_placeable, placement
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.renderer import Pending
+from robo_rl.env.task_check import Scene, check_contract, demand_finite
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
@@ -64,6 +66,8 @@ class SimEnv:
         num_envs: B.
 
     Raises:
+        PluginError: The task does not keep what it promises; all that is wrong is named. Steps
+            raise it where a reward or an observation is no number in a world that is well.
         ConfigError: The control period is not a multiple of the physics step, or a randomised
             field or a camera is unknown.
         DeviceError: There are cameras, and nothing can be drawn on this machine.
@@ -76,13 +80,13 @@ class SimEnv:
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
-        scene = task.scene()
+        self._backend: Backend = cfg.backend.build()
+        scene, self._model = _checked(self._backend, task)
         self._timestep_s: float = scene.option.timestep
         self._substeps = _substeps(task.dt_s, self._timestep_s)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
-        self._backend: Backend = cfg.backend.build()
         if isinstance(self._backend, Sized):
-            _fit(self._backend, task, scene)
+            _fit(self._backend, task, scene, self._model)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
         self._cameras = self._camera_set(scene) if cfg.cameras else None
@@ -95,10 +99,11 @@ class SimEnv:
     @staticmethod
     def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
         """How many envs fit the memory of the backend's device; None where nothing limits them."""
-        backend, scene = cfg.backend.build(), task.scene()
+        backend = cfg.backend.build()
         if not isinstance(backend, Sized):
             return None
-        _fit(backend, task, scene)
+        scene, model = _checked(backend, task)
+        _fit(backend, task, scene, model)
         return backend.capacity(scene)
 
     @property
@@ -229,9 +234,11 @@ class SimEnv:
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
-        obs = self._observe(view) | pictures()
+        obs, rew = self._observe(view), _kept(rew)
+        demand_finite(self.task, rew, obs, good)
+        obs |= pictures()
         over = at_limit & ~terminated
-        step = Step(obs, obs, _kept(rew), terminated, over, live & good, metrics)
+        step = Step(obs, obs, rew, terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
     def _good(self, view: SimView) -> Tensor:
@@ -257,7 +264,8 @@ class SimEnv:
         if copies > 1:
             start = start.repeated(copies)
             fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
-        self._backend.write(ids, start.qpos, start.qvel, fields)
+        mocap = placement(self._model, start.goal, len(ids), fields)
+        self._backend.write(ids, start.qpos, start.qvel, fields, **mocap)
         self._elapsed[ids] = 0
         whole = len(ids) == self.num_envs
         if whole:
@@ -292,9 +300,17 @@ class SimEnv:
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
 
 
-def _fit(backend: Sized, task: Task, scene: Any) -> None:
+def _checked(backend: Backend, task: Task) -> Scene:
+    # A backend that does not say what it computes in does so in MuJoCo's own precision.
+    dtype = getattr(backend, "dtype", torch.float64)
+    scene = check_contract(task, device=backend.device, dtype=dtype)
+    demand_placeable(scene.model, backend)
+    return scene
+
+
+def _fit(backend: Sized, task: Task, scene: Any, model: Any) -> None:
     starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
-    backend.fit(scene, starts.qpos, starts.qvel)
+    backend.fit(scene, starts.qpos, starts.qvel, **placement(model, starts.goal, _PROBES))
 
 
 def _kept(value: Tensor) -> Tensor:
