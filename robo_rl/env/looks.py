@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.camera_config import CameraSettings, LightJitter
-from robo_rl.env.model_fields import VISIBLE
 from robo_rl.env.mocap import BODY_POSES
+from robo_rl.env.model_fields import VISIBLE
 from robo_rl.env.offscreen import markers
 from robo_rl.env.renderer import MOCAP
 from robo_rl.errors import CheckpointError

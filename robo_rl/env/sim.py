@@ -77,11 +77,11 @@ class SimEnv:
 
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
+        self._backend: Backend = cfg.backend.build()
+        scene, self._model = _checked(self._backend, task)
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
-        self._backend: Backend = cfg.backend.build()
-        scene, self._model = _checked(self._backend, task)
         self._timestep_s: float = scene.option.timestep
         self._substeps = _substeps(task.dt_s, self._timestep_s)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
@@ -131,6 +131,9 @@ class SimEnv:
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step."""
+        if not isinstance(act, Tensor):
+            expected = f"a tensor ({self.num_envs}, {self.act_spec.size})"
+            raise SpecError("action does not fit", expected=expected, found=type(act).__name__)
         return self.rollout(act.unsqueeze(1))[0]
 
     @on_one_thread

@@ -9,6 +9,7 @@ of its own starts shows its shapes, kinds and devices, and costs a few milliseco
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
@@ -58,6 +59,7 @@ def check_contract(
     """
     problems = Problems(task)
     missing = _check_members(task, problems)
+    _check_expert(task, problems)
     spec = None if "scene" in missing else problems.call("scene")
     model = None if spec is None else _compiled(spec, problems)
     if model is not None and "reset" not in missing:
@@ -100,7 +102,7 @@ def _check_members(task: Any, problems: Problems) -> set[str]:
     wrong = {name for name in _METHODS if not callable(getattr(task, name, None))}
     known = [name for name in dir(task) if not name.startswith("_")]
     fits = {
-        "robot": (lambda value: True, "a Robot"),
+        "robot": (_is_robot, "a Robot, or None"),
         "obs_spec": (lambda value: isinstance(value, ObsSpec), "an ObsSpec"),
         "act_spec": (lambda value: isinstance(value, ActSpec), "an ActSpec"),
         "dt_s": (_is_period, "the control period in s"),
@@ -122,6 +124,19 @@ def _check_members(task: Any, problems: Problems) -> set[str]:
     if not wrong & {"dt_s", "episode_s"} and round(task.episode_s / task.dt_s) < 1:
         problems.say("episode_s", "is shorter than dt_s", f"{task.dt_s} s or more", task.episode_s)
     return wrong
+
+
+def _check_expert(task: Any, problems: Problems) -> None:
+    """A demonstrator can be asked for as ``Demonstrable`` says; none need be there."""
+    try:
+        if hasattr(task, "expert"):
+            inspect.signature(task.expert).bind(1, torch.Generator(), 0.0)
+    except TypeError as error:
+        problems.say("expert", f"cannot be called: {error}", "expert(num_envs, generator, noise)")
+
+
+def _is_robot(value: Any) -> bool:
+    return value is None or isinstance(getattr(value, "name", None), str)
 
 
 def _is_period(value: object) -> bool:

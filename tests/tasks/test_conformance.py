@@ -60,7 +60,10 @@ class _GivesUp(Reach):
     ("task", "says"),
     [
         (_StartsInTheGoal, "starts with success"),
-        (_SaysSuccessInFloats, r"success \(.*test_conformance.py:\d+\): does not fit; expected \(B,\) bool"),
+        (
+            _SaysSuccessInFloats,
+            r"success \(.*test_conformance.py:\d+\): does not fit; expected \(B,\) bool",
+        ),
         (_LeavesOutAnObservation, "observe .*'goal_from_ee' of obs_spec is missing"),
         (_StartsBeyondItsLimits, "reset: joint 'panda_joint"),
         (_ForgetsTheGenerator, "another start"),
