@@ -64,7 +64,8 @@ class Sweep:
         self.robot, self.open_loop, self.dt_s, self.episode_s = SCARA, True, 0.05, 2.0
         self.obs_spec = ObsSpec(items={"angle": TensorSpec(shape=(1,), unit="rad")})
         low, high = (tuple(map(float, each)) for each in (SCARA.ctrl_low, SCARA.ctrl_high))
-        self.act_spec = ActSpec(shape=(3,), low=low, high=high, rate_hz=20)
+        names = SCARA.actuator_names
+        self.act_spec = ActSpec(shape=(3,), names=names, low=low, high=high, rate_hz=20)
 
     def scene(self):
         spec = tabletop(self.robot)

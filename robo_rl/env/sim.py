@@ -15,10 +15,10 @@ from torch import Tensor
 from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
-from robo_rl.env.mocap import demand_placeable, placement
+from robo_rl.env.mocap import placement
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.renderer import Pending
-from robo_rl.env.task_check import Scene, check_contract, demand_finite
+from robo_rl.env.task_check import check_on, demand_finite
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
@@ -78,7 +78,7 @@ class SimEnv:
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self._backend: Backend = cfg.backend.build()
-        scene, self._model = _checked(self._backend, task)
+        scene, self._model = check_on(self._backend, task)
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
@@ -102,7 +102,7 @@ class SimEnv:
         backend = cfg.backend.build()
         if not isinstance(backend, Sized):
             return None
-        scene, model = _checked(backend, task)
+        scene, model = check_on(backend, task)
         _fit(backend, task, scene, model)
         return backend.capacity(scene)
 
@@ -301,14 +301,6 @@ class SimEnv:
         if isinstance(self._backend, _Restorable):
             return self._backend
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
-
-
-def _checked(backend: Backend, task: Task) -> Scene:
-    # A backend that does not say what it computes in does so in MuJoCo's own precision.
-    dtype = getattr(backend, "dtype", torch.float64)
-    scene = check_contract(task, device=backend.device, dtype=dtype)
-    demand_placeable(scene.model, backend)
-    return scene
 
 
 def _fit(backend: Sized, task: Task, scene: Any, model: Any) -> None:

@@ -19,8 +19,8 @@ import mujoco
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import SimView
-from robo_rl.env.mocap import goal_problems, placement
+from robo_rl.env.base import Backend, SimView
+from robo_rl.env.mocap import demand_placeable, goal_problems, placement
 from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.task_problems import Problems, Rows
 from robo_rl.naming import did_you_mean, nearest
@@ -68,6 +68,19 @@ def check_contract(
                 _check_rows(_Trial(task, problems, model, missing, device, dtype), rows)
     problems.report()
     return Scene(spec, model)
+
+
+def check_on(backend: Backend, task: Task) -> Scene:
+    """Likewise in the states of a backend, which must be able to place the scene's mocap bodies.
+
+    Raises:
+        PluginError: As ``check_contract``, or the backend is not.
+    """
+    # A backend that does not say what it computes in does so in MuJoCo's own precision.
+    dtype = getattr(backend, "dtype", torch.float64)
+    scene = check_contract(task, device=backend.device, dtype=dtype)
+    demand_placeable(scene.model, backend)
+    return scene
 
 
 def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> None:

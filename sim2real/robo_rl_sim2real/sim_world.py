@@ -14,9 +14,9 @@ import torch
 from robo_rl.env.base import Backend, SimView
 from robo_rl.env.camera_config import CameraItem, CameraSettings
 from robo_rl.env.camera_set import CameraSet
-from robo_rl.env.mocap import demand_placeable, placement
+from robo_rl.env.mocap import placement
 from robo_rl.env.renderer import Pending
-from robo_rl.env.task_check import check_contract
+from robo_rl.env.task_check import check_on
 from robo_rl.errors import ConfigError
 from robo_rl.robot import Robot
 from robo_rl.seeding import derive
@@ -41,8 +41,7 @@ class SimWorld:
     """
 
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
-        scene, self._model = check_contract(task, device=backend.device)
-        demand_placeable(self._model, backend)
+        scene, self._model = check_on(backend, task)
         step_s = scene.option.timestep
         self._substeps = round(dt_s / step_s)
         if self._substeps < 1 or abs(self._substeps * step_s - dt_s) > 1e-9:

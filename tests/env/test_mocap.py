@@ -16,6 +16,7 @@ from robo_rl.env.sim import SimEnv
 from robo_rl.errors import PluginError
 from robo_rl.registry import component
 from robo_rl.testing.task import check_task
+from robo_rl_sim2real.sim_world import SimWorld
 
 __all__ = ["plugins"]
 
@@ -134,3 +135,16 @@ def test_a_backend_that_cannot_place_it_is_refused(task):
 
 def test_the_outside_authors_task_conforms(task):
     check_task(lambda: task)
+
+
+def test_a_simulated_robot_meets_it_too(task):
+    world = SimWorld(task, component("backends").make(C).build(), 0.05)
+    for seed in (0, 1):
+        world.reset(seed)
+        world.command({"shoulder": 1.0})
+        for _ in range(30):
+            world.step()
+        goal = world.view.goal["wall"].double()
+        angle = torch.tensor([world.joint_positions()["shoulder"]])
+        assert stands_before(angle, torch.atan2(goal[:, 1], goal[:, 0]))
+    world.close()
