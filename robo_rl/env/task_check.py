@@ -9,10 +9,7 @@ of its own starts shows its shapes, kinds and devices, and costs a few milliseco
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, NamedTuple, cast
 
 import mujoco
@@ -22,13 +19,13 @@ from torch import Tensor
 from robo_rl.env.base import Backend, SimView
 from robo_rl.env.mocap import demand_placeable, goal_problems, placement
 from robo_rl.env.sensor_slices import sensor_slices
+from robo_rl.env.task_members import check_members
 from robo_rl.env.task_problems import Problems, Rows
-from robo_rl.naming import did_you_mean, nearest
+from robo_rl.naming import did_you_mean
 from robo_rl.seeding import derive
-from robo_rl.spec import ActSpec, ObsSpec
+from robo_rl.spec import ActSpec
 from robo_rl.task import Reset, Task
 
-_METHODS = ("scene", "reset", "control", "observe", "reward", "terminated", "success")
 _TRIED = 2
 
 
@@ -58,8 +55,7 @@ def check_contract(
         PluginError: Names all that is wrong, a line each: method, expected, found, what to do.
     """
     problems = Problems(task)
-    missing = _check_members(task, problems)
-    _check_expert(task, problems)
+    missing = check_members(task, problems)
     spec = None if "scene" in missing else problems.call("scene")
     model = None if spec is None else _compiled(spec, problems)
     if model is not None and "reset" not in missing:
@@ -89,7 +85,7 @@ def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tens
     Raises:
         PluginError: One is NaN or infinite; it is named.
     """
-    total = rew + sum(value.flatten(1).sum(1) for value in obs.values())
+    total = rew + sum(value.reshape(len(value), -1).sum(1) for value in obs.values())
     if bool((torch.isfinite(total) | ~good).all()):
         return
     problems = Problems(task)
@@ -108,52 +104,6 @@ class _Trial(NamedTuple):
     missing: set[str]
     device: torch.device | None
     dtype: torch.dtype
-
-
-def _check_members(task: Any, problems: Problems) -> set[str]:
-    """Names of what is missing or cannot be used."""
-    wrong = {name for name in _METHODS if not callable(getattr(task, name, None))}
-    known = [name for name in dir(task) if not name.startswith("_")]
-    fits = {
-        "robot": (_is_robot, "a Robot, or None"),
-        "obs_spec": (lambda value: isinstance(value, ObsSpec), "an ObsSpec"),
-        "act_spec": (lambda value: isinstance(value, ActSpec), "an ActSpec"),
-        "dt_s": (_is_period, "the control period in s"),
-        "episode_s": (_is_period, "the time limit in s"),
-        "open_loop": (lambda value: isinstance(value, bool), "True or False"),
-    }
-    for name in sorted(wrong):
-        near = nearest(name, [each for each in known if each not in (*_METHODS, *fits)])
-        hint = f"did you mean '{name}' by '{near}'?" if near else None
-        problems.say(name, "is missing", "a method", hint=hint)
-    for name, (fit, expected) in fits.items():
-        if not hasattr(task, name):
-            problems.say(name, "is missing", expected)
-        elif not fit(getattr(task, name)):
-            problems.say(name, "cannot be used", expected, repr(getattr(task, name))[:60])
-        else:
-            continue
-        wrong.add(name)
-    if not wrong & {"dt_s", "episode_s"} and round(task.episode_s / task.dt_s) < 1:
-        problems.say("episode_s", "is shorter than dt_s", f"{task.dt_s} s or more", task.episode_s)
-    return wrong
-
-
-def _check_expert(task: Any, problems: Problems) -> None:
-    """A demonstrator can be asked for as ``Demonstrable`` says; none need be there."""
-    try:
-        if hasattr(task, "expert"):
-            inspect.signature(task.expert).bind(1, torch.Generator(), 0.0)
-    except TypeError as error:
-        problems.say("expert", f"cannot be called: {error}", "expert(num_envs, generator, noise)")
-
-
-def _is_robot(value: Any) -> bool:
-    return value is None or isinstance(getattr(value, "name", None), str)
-
-
-def _is_period(value: object) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and float(value) > 0
 
 
 def _compiled(spec: Any, problems: Problems) -> Any:

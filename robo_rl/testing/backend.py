@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.base import Backend, SimView
+from robo_rl.env.mocap import demand_placeable
 from robo_rl.errors import PluginError
 
 
@@ -32,9 +33,10 @@ def check_backend(make_backend: Callable[[], Backend]) -> None:
     checks = (_check_write, _check_lag, _check_sequence, _check_isolation, _check_fields)
     for check in (*checks, _check_mocap):
         with closing(make_backend()) as backend:
+            demand_placeable(_scene().compile(), backend)
             backend.load(_scene(), 4)
-            found = backend.view().qpos.dtype
-            require(found == backend.dtype, "dtype", expected=backend.dtype, found=found)
+            said, found = getattr(backend, "dtype", None), backend.view().qpos.dtype
+            require(said == found, "dtype is not that of the views", expected=found, found=said)
             check(backend)
 
 
@@ -69,11 +71,11 @@ def _scene() -> Any:
     return spec
 
 
-def _place(backend: Backend, ids: list[int], at_m: float, **told: Tensor) -> None:
+def _place(backend: Backend, ids: list[int], at_m: float, mocap: Tensor | None = None) -> None:
     """Cart at at_m and at rest, box on the floor."""
     row = torch.tensor([at_m, 0, 0, 0.1, 1, 0, 0, 0], dtype=torch.float64)
     rest = torch.zeros(len(ids), 7, dtype=torch.float64)
-    backend.write(torch.tensor(ids), row.repeat(len(ids), 1), rest, **told)
+    backend.write(torch.tensor(ids), row.repeat(len(ids), 1), rest, mocap=mocap)
 
 
 def _drive(backend: Backend, ctrl: Tensor) -> SimView:

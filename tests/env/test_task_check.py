@@ -204,3 +204,13 @@ def test_a_task_that_is_right_is_left_alone(task):
     scene = check_contract(task())
     assert torch.equal(torch.get_rng_state(), before)
     assert scene.model.nmocap == 1
+
+
+def test_an_observation_may_be_one_number(task):
+    made = task(
+        ("shape=(1,)", "shape=()"), ('sensor("shoulder_pos")}', 'sensor("shoulder_pos")[:, 0]}')
+    )
+    env = SimEnv(SimEnv.Config(), made, 2)
+    env.reset(0)
+    assert env.step(torch.zeros(2, 3)).obs["angle"].shape == (2,)
+    env.close()
