@@ -2,10 +2,17 @@
 
 Ours and a third party's tasks, robots, policies … are found alike, in the groups
 ``robo_rl.<kind>``, and are imported only when named.
+
+Two distributions may register the same name. A name may be qualified by its distribution,
+``acme-tasks:lift_cube``; a bare one is that of robo-rl where it has one, so that nothing which is
+installed beside it changes what a config means.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -15,10 +22,12 @@ from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, Validat
 from pydantic_core import CoreSchema, core_schema
 
 from robo_rl.config import ConfigModel, NestedError, strict
-from robo_rl.errors import DeviceError, PluginError
+from robo_rl.errors import DeviceError, Notice, PluginError
 from robo_rl.naming import did_you_mean
 
 _PREFIX = "robo_rl."
+_OURS = "robo-rl"
+_OF = ":"
 
 EXTRA_OF = {
     "mujoco": "sim", "mink": "sim", "daqp": "sim",
@@ -36,8 +45,11 @@ ALONE = {"metaworld": "metaworld==3.1.1"}
 
 
 def names(kind: str) -> list[str]:
-    """All registered names of a kind (``"tasks"``), sorted; nothing is imported."""
-    return sorted(_found(kind))
+    """All names of a kind (``"tasks"``) that can be loaded, sorted; nothing is imported.
+
+    They are qualified where the bare name is of another distribution, or of none by itself.
+    """
+    return sorted(_named(kind))
 
 
 def kinds() -> list[str]:
@@ -46,9 +58,34 @@ def kinds() -> list[str]:
     return sorted(g.removeprefix(_PREFIX) for g in groups if g.startswith(_PREFIX))
 
 
-def providers(kind: str, name: str) -> list[tuple[str, str]]:
-    """(distribution, ``module:attribute``) of all that has this name; more than one is a clash."""
-    return [(_distribution(point), point.value) for point in _found(kind).get(name, [])]
+def provider(kind: str, name: str) -> tuple[str, str]:
+    """(distribution, ``module:attribute``) of what a name stands for.
+
+    Raises:
+        PluginError: Nothing has that name, or several distributions have and none is named.
+    """
+    point = _point(kind, name)
+    return _distribution(point), point.value
+
+
+def clashes(kind: str) -> dict[str, list[str]]:
+    """Bare name → all names, each of another distribution, that it could have meant."""
+    return {
+        bare: [name for name, point in _named(kind).items() if point in points]
+        for bare, points in _found(kind).items()
+        if len(points) > 1
+    }
+
+
+def plugin_packages() -> dict[str, str]:
+    """Top-level package of everything that others registered → its distribution."""
+    return {
+        point.value.partition(_OF)[0].partition(".")[0].strip(): _distribution(point)
+        for kind in kinds()
+        for points in _found(kind).values()
+        for point in points
+        if _distribution(point) != _OURS
+    }
 
 
 def load(kind: str, name: str) -> Any:
@@ -56,26 +93,29 @@ def load(kind: str, name: str) -> Any:
 
     Args:
         kind: Group behind ``robo_rl.``: ``tasks``, ``robots``, ``policies`` …
-        name: Name of the entry point.
+        name: Name of the entry point, bare or as ``distribution:name``.
 
     Raises:
-        PluginError: Nothing or more than one thing has that name, or it fails to import.
+        PluginError: Nothing has that name, or several distributions have and none is named, or it
+            fails to import.
         DeviceError: It needs an extra that is not installed.
     """
-    found = _found(kind).get(name, [])
-    if not found:
-        raise PluginError(unknown(kind, name))
-    if len(found) > 1:
-        by = " and ".join(sorted(_distribution(point) for point in found))
-        raise PluginError(
-            f"{singular(kind)} '{name}' is provided twice, by {by}", hint="uninstall one"
+    point = _point(kind, name)
+    others = [each for each in clashes(kind).get(name, []) if each != name]
+    if others:
+        warnings.warn(
+            f"{singular(kind)} '{name}' is that of {_distribution(point)}; others are named"
+            f" {' and '.join(others)}",
+            Notice,
+            stacklevel=2,
         )
-    return _import(found[0])
+    return _import(point)
 
 
 def unknown(kind: str, name: str) -> str:
     """What to say about a name that nothing provides."""
-    return f"unknown {singular(kind)} '{name}'; {did_you_mean(name, names(kind))}"
+    known = [each for each, _ in _qualified(kind)] if _OF in name else names(kind)
+    return f"unknown {singular(kind)} '{name}'; {did_you_mean(name, known)}"
 
 
 def singular(kind: str) -> str:
@@ -99,7 +139,7 @@ class Component:
 
     Args:
         kind: ``tasks``, ``policies`` …
-        name: Name of the entry point.
+        name: Name of the entry point, as it was written; bare where it is one of robo-rl.
         cls: What the entry point gave.
         cfg: ``cls.Config`` filled in, None if there is none.
     """
@@ -140,7 +180,8 @@ class component:  # noqa: N801  reads as a function in annotations
 
         Raises:
             ValueError: No such name, not a mapping, or fields that do not fit (``NestedError``).
-            PluginError: The named component fails to load.
+            PluginError: The named component fails to load, or several distributions have one of
+                that name, or its ``Config`` is no config.
             DeviceError: It needs an extra that is not installed.
         """
         if isinstance(value, Component) and value.kind == self.kind:
@@ -150,9 +191,11 @@ class component:  # noqa: N801  reads as a function in annotations
         if not isinstance(name, str):
             what = singular(self.kind)
             raise ValueError(f"expected the name of a {what} or {{name: …}}, found {value!r:.60}")
-        if name not in _found(self.kind):
+        if name not in _found(self.kind) and not _of(self.kind, name):
             raise ValueError(unknown(self.kind, name))
         loaded = load(self.kind, name)
+        ours = provider(self.kind, name)[0] == _OURS
+        name = name.rpartition(_OF)[2] if ours else name
         return Component(self.kind, name, loaded, _config(loaded, fields))
 
 
@@ -167,6 +210,9 @@ class _NoFields(ConfigModel):
 
 def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
     model = cast("type[BaseModel]", getattr(loaded, "Config", _NoFields))
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        where, expected = f"Config of {loaded!r:.80}", "a class that derives from ConfigModel"
+        raise PluginError("is no config", where=where, expected=expected, found=f"{model!r:.80}")
     try:
         cfg = strict(fields, model)
     except ValidationError as error:
@@ -183,8 +229,57 @@ def _serialise(value: Component, info: SerializationInfo) -> dict[str, Any]:
 def _found(kind: str) -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=_PREFIX + kind):
-        found.setdefault(point.name, []).append(point)
+        points = found.setdefault(point.name, [])
+        if all(_distribution(point) != _distribution(each) for each in points):
+            points.append(point)
     return found
+
+
+def _named(kind: str) -> dict[str, EntryPoint]:
+    """Name → what it stands for, of each thing once."""
+    named: dict[str, EntryPoint] = {}
+    for bare, points in _found(kind).items():
+        chosen = _chosen(points)
+        for point in points:
+            named[bare if point is chosen else f"{_distribution(point)}{_OF}{bare}"] = point
+    return named
+
+
+def _chosen(points: list[EntryPoint]) -> EntryPoint | None:
+    """What a bare name stands for: the only one, or ours."""
+    ours = [point for point in points if _distribution(point) == _OURS]
+    return points[0] if len(points) == 1 else ours[0] if ours else None
+
+
+def _qualified(kind: str) -> Iterator[tuple[str, EntryPoint]]:
+    for bare, points in _found(kind).items():
+        for point in points:
+            yield f"{_distribution(point)}{_OF}{bare}", point
+
+
+def _of(kind: str, name: str) -> list[EntryPoint]:
+    """What a qualified name stands for; distributions are compared as pip compares them."""
+    who, _, bare = name.rpartition(_OF)
+    points = _found(kind).get(bare, []) if who else []
+    return [point for point in points if _normal(_distribution(point)) == _normal(who)]
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _point(kind: str, name: str) -> EntryPoint:
+    points = _found(kind).get(name) or _of(kind, name)
+    if not points:
+        raise PluginError(unknown(kind, name))
+    point = _chosen(points)
+    if point is None:
+        several = " and ".join(sorted(_distribution(each) for each in points))
+        raise PluginError(
+            f"{singular(kind)} '{name}' is provided by {several}",
+            hint=f"say which: {' or '.join(sorted(clashes(kind)[name]))}",
+        )
+    return point
 
 
 def _import(point: EntryPoint) -> Any:
@@ -198,4 +293,5 @@ def _import(point: EntryPoint) -> Any:
 
 
 def _distribution(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else "unknown"
+    """Its name; of a broken one, which says none, ``unknown``."""
+    return (point.dist.name if point.dist else "") or "unknown"

@@ -1,6 +1,8 @@
 """A robot's YAML and MJCF made into one ``mujoco.MjSpec``: couplings, actuators, sensors, cameras.
 
-Imported only where a simulator is needed (``Robot.spec``).
+Imported only where a simulator is needed (``Robot.spec``). The MJCF is attached to a scene that is
+new, so that its ``<default>`` and its ``<compiler>`` are the robot's alone. What is added to the
+scene, here or by a task, has MuJoCo's own defaults, and angles in rad.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ def build(robot: Robot, file: Path) -> Any:
 
     Raises:
         ConfigError: The file is missing or is no MJCF.
-        SpecError: A name of the YAML is not in the MJCF, or the joints stand in another order.
+        SpecError: A name of the YAML is not in the MJCF, the joints stand in another order, or one
+            is of another kind or has no limits.
     """
-    spec = _read(file)
-    _check_names(robot, spec, file)
+    mjcf = _read(file)
+    _check_names(robot, mjcf, file)
+    _check_joints(robot, mjcf, file)
+    spec = _scene_with(mjcf)
     spec.option.timestep = 1.0 / robot.rates.physics_hz
     if robot.control.gravity_compensation:
         for body in spec.bodies[1:]:
@@ -69,6 +74,40 @@ def _check_names(robot: Robot, spec: Any, file: Path) -> None:
         raise SpecError(
             "no such site", where=file, expected=robot.frames.ee_site, found=sorted(sites)
         )
+
+
+def _check_joints(robot: Robot, spec: Any, file: Path) -> None:
+    """Every joint is of the kind that its unit says, and stops where its range ends."""
+    problems = [
+        problem
+        for joint, found in zip(robot.joints, spec.joints, strict=True)
+        if (problem := _joint_problem(joint, found, auto=bool(spec.compiler.autolimits)))
+    ]
+    if problems:
+        hint = "controls and starts of a robot need limits, in the MJCF as in robot.yaml"
+        raise SpecError("; ".join(problems), where=file, hint=hint)
+
+
+def _joint_problem(joint: Joint, found: Any, *, auto: bool) -> str:
+    kinds = {"rad": mujoco.mjtJoint.mjJNT_HINGE, "m": mujoco.mjtJoint.mjJNT_SLIDE}
+    if found.type != kinds[joint.unit]:
+        name = found.type.name.removeprefix("mjJNT_").lower()
+        return f"joint '{joint.name}' is a {name}, which is not what its unit {joint.unit} says"
+    given = found.limited == mujoco.mjtLimited.mjLIMITED_AUTO and auto
+    limited = found.range[0] < found.range[1] if given else found.limited
+    expected = f"range='{joint.low:g} {joint.high:g}'"
+    return "" if limited == 1 else f"joint '{joint.name}' has no limits, expected {expected}"
+
+
+def _scene_with(mjcf: Any) -> Any:
+    """A new scene with the robot in it, and with the robot's options of physics and pictures."""
+    spec = mujoco.MjSpec()
+    spec.modelname, spec.compiler.degree = mjcf.modelname, False
+    spec.option, spec.visual, spec.stat = mjcf.option, mjcf.visual, mjcf.stat
+    # Without a prefix, so that names stay; two defaults called main would become one.
+    mjcf.default.name = f"{mjcf.modelname}/main"
+    spec.attach(mjcf, prefix="", suffix="", frame=spec.worldbody.add_frame())
+    return spec
 
 
 def _couple(spec: Any, joint: Joint) -> None:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class Reset(NamedTuple):
-    """Start states: qpos (n, nq), qvel (n, nv), and for the whole episode goal name → (n, …)."""
+    """Start states: qpos (n, nq), qvel (n, nv), and for the whole episode goal name → (n, …).
+
+    A goal that is named after a mocap body of the scene places it: (n, 3) position, (n, 4)
+    quaternion, wxyz, or (n, 7) both.
+    """
 
     qpos: Tensor
     qvel: Tensor
@@ -32,6 +36,8 @@ class Reset(NamedTuple):
 
 class Task(Protocol):
     """A task over a robot and a scene. Construct with its own ``Config`` model.
+
+    ``robot`` may be None in a scene without one.
 
     ``open_loop`` says that ``control`` reads nothing of the view but ``ctrl``, so that an action
     sequence can be turned into controls without stepping.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ import tomllib
 
 from robo_rl import registry
 from robo_rl.config import ConfigModel, ConfigTree, to_yaml, validate
-from robo_rl.errors import ConfigError, DeviceError, PluginError
+from robo_rl.errors import ConfigError, DeviceError, Notice, PluginError
 from robo_rl.registry import Component, component, default
 
 Install = Callable[..., None]
@@ -52,14 +53,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     registry._found.cache_clear()
 
     def make(distribution: str, module: str = "", **points: str) -> None:
-        info = tmp_path / f"{distribution}-1.0.dist-info"
+        stem = distribution.replace("-", "_")
+        info = tmp_path / f"{stem}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
         )
         lines = [f"{name} = {value}" for name, value in points.items()]
         (info / "entry_points.txt").write_text("[robo_rl.tools]\n" + "\n".join(lines))
-        name = f"{distribution}_plugin"
+        name = f"{stem}_plugin"
         (tmp_path / f"{name}.py").write_text(module or MODULE)
         monkeypatch.delitem(sys.modules, name, raising=False)
 
@@ -89,11 +91,51 @@ def test_a_mistyped_name_is_corrected():
     )
 
 
-def test_a_name_provided_twice_is_refused_with_both_culprits(install: Install):
-    install("acme", hand="acme_plugin:Gripper")
-    install("bravo", hand="bravo_plugin:Gripper")
-    with pytest.raises(PluginError, match="tool 'hand' is provided twice, by acme and bravo"):
+def test_a_name_of_two_plugins_is_to_be_qualified(install: Install):
+    install("acme", hand="acme_plugin:Gripper", arm="acme_plugin:Arm")
+    install("bravo-tools", hand="bravo_tools_plugin:Arm")
+    with pytest.raises(PluginError) as caught:
         registry.load("tools", "hand")
+    assert str(caught.value) == (
+        "tool 'hand' is provided by acme and bravo-tools; say which: acme:hand or bravo-tools:hand"
+    )
+    assert registry.names("tools") == ["acme:hand", "arm", "bravo-tools:hand"]
+    for name, kind in {"acme:hand": "Gripper", "Bravo_Tools:hand": "Arm"}.items():
+        assert registry.load("tools", name).__name__ == kind
+        made = validate({"tool": name}, Experiment).tool
+        assert (made.name, made.cls.__name__) == (name, kind)
+
+
+def test_a_built_in_name_stays_ours(install: Install):
+    """Of two spellings of one of ours the bare one is kept, so that hashes stay."""
+    install("acme", hand="acme_plugin:Gripper", arm="acme_plugin:Arm")
+    install("robo-rl", hand="robo_rl_plugin:Arm")
+    with pytest.warns(Notice, match="'hand' is that of robo-rl; others are named acme:hand"):
+        assert registry.load("tools", "hand").__name__ == "Arm"
+    assert registry.load("tools", "acme:hand").__name__ == "Gripper"
+    assert registry.names("tools") == ["acme:hand", "arm", "hand"]
+    assert registry.clashes("tools") == {"hand": ["acme:hand", "hand"]}
+    assert validate({"tool": "robo-rl:hand"}, Experiment).tool.name == "hand"
+
+
+def test_what_clashes_with_nothing_warns_of_nothing(install: Install):
+    install("acme", hand="acme_plugin:Gripper")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert registry.load("tools", "hand") is registry.load("tools", "acme:hand")
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_mistyped_qualified_name_is_corrected():
+    with pytest.raises(PluginError, match="did you mean 'acme:gripper'"):
+        registry.load("tools", "acne:gripper")
+
+
+def test_a_config_that_is_none_is_refused(install: Install):
+    install("acme", "class Hand:\n    Config = dict(width=1)", hand="acme_plugin:Hand")
+    install("bravo", arm="bravo_plugin:Arm")
+    with pytest.raises(PluginError, match=r"Config of .*Hand.*: is no config; .* ConfigModel"):
+        validate({"tool": "hand"}, Experiment)
 
 
 @pytest.mark.parametrize(

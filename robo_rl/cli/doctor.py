@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from robo_rl.cli.show import table
-from robo_rl.errors import ConfigError, DeviceError, RoboRlError
+from robo_rl.errors import ConfigError, DeviceError, Notice, RoboRlError
 from robo_rl.naming import did_you_mean
 
 _RENDER = """
@@ -175,7 +176,7 @@ def _machine() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """Load everything that is registered."""
-    from robo_rl.registry import kinds, names
+    from robo_rl.registry import clashes, kinds, names
 
     named = [(kind, name) for kind in kinds() for name in names(kind)]
     failed: dict[tuple[str, str], list[str]] = {}
@@ -184,6 +185,9 @@ def _plugins() -> Iterator[Finding]:
             failed.setdefault(problem, []).append(f"{kind}.{name}")
     for (mark, text), who in failed.items():
         yield Finding(mark, f"{', '.join(who)}: {text}")
+    for kind in kinds():
+        for bare, meant in sorted(clashes(kind).items()):
+            yield Finding("note", f"{kind}.{bare} is of several distributions: {', '.join(meant)}")
     count = len(named) - sum(map(len, failed.values()))
     remedy = "" if named else "pip install -e . (or of the wheel) registers them"
     yield Finding("ok" if named else "FAIL", f"{count} of {len(named)} load", remedy)
@@ -193,7 +197,9 @@ def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
     from robo_rl.registry import load
 
     try:
-        load(kind, name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # clashes are a finding of their own
+            load(kind, name)
     except RoboRlError as error:
         return "note" if isinstance(error, DeviceError) else "FAIL", str(error)
     return None

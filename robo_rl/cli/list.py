@@ -17,17 +17,16 @@ def run(
     ] = "",
 ) -> None:
     """List what is registered, with the distribution that brings it, and the configs."""
-    from robo_rl.registry import kinds, names, providers
+    from robo_rl.registry import kinds, names, provider
 
     known = [*kinds(), "configs"]
     if kind and kind not in known:
         raise ConfigError(f"unknown kind '{kind}'", hint=did_you_mean(kind, known))
     shown = [kind] if kind else known
     rows = [
-        (group, name, " and ".join(who for who, _ in providers(group, name)), target)
+        (group, name, *provider(group, name))
         for group in shown
         for name in (names(group) if group != "configs" else [])
-        for _, target in providers(group, name)[:1]
     ]
     rows += _configs() if "configs" in shown else []
     typer.echo(table(rows, ("kind", "name", "from", "where")))

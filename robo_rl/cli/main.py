@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.errors import ConfigError, LostProcessError, Notice, RoboRlError
+from robo_rl.errors import ConfigError, LostProcessError, Notice, PluginError, RoboRlError
 from robo_rl.naming import did_you_mean
 
 VERBS = {
@@ -63,10 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.formatwarning = _as_it_was if debug else _line
     try:
         return _run(_joined([word for word in words if word != "--debug"]))
-    except (RoboRlError, ModuleNotFoundError) as error:
-        return _report(error, debug)
     except KeyboardInterrupt:
         return _interrupted()
+    except Exception as error:
+        told = _told(error)
+        if told is None:
+            raise  # our own mistake, not the user's
+        return _report(error, told, debug)
 
 
 def _line(
@@ -146,17 +149,35 @@ def _nothing() -> None:
     """Stands for a verb that was not asked for."""
 
 
-def _report(error: RoboRlError | ModuleNotFoundError, debug: bool) -> int:
+def _told(error: Exception) -> RoboRlError | None:
+    """What a user is told in one line; None for what is nobody's but ours."""
     from robo_rl.registry import missing_extra
 
+    return error if isinstance(error, RoboRlError) else missing_extra(error) or _by_plugin(error)
+
+
+def _by_plugin(error: Exception) -> PluginError | None:
+    """The line for what the code of another distribution raised; None if it had no part in it."""
+    from robo_rl.fault import fault_of
+    from robo_rl.registry import plugin_packages
+
+    packages = plugin_packages()
+    if (fault := fault_of(error, packages)) is None:
+        return None
+    return PluginError(
+        f"raises {fault.error} at {fault.place}",
+        where=f"{fault.method} of the distribution '{packages[fault.package]}'",
+        hint="--debug shows the traceback",
+    )
+
+
+def _report(error: Exception, told: RoboRlError, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    elif isinstance(error, ModuleNotFoundError) and missing_extra(error) is None:
-        raise error  # our own mistake, not the user's
     pulled_along = isinstance(error, LostProcessError) and "ROBO_RL_LAUNCHER" in os.environ
     if not pulled_along:
-        typer.echo(f"robo-rl: {missing_extra(error) or error}", err=True)
-    return error.status if isinstance(error, RoboRlError) else RoboRlError.status
+        typer.echo(f"robo-rl: {told}", err=True)
+    return told.status
 
 
 def _interrupted() -> int:

@@ -193,20 +193,31 @@ class SimView:
 
 
 class Backend(Protocol):
-    """What computes the physics. Everything else about simulation is in ``SimEnv``."""
+    """What computes the physics. Everything else about simulation is in ``SimEnv``.
+
+    ``device`` and ``dtype`` are those of the states that its views show.
+    """
 
     device: torch.device
+    dtype: torch.dtype
 
     def load(self, scene: Any, num_envs: int) -> None:
         """Compile a ``MjSpec`` and make num_envs worlds of it, at the model's default state."""
         ...
 
     def write(
-        self, ids: Tensor, qpos: Tensor, qvel: Tensor, fields: Mapping[str, Tensor] | None = None
+        self,
+        ids: Tensor,
+        qpos: Tensor,
+        qvel: Tensor,
+        fields: Mapping[str, Tensor] | None = None,
+        mocap: Tensor | None = None,
     ) -> None:
         """Put the worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, their past forgotten.
 
-        ``fields`` are per-world model fields, name → (n, …) in the model's own shape.
+        ``fields`` are per-world model fields, name → (n, …) in the model's own shape. ``mocap``
+        (n, nmocap, 7) says where the mocap bodies stand until the next ``write``: position, and
+        quaternion wxyz; None leaves them where the model has them.
         """
         ...
 
@@ -227,8 +238,11 @@ class Backend(Protocol):
 class Sized(Backend, Protocol):
     """A backend whose memory for contacts is of a fixed size that the task's starts can tell."""
 
-    def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:
-        """Find the sizes before ``load``, from start states qpos (n, nq), qvel (n, nv)."""
+    def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:
+        """Find the sizes before ``load``, from start states qpos (n, nq), qvel (n, nv).
+
+        ``mocap`` is as in ``write``, of a scene that has mocap bodies.
+        """
         ...
 
     def capacity(self, scene: Any) -> int:

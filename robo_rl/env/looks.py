@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.camera_config import CameraSettings, LightJitter
+from robo_rl.env.mocap import BODY_POSES
 from robo_rl.env.model_fields import VISIBLE
 from robo_rl.env.offscreen import markers
 from robo_rl.env.renderer import MOCAP
@@ -127,7 +128,9 @@ class Looks:
 
     def _show(self, ids: Tensor, goal: Mapping[str, Tensor], num: int) -> None:
         """Put the mocap bodies of the worlds ids (n,) where their goals say."""
-        stand = markers(self._model, {k: v.cpu().numpy() for k, v in goal.items()}, num)
+        bodies = {k: v[ids] for k, v in self.now.items() if k in BODY_POSES}
+        told, own = ({k: v.cpu().numpy() for k, v in each.items()} for each in (goal, bodies))
+        stand = markers(self._model, told, num, own)
         for name, value in zip(MOCAP, map(torch.from_numpy, stand), strict=True):
             self.now.setdefault(name, value.to(ids.device, copy=True))[ids] = value.to(ids.device)
 

@@ -1,6 +1,8 @@
 """Parallel MuJoCo on the CPU: ``mujoco.rollout`` on a thread pool that stays.
 
-Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float64.
+Shapes: B worlds, T control steps, S physics steps in each, n written worlds; float64. What physics
+is told at each of its steps are nu controls, and behind them m numbers: 3 for the position of every
+mocap body, then 4 for the orientation of every one.
 
 Every call of ``step`` starts the constraint solver cold, so the physics state is all there is: no
 warm start hides between calls, and a snapshot is exact. (Handing the last acceleration on as a
@@ -35,6 +37,7 @@ Array = NDArray[np.float64]
 
 _STATE = mujoco.mjtState.mjSTATE_FULLPHYSICS
 _CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
+_MOCAP = int(mujoco.mjtState.mjSTATE_MOCAP_POS) | int(mujoco.mjtState.mjSTATE_MOCAP_QUAT)
 
 
 class MujocoCpuConfig(ConfigModel):
@@ -51,7 +54,7 @@ class MujocoCpuConfig(ConfigModel):
 class _Buffers:
     """Output of one call of T control steps, and the views into it."""
 
-    ctrl: Array  # (B, T, S, nu)
+    told: Array  # (B, T, S, nu + m)
     state: Array  # (B, T*S, nstate)
     sensordata: Array  # (B, T*S, nsensordata)
     views: list[SimView]
@@ -70,6 +73,7 @@ class MujocoCpu:
     """
 
     Config: ClassVar[type[MujocoCpuConfig]] = MujocoCpuConfig
+    dtype = torch.float64
 
     def __init__(self, cfg: MujocoCpuConfig) -> None:
         self.device = torch.device("cpu")
@@ -90,12 +94,17 @@ class MujocoCpu:
         self._allocate(num_envs)
 
     def write(
-        self, ids: Tensor, qpos: Tensor, qvel: Tensor, fields: Mapping[str, Tensor] | None = None
+        self,
+        ids: Tensor,
+        qpos: Tensor,
+        qvel: Tensor,
+        fields: Mapping[str, Tensor] | None = None,
+        mocap: Tensor | None = None,
     ) -> None:
         """Put worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, all else at its default.
 
         ``fields`` are model fields of these worlds, name → (n, …); worlds keep those that are not
-        named.
+        named. ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
         """
         rows, nq, nv = ids.numpy(), self._model.nq, self._model.nv
         if fields:
@@ -104,17 +113,20 @@ class MujocoCpu:
         state[:, 1 : 1 + nq] = qpos.numpy()
         state[:, 1 + nq : 1 + nq + nv] = qvel.numpy()
         self._state[rows] = state
+        self._mocap[rows] = self._still if mocap is None else _flat(mocap.numpy())
         self._ctrl[rows] = 0.0
         self._sensordata[rows] = self._forward(rows, state)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:
         """Advance T control steps, ctrl (B, T, nu), of substeps physics steps; T views."""
         out = self._buffers_for(ctrl.shape[1], substeps)
-        out.ctrl[...] = ctrl.detach().numpy()[:, :, None]
-        self._rollout(self._models.all, self._state, out.ctrl, out.state, out.sensordata)
+        nu = self._model.nu
+        out.told[..., :nu] = ctrl.detach().numpy()[:, :, None]
+        out.told[..., nu:] = self._mocap[:, None, None]
+        self._rollout(self._models.all, self._state, out.told, out.state, out.sensordata)
         self._state[...] = out.state[:, -1]
         self._sensordata[...] = out.sensordata[:, -1]
-        self._ctrl[...] = out.ctrl[:, -1, -1]
+        self._ctrl[...] = out.told[:, -1, -1, :nu]
         return out.views
 
     def view(self) -> SimView:
@@ -124,6 +136,7 @@ class MujocoCpu:
     def snapshot(self) -> dict[str, Any]:
         """All worlds, exactly: physics state, last sensors and controls, per-world model fields."""
         arrays = {"state": self._state, "sensordata": self._sensordata, "ctrl": self._ctrl}
+        arrays |= {"mocap": self._mocap} if self._model.nmocap else {}
         kept = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         fields = self._models.fields.items()
         return {**kept, "fields": {k: torch.from_numpy(v.copy()) for k, v in fields}}
@@ -140,6 +153,7 @@ class MujocoCpu:
         self._state[...] = snapshot["state"].numpy()
         self._sensordata[...] = snapshot["sensordata"].numpy()
         self._ctrl[...] = snapshot["ctrl"].numpy()
+        self._mocap[...] = snapshot["mocap"].numpy() if "mocap" in snapshot else self._still
         self._models.reset({name: value.numpy() for name, value in snapshot["fields"].items()})
 
     def close(self) -> None:
@@ -154,12 +168,15 @@ class MujocoCpu:
         mujoco.mj_getState(model, self._scratch, self._default, _STATE)
         self._state = np.repeat(self._default[None], num_envs, axis=0)
         self._ctrl = np.zeros((num_envs, model.nu))
+        data = self._scratch
+        self._still = np.concatenate([data.mocap_pos.ravel(), data.mocap_quat.ravel()])
+        self._mocap = np.repeat(self._still[None], num_envs, axis=0)
         self._sensordata = np.empty((num_envs, model.nsensordata))
         self._sensordata[...] = self._forward(np.arange(num_envs), self._state)
         self._view = self._window(self._state, self._sensordata, self._ctrl)
 
     def _rollout(
-        self, models: list[mujoco.MjModel], start: Array, ctrl: Array, state: Array, sensors: Array
+        self, models: list[mujoco.MjModel], start: Array, told: Array, state: Array, sensors: Array
     ) -> None:
         if self._pool is None:
             raise ConfigError("backend is not loaded", hint="call load() before it is used")
@@ -168,8 +185,8 @@ class MujocoCpu:
             models,
             self._data,
             start,
-            ctrl.reshape(len(start), steps, -1),
-            control_spec=_CTRL,
+            told.reshape(len(start), steps, -1),
+            control_spec=_CTRL | (_MOCAP if self._model.nmocap else 0),
             skip_checks=True,
             nstep=steps,
             state=state,
@@ -184,10 +201,10 @@ class MujocoCpu:
         """
         after = np.empty((len(rows), 1, state.shape[1]))
         sensors = np.empty((len(rows), 1, self._model.nsensordata))
-        ctrl = np.zeros((len(rows), 1, self._model.nu))
+        told = np.concatenate([np.zeros((len(rows), self._model.nu)), self._mocap[rows]], axis=1)
         models = self._models.all
         self._rollout(
-            [models[row] for row in rows], np.ascontiguousarray(state), ctrl, after, sensors
+            [models[row] for row in rows], np.ascontiguousarray(state), told, after, sensors
         )
         return sensors[:, 0]
 
@@ -195,12 +212,13 @@ class MujocoCpu:
         key = (steps, substeps)
         if key not in self._buffers:
             num, model = len(self._state), self._model
-            ctrl = np.empty((num, steps, substeps, model.nu))
+            told = np.empty((num, steps, substeps, model.nu + self._mocap.shape[1]))
             state = np.empty((num, steps * substeps, self._state.shape[1]))
             sensors = np.empty((num, steps * substeps, model.nsensordata))
             ends = [(t, (t + 1) * substeps - 1) for t in range(steps)]
+            ctrl = told[..., : model.nu]
             views = [self._window(state[:, e], sensors[:, e], ctrl[:, t, 0]) for t, e in ends]
-            self._buffers[key] = _Buffers(ctrl, state, sensors, views)
+            self._buffers[key] = _Buffers(told, state, sensors, views)
         return self._buffers[key]
 
     def _window(self, state: Array, sensordata: Array, ctrl: Array) -> SimView:
@@ -214,3 +232,9 @@ class MujocoCpu:
             goal={},
             slices=self._slices,
         )
+
+
+def _flat(mocap: Array) -> Array:
+    """Poses (n, nmocap, 7) as MuJoCo's state has them: all positions, then all orientations."""
+    num = len(mocap)
+    return np.concatenate([mocap[..., :3].reshape(num, -1), mocap[..., 3:].reshape(num, -1)], 1)

@@ -67,15 +67,20 @@ class MujocoWarp:
     """
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
+    dtype = torch.float32
 
     def __init__(self, cfg: MujocoWarpConfig) -> None:
         self.cfg, self.device = cfg, find_device(cfg.device)
         self._fitted: Sizes | None = None
         self._state: WorldState | None = None
 
-    def fit(self, scene: Any, qpos: Tensor, qvel: Tensor) -> None:
-        """Find the room for contacts from start states qpos (n, nq), qvel (n, nv)."""
-        states = (each.double().cpu().numpy() for each in (qpos, qvel))
+    def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:
+        """Find the room for contacts from start states qpos (n, nq), qvel (n, nv).
+
+        ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
+        """
+        given = (qpos, qvel) if mocap is None else (qpos, qvel, mocap)
+        states = (each.double().cpu().numpy() for each in given)
         self._fitted = probed_sizes(scene.compile(), *states)
 
     def capacity(self, scene: Any) -> int:
@@ -106,12 +111,17 @@ class MujocoWarp:
         self._forward(self._rows(range(num_envs)))
 
     def write(
-        self, ids: Tensor, qpos: Tensor, qvel: Tensor, fields: Mapping[str, Tensor] | None = None
+        self,
+        ids: Tensor,
+        qpos: Tensor,
+        qvel: Tensor,
+        fields: Mapping[str, Tensor] | None = None,
+        mocap: Tensor | None = None,
     ) -> None:
         """Put worlds ids (n,) at qpos (n, nq), qvel (n, nv), time 0, all else at its default.
 
         ``fields`` are model fields of these worlds, name → (n, …); worlds keep those that are not
-        named.
+        named. ``mocap`` (n, nmocap, 7) are the poses of the mocap bodies.
 
         Raises:
             ConfigError: A field cannot differ by world here.
@@ -122,6 +132,8 @@ class MujocoWarp:
             self._fields.write(rows, fields)
         state.reset(rows)
         state.qpos[rows], state.qvel[rows] = qpos, qvel
+        if mocap is not None:
+            state.place(rows, mocap)
         self._forward(rows)
 
     def step(self, ctrl: Tensor, substeps: int) -> list[SimView]:

@@ -71,7 +71,10 @@ def draw_fast(model: Any, width: int, height: int, samples: int = 0) -> None:
 
 
 def markers(
-    model: Any, goal: Mapping[str, NDArray[Any]], num: int
+    model: Any,
+    goal: Mapping[str, NDArray[Any]],
+    num: int,
+    fields: Mapping[str, NDArray[Any]] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Where mocap bodies stand: one that is named after a goal, where the goal says.
 
@@ -79,14 +82,19 @@ def markers(
         model: ``mujoco.MjModel``.
         goal: Name → (num, 3) position, m, (num, 4) quaternion, wxyz, or (num, 7) both.
         num: n.
+        fields: ``body_pos`` and ``body_quat`` of the worlds, name → (n, nbody, …), where they
+            differ from the model's: of bodies that no goal places.
 
     Returns:
         Positions (n, nmocap, 3) and quaternions (n, nmocap, 4).
     """
     rows = model.body_mocapid
     order = [int(np.flatnonzero(rows == i)[0]) for i in range(model.nmocap)]
-    pos = np.repeat(model.body_pos[order][None], num, axis=0)
-    quat = np.repeat(model.body_quat[order][None], num, axis=0)
+    own = {"body_pos": model.body_pos[None], "body_quat": model.body_quat[None], **(fields or {})}
+    pos, quat = (
+        np.broadcast_to(own[name][:, order], (num, len(order), size)).copy()
+        for name, size in (("body_pos", 3), ("body_quat", 4))
+    )
     for mocap, body in enumerate(order):
         value = goal.get(model.body(body).name)
         if value is None:

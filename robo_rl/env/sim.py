@@ -5,7 +5,7 @@ Shapes: B envs, T control steps of an open-loop sequence, A act_dim, n envs that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -22,8 +22,10 @@ from robo_rl.env.base import (
 )
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
+from robo_rl.env.mocap import placement
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.renderer import Pending
+from robo_rl.env.task_check import check_on, demand_finite
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
@@ -72,6 +74,8 @@ class SimEnv:
         num_envs: B.
 
     Raises:
+        PluginError: The task does not keep what it promises; all that is wrong is named. Steps
+            raise it where a reward or an observation is no number in a world that is well.
         ConfigError: The control period is not a multiple of the physics step, or a randomised
             field or a camera is unknown.
         SpecError: An observation's name cannot name an array, or it has no elements.
@@ -82,17 +86,17 @@ class SimEnv:
 
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
+        self._backend: Backend = cfg.backend.build()
+        scene, self._model = check_on(self._backend, task)
         self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
         demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
-        scene = task.scene()
         self._timestep_s: float = scene.option.timestep
         self._substeps = _substeps(task.dt_s, self._timestep_s)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
-        self._backend: Backend = cfg.backend.build()
         if isinstance(self._backend, Sized):
-            _fit(self._backend, task, scene)
+            _fit(self._backend, task, scene, self._model)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
         self._cameras = self._camera_set(scene) if cfg.cameras else None
@@ -105,10 +109,11 @@ class SimEnv:
     @staticmethod
     def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
         """How many envs fit the memory of the backend's device; None where nothing limits them."""
-        backend, scene = cfg.backend.build(), task.scene()
+        backend = cfg.backend.build()
         if not isinstance(backend, Sized):
             return None
-        _fit(backend, task, scene)
+        scene, model = check_on(backend, task)
+        _fit(backend, task, scene, model)
         return backend.capacity(scene)
 
     @property
@@ -136,6 +141,9 @@ class SimEnv:
 
     def step(self, act: Tensor) -> Step:
         """Apply act (B, A) for one control step."""
+        if not isinstance(act, Tensor):
+            expected = f"a tensor ({self.num_envs}, {self.act_spec.size})"
+            raise SpecError("action does not fit", expected=expected, found=type(act).__name__)
         return self.rollout(act.unsqueeze(1))[0]
 
     @on_one_thread
@@ -239,8 +247,9 @@ class SimEnv:
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
-        obs, rew = self._observe(view) | pictures(), _kept(rew)
-        good = good & _finite_rows([rew, *obs.values()])
+        obs, rew = self._observe(view), _kept(rew)
+        demand_finite(self.task, rew, obs, good)
+        obs |= pictures()
         over = at_limit & ~terminated
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
@@ -263,7 +272,7 @@ class SimEnv:
         Every start is drawn once for ``copies`` envs that follow each other.
 
         Raises:
-            SpecError: An observation is not finite.
+            PluginError: An observation is no number.
         """
         drawn = len(ids) // copies
         start = self.task.reset(drawn, self._generator)
@@ -271,7 +280,8 @@ class SimEnv:
         if copies > 1:
             start = start.repeated(copies)
             fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
-        self._backend.write(ids, start.qpos, start.qvel, fields)
+        mocap = placement(self._model, start.goal, len(ids), fields)
+        self._backend.write(ids, start.qpos, start.qvel, fields, **mocap)
         self._elapsed[ids] = 0
         whole = len(ids) == self.num_envs
         if whole:
@@ -283,9 +293,11 @@ class SimEnv:
         if self._cameras:
             self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
         view = self.view if whole else self.view.rows(ids)
-        obs = self._observe(view) | self._draw(view, None if whole else ids)()
-        _demand_finite(obs)
-        return obs
+        pictures = self._draw(view, None if whole else ids)  # while the rest is computed
+        obs = self._observe(view)
+        begun = torch.ones(len(ids), dtype=torch.bool, device=self.device)
+        demand_finite(self.task, torch.zeros_like(begun, dtype=torch.float32), obs, begun)
+        return obs | pictures()
 
     def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
         """Begin to draw the worlds ids (n,) of a view (n, …), all where None."""
@@ -308,22 +320,9 @@ class SimEnv:
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
 
 
-def _fit(backend: Sized, task: Task, scene: Any) -> None:
+def _fit(backend: Sized, task: Task, scene: Any, model: Any) -> None:
     starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
-    backend.fit(scene, starts.qpos, starts.qvel)
-
-
-def _finite_rows(parts: Sequence[Tensor]) -> Tensor:
-    """(B,) whether all numbers of a row are finite; parts (B, …), of which integers always are."""
-    rows = [part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts]
-    good = [row.isfinite().all(1) for row in rows]
-    return torch.stack(good).all(0)
-
-
-def _demand_finite(obs: Obs) -> None:
-    for name, rows in obs.items():
-        if not bool(_finite_rows([rows]).all()):
-            raise SpecError(f"obs '{name}' of an episode's start is not finite in float32")
+    backend.fit(scene, starts.qpos, starts.qvel, **placement(model, starts.goal, _PROBES))
 
 
 def _kept(value: Tensor) -> Tensor:

@@ -31,10 +31,13 @@ class Sizes(NamedTuple):
     constraints: int
 
 
-def probed_sizes(model: mujoco.MjModel, qpos: Array, qvel: Array) -> Sizes:
+def probed_sizes(
+    model: mujoco.MjModel, qpos: Array, qvel: Array, mocap: Array | None = None
+) -> Sizes:
     """What random controls from these states (n, nq), (n, nv) need, with room to spare.
 
-    The default state is tried too: bad worlds are parked there.
+    Mocap bodies stand at mocap (n, nmocap, 7), where that is given. The default state is tried
+    too: bad worlds are parked there.
     """
     data, rng = mujoco.MjData(model), np.random.default_rng(0)
     most = np.array([0, 0])
@@ -43,6 +46,8 @@ def probed_sizes(model: mujoco.MjModel, qpos: Array, qvel: Array) -> Sizes:
     for start in range(len(qpos)):
         mujoco.mj_resetData(model, data)
         data.qpos[:], data.qvel[:] = qpos[start], qvel[start]
+        if mocap is not None:
+            data.mocap_pos[:], data.mocap_quat[:] = mocap[start, :, :3], mocap[start, :, 3:]
         for step in range(_STEPS):
             if step % _HOLD == 0:
                 data.ctrl[:] = _random_ctrl(model, rng)

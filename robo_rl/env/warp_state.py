@@ -71,6 +71,11 @@ class WorldState:
         for name, value in self.all.items():
             value[rows] = self._defaults[name]
 
+    def place(self, rows: Tensor, mocap: Tensor) -> None:
+        """Mocap bodies of the worlds rows (n,) at poses mocap (n, nmocap, 7)."""
+        for name, part in (("mocap_pos", mocap[..., :3]), ("mocap_quat", mocap[..., 3:])):
+            self.all[name][rows] = part.to(self.all[name])
+
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         """Put all worlds back to name → (B, …).
 

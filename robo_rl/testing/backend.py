@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.base import Backend, SimView
+from robo_rl.env.mocap import demand_placeable
 from robo_rl.errors import PluginError
 
 
@@ -29,9 +30,13 @@ def check_backend(make_backend: Callable[[], Backend]) -> None:
     Raises:
         PluginError: Names the property that does not hold.
     """
-    for check in (_check_write, _check_lag, _check_sequence, _check_isolation, _check_fields):
+    checks = (_check_write, _check_lag, _check_sequence, _check_isolation, _check_fields)
+    for check in (*checks, _check_mocap):
         with closing(make_backend()) as backend:
+            demand_placeable(_scene().compile(), backend)
             backend.load(_scene(), 4)
+            said, found = getattr(backend, "dtype", None), backend.view().qpos.dtype
+            require(said == found, "dtype is not that of the views", expected=found, found=said)
             check(backend)
 
 
@@ -42,7 +47,7 @@ def require(holds: bool, problem: str, *, expected: object = None, found: object
 
 
 def _scene() -> Any:
-    """A cart on a slide, driven by a position servo, and a box that rests on the floor."""
+    """A cart on a slide, driven by a position servo, a box on the floor, and a wall far away."""
     import mujoco
 
     spec = mujoco.MjSpec()
@@ -54,6 +59,8 @@ def _scene() -> Any:
     box = spec.worldbody.add_body(name="box", pos=[0, 0, 0.1])
     box.add_freejoint()
     box.add_geom(size=[0.1, 0.1, 0.1], type=mujoco.mjtGeom.mjGEOM_BOX, mass=0.5)
+    wall = spec.worldbody.add_body(name="wall", mocap=True, pos=[0, 3, 1])
+    wall.add_geom(size=[0.1, 0.5, 0.5], type=mujoco.mjtGeom.mjGEOM_BOX, mass=1.0)
     servo = spec.add_actuator(name="servo", target="slide")
     servo.trntype = mujoco.mjtTrn.mjTRN_JOINT
     servo.set_to_position(kp=50.0, kv=5.0)
@@ -64,11 +71,11 @@ def _scene() -> Any:
     return spec
 
 
-def _place(backend: Backend, ids: list[int], at_m: float) -> None:
+def _place(backend: Backend, ids: list[int], at_m: float, mocap: Tensor | None = None) -> None:
     """Cart at at_m and at rest, box on the floor."""
     row = torch.tensor([at_m, 0, 0, 0.1, 1, 0, 0, 0], dtype=torch.float64)
     rest = torch.zeros(len(ids), 7, dtype=torch.float64)
-    backend.write(torch.tensor(ids), row.repeat(len(ids), 1), rest)
+    backend.write(torch.tensor(ids), row.repeat(len(ids), 1), rest, mocap=mocap)
 
 
 def _drive(backend: Backend, ctrl: Tensor) -> SimView:
@@ -137,9 +144,26 @@ def _check_fields(backend: Backend) -> None:
     clean = _all(_drive(backend, torch.ones(4)))
     _place(backend, [0, 1, 2, 3], 0.0)
     row = torch.tensor([[0.0, 0, 0, 0.1, 1, 0, 0, 0]], dtype=torch.float64)
-    mass = torch.tensor([[0.0, 3.0, 0.5]], dtype=torch.float64)
+    mass = torch.tensor([[0.0, 3.0, 0.5, 1.0]], dtype=torch.float64)
     backend.write(torch.tensor([2]), row, torch.zeros(1, 7), {"body_mass": mass})
     heavy = _all(_drive(backend, torch.ones(4)))
     require(bool(heavy[2, 0] < clean[2, 0]), "a field written for one world has no effect")
     others = [0, 1, 3]
     require(torch.equal(clean[others], heavy[others]), "a field of one world reaches the others")
+
+
+def _check_mocap(backend: Backend) -> None:
+    """A wall is in the cart's way where it was told to stand, and only as long."""
+    _place(backend, [0, 1, 2, 3], 0.0)
+    clean = _all(_drive(backend, torch.ones(4)))
+    _place(backend, [0, 1, 3], 0.0)
+    pose = torch.tensor([[[0.4, 0, 1, 1, 0, 0, 0]]], dtype=torch.float64)
+    _place(backend, [2], 0.0, mocap=pose)
+    stopped = _all(_drive(backend, torch.ones(4)))
+    at_m = float(stopped[2, 0])
+    require(at_m < 0.25, "a mocap body is not where write() puts it", expected="< 0.25", found=at_m)
+    others = [0, 1, 3]
+    require(torch.equal(clean[others], stopped[others]), "a mocap body reaches other worlds")
+    _place(backend, [0, 1, 2, 3], 0.0)
+    back = _all(_drive(backend, torch.ones(4)))
+    require(torch.equal(clean, back), "write() leaves a mocap body where it was")

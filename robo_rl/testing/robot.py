@@ -50,12 +50,9 @@ def _compile(robot: Robot) -> Any:
 
 
 def _limits(robot: Robot, model: Any) -> None:
-    """Ranges, kinds and number of the joints are those of the MJCF."""
+    """Ranges and number of the joints are those of the MJCF; ``spec`` has seen to their kinds."""
     _same(robot, "number of joints", len(robot.joints), model.nq)
-    kinds = {"rad": mujoco.mjtJoint.mjJNT_HINGE, "m": mujoco.mjtJoint.mjJNT_SLIDE}
     for index, joint in enumerate(robot.joints):
-        _same(robot, f"kind of {joint.name}", int(kinds[joint.unit]), int(model.jnt_type[index]))
-        _expect(robot, f"{joint.name} must be limited in the MJCF", bool(model.jnt_limited[index]))
         _close(robot, f"range of {joint.name}", [joint.low, joint.high], model.jnt_range[index])
     _close(robot, "physics time step", 1.0 / robot.rates.physics_hz, model.opt.timestep)
 

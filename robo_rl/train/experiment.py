@@ -114,7 +114,8 @@ class Experiment(ConfigModel):
         """Names of ``robot`` and ``task``, as contracts have them."""
         if self.task is None:
             return {"robot": "", "task": self.env.name}
-        return {"robot": self.task.build().robot.name, "task": self.task.name}
+        robot = getattr(self.task.build(), "robot", None)
+        return {"robot": "" if robot is None else robot.name, "task": self.task.name}
 
     def world(self) -> dict[str, Any]:
         """What fixes the world, for protocol hashes and bundles."""

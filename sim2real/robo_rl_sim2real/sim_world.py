@@ -14,7 +14,9 @@ import torch
 from robo_rl.env.base import Backend, SimView
 from robo_rl.env.camera_config import CameraItem, CameraSettings
 from robo_rl.env.camera_set import CameraSet
+from robo_rl.env.mocap import placement
 from robo_rl.env.renderer import Pending
+from robo_rl.env.task_check import check_on
 from robo_rl.errors import ConfigError
 from robo_rl.robot import Robot
 from robo_rl.seeding import derive
@@ -35,10 +37,11 @@ class SimWorld:
 
     Raises:
         ConfigError: It is not.
+        PluginError: The task does not keep what it promises.
     """
 
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
-        scene = task.scene()
+        scene, self._model = check_on(backend, task)
         step_s = scene.option.timestep
         self._substeps = round(dt_s / step_s)
         if self._substeps < 1 or abs(self._substeps * step_s - dt_s) > 1e-9:
@@ -75,7 +78,9 @@ class SimWorld:
     def reset(self, seed: int) -> None:
         """A new episode; the robot stands still at its start until it is commanded."""
         start = self.task.reset(1, torch.Generator().manual_seed(derive("sim robot", seed)))
-        self._backend.write(torch.zeros(1, dtype=torch.int64), start.qpos, start.qvel)
+        mocap = placement(self._model, start.goal, 1)
+        first = torch.zeros(1, dtype=torch.int64)
+        self._backend.write(first, start.qpos, start.qvel, None, **mocap)
         self._goal, self._steps, self.success = dict(start.goal), 0, False
         if self._cameras:
             self._cameras.looks.restore({}, self._goal)

@@ -106,3 +106,52 @@ def test_joints_in_another_order_are_a_spec_error(tmp_path: Path) -> None:
     (tmp_path / "robot.yaml").write_text(text.replace("kd: [1]", "kd: [1, 1]"))
     with pytest.raises(SpecError, match="joints differ"):
         Robot.from_dir(tmp_path).spec()
+
+
+LEAKY = """\
+<mujoco><compiler angle="degree"/>
+<default><geom contype="0" conaffinity="0" rgba="1 0 0 1"/><joint damping="3"/></default>
+<worldbody><body name="stick">
+  <joint name="hinge" range="-57.29577951308232 57.29577951308232"/>
+  <geom name="rod" size="0.1"/><site name="ee_site"/>
+</body></worldbody><keyframe><key name="up" qpos="0.1"/></keyframe></mujoco>
+"""
+
+
+def test_defaults_and_units_of_a_robot_stay_with_it(tmp_path: Path) -> None:
+    """What its scene adds has MuJoCo's own defaults; the robot keeps its own."""
+    mujoco = pytest.importorskip("mujoco")
+    robot = Robot.from_dir(folder(tmp_path, mjcf=LEAKY))
+    spec = robot.spec()
+    spec.worldbody.add_geom(name="table", type=mujoco.mjtGeom.mjGEOM_BOX, size=[1, 1, 0.1])
+    door = spec.worldbody.add_body(name="door")
+    door.add_joint(name="door", range=[-0.5, 0.5])
+    door.add_geom(name="leaf", size=[0.1, 0, 0])
+    model = spec.compile()
+    for name in ("table", "leaf"):
+        assert (int(model.geom(name).contype[0]), int(model.geom(name).conaffinity[0])) == (1, 1)
+    assert int(model.geom("rod").contype[0]) == int(model.geom("rod").conaffinity[0]) == 0
+    assert model.geom("rod").rgba.tolist() == [1, 0, 0, 1]
+    assert model.joint("hinge").range.tolist() == pytest.approx([-1, 1])
+    assert model.joint("door").range.tolist() == [-0.5, 0.5]
+    assert [float(model.joint(name).damping[0]) for name in ("hinge", "door")] == [3, 0]
+    assert model.opt.timestep == 1 / 200
+
+
+@pytest.mark.parametrize(
+    ("joint", "complaint"),
+    [
+        ('name="hinge"', r"joint 'hinge' has no limits, expected range='-1 1'"),
+        ('name="hinge" range="-1 1" limited="false"', "joint 'hinge' has no limits"),
+        ('name="hinge" type="ball"', "joint 'hinge' is a ball"),
+        ('name="hinge" type="slide" range="-1 1"', "joint 'hinge' is a slide"),
+    ],
+)
+def test_a_joint_without_limits_or_of_another_kind_is_refused_by_name(
+    tmp_path: Path, joint: str, complaint: str
+) -> None:
+    pytest.importorskip("mujoco")
+    mjcf = MJCF.replace('name="hinge" range="-1 1" limited="true"', joint)
+    with pytest.raises(SpecError, match=complaint) as caught:
+        Robot.from_dir(folder(tmp_path, mjcf=mjcf)).spec()
+    assert "stick.xml" in str(caught.value)

@@ -44,7 +44,7 @@ def sabotaged(robot: Robot, **update: object) -> Robot:
     ("update", "complaint"),
     [
         ({"high": 3.0}, "range of panda_joint1"),
-        ({"unit": "m"}, "kind of panda_joint1"),
+        ({"unit": "m"}, "joint 'panda_joint1' is a hinge"),
         ({"name": "joint_1"}, "joints differ"),
         ({"gravity_compensation": False}, "home drifts"),
         ({"kp": (0.1,) * 8, "kd": (90.0,) * 8}, "moved by"),

@@ -121,12 +121,17 @@ class OneStepOnly(MujocoCpu):
 
 
 class DeafToFields(MujocoCpu):
-    def write(self, ids, qpos, qvel, fields=None):
-        super().write(ids, qpos, qvel)
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
+        super().write(ids, qpos, qvel, mocap=mocap)
+
+
+class DeafToMocap(MujocoCpu):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
+        super().write(ids, qpos, qvel, fields)
 
 
 class WritesAll(MujocoCpu):
-    def write(self, ids, qpos, qvel, fields=None):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
         count = len(self._state)
         super().write(torch.arange(count), qpos[:1].expand(count, -1), qvel[:1].expand(count, -1))
 
@@ -134,7 +139,7 @@ class WritesAll(MujocoCpu):
 class KeepsHistory(MujocoCpu):
     """Does not give a lost world its clock back."""
 
-    def write(self, ids, qpos, qvel, fields=None):
+    def write(self, ids, qpos, qvel, fields=None, mocap=None):
         time_s = self._state[ids.numpy(), 0].copy()
         super().write(ids, qpos, qvel, fields)
         self._state[ids.numpy(), 0] = time_s
@@ -146,6 +151,7 @@ class KeepsHistory(MujocoCpu):
         (NoForward, "stale"),
         (OneStepOnly, "differ from T calls"),
         (DeafToFields, "no effect"),
+        (DeafToMocap, "a mocap body is not where"),
         (WritesAll, "other worlds"),
         (KeepsHistory, "time to zero"),
     ],

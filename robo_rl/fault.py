@@ -1,0 +1,72 @@
+"""Where code that is not ours went wrong: the method that was called, and the line that raised.
+
+A frame is a package's where its function is, or where its ``self`` is of a class of that package,
+so that what a base class of ours lacks is told of the class that derives from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from traceback import walk_tb
+from types import FrameType
+from typing import Any, NamedTuple
+
+
+class Fault(NamedTuple):
+    """What a package's code raised.
+
+    Args:
+        package: Top-level package.
+        method: The outermost of its functions that were called, ``PegInsert.reward``.
+        place: ``file:line`` of the innermost.
+        error: ``ZeroDivisionError: division by zero``.
+    """
+
+    package: str
+    method: str
+    place: str
+    error: str
+
+
+def fault_of(error: BaseException, packages: Collection[str]) -> Fault | None:
+    """What one of the packages raised; None if none of them had a part in it."""
+    passed = list(_frames(error, packages))
+    if not passed:
+        return None
+    (outer, _, package), (inner, line, _) = passed[0], passed[-1]
+    place = f"{shown(inner.f_code.co_filename)}:{line}"
+    return Fault(package, _name(outer), place, said(error))
+
+
+def said(error: BaseException) -> str:
+    """An exception in one line, as the last one of a traceback has it."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def shown(file: str) -> str:
+    """A file as seen from here, if it is below."""
+    path, here = Path(file), Path(os.getcwd())
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def package_of(thing: Any) -> str:
+    """Top-level package of a class or a function."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0]
+
+
+def _frames(
+    error: BaseException, packages: Collection[str]
+) -> Iterator[tuple[FrameType, int, str]]:
+    for frame, line in walk_tb(error.__traceback__):
+        owners = {str(frame.f_globals.get("__name__", "")).partition(".")[0]}
+        owners.add(package_of(type(frame.f_locals.get("self"))))
+        for package in owners & set(packages):
+            yield frame, line, package
+
+
+def _name(frame: FrameType) -> str:
+    owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    return name if owner is None else f"{type(owner).__name__}.{name}"

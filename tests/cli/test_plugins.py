@@ -1,0 +1,168 @@
+"""Packages of others on the command line: what they break is told in a line, and breaks no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from small_plugin import FILES, POINTS, Plugins, plugins, sweep
+from small_runs import EXPERIMENT
+
+from robo_rl.cli.main import main
+from robo_rl.config import compose, validate
+from robo_rl.registry import Component
+from robo_rl.train.experiment import Experiment
+
+__all__ = ["plugins"]
+
+EXPERT = (
+    "    def expert(self, num_envs, generator, noise):\n        return 1 / 0\n\n    def control"
+)
+BROKEN = {"__init__.py": "1 / 0\n"}
+LIFT = {"tasks": {"lift_cube": "Sweep", "reach": "Sweep"}}
+UNFINISHED = """\
+from robo_rl.registry import load
+from robo_rl_tasks.arm import ArmTask
+
+class Unfinished(ArmTask):
+    def __init__(self):
+        super().__init__(load("robots", "panda"), 2.0, start=(), start_noise=0.0)
+"""
+AFTER_AN_IMPORT = "from no_such_simulator import step\n"
+
+
+def experiment(folder: Path, **changes: object) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({**EXPERIMENT, "task": "sweep", **changes}, sort_keys=False))
+    return str(path)
+
+
+def ran(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    status = main(argv)
+    return status, capsys.readouterr().err
+
+
+def task_of(path: str, *overrides: str) -> Component:
+    task = validate(compose(path, list(overrides)), Experiment).task
+    assert task is not None
+    return task
+
+
+def told(err: str) -> str:
+    """The one line behind what the progress said."""
+    (line,) = [line for line in err.splitlines() if not line.startswith("record: ")]
+    return line
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def run(*words: str) -> tuple[int, str]:
+        return ran(["run", experiment(tmp_path), *words, "--out", str(tmp_path / "runs")], capsys)
+
+    return run
+
+
+def test_what_a_plugin_raises_is_one_line_with_method_file_and_line(plugins: Plugins, run):
+    plugins.install(files=sweep(("    def control", EXPERT)))
+    status, err = run()
+    line = told(err)
+    assert status == 2
+    assert line.startswith(
+        "robo-rl: Sweep.expert of the distribution 'acme-tasks': raises ZeroDivisionError:"
+        " division by zero at "
+    )
+    assert "acme_tasks/__init__.py:" in line
+    status, err = run("--debug")
+    assert status == 2
+    assert "Traceback" in err
+
+
+def test_an_import_inside_of_a_plugin_is_its_own(plugins: Plugins, run):
+    late = EXPERT.replace("return 1 / 0", AFTER_AN_IMPORT.strip())
+    plugins.install(files=sweep(("    def control", late)))
+    status, err = run()
+    assert status == 2
+    assert "raises ModuleNotFoundError: No module named 'no_such_simulator'" in told(err)
+
+
+def test_what_a_base_class_of_ours_lacks_is_told_of_the_plugin(plugins: Plugins, run):
+    points = {"tasks": {"sweep": "Unfinished"}}
+    plugins.install("acme-tasks", {"__init__.py": UNFINISHED}, points)
+    status, err = run()
+    assert status == 2
+    assert told(err).startswith("robo-rl: Unfinished.__init__ of the distribution 'acme-tasks'")
+    assert "raises NotImplementedError at" in err
+
+
+def test_all_that_is_wrong_with_a_task_is_told_before_anything_runs(
+    plugins: Plugins, run, tmp_path: Path
+):
+    changes = [("> 0.98", "* 0.5"), ('return -gap, {"gap": gap}', "return -gap")]
+    quiet = ("    def control", EXPERT.replace("1 / 0", "None"))
+    plugins.install(files=sweep(*changes, quiet))
+    status, err = run()
+    assert status == 2
+    assert [line.split(" (")[0] for line in err.splitlines()] == [
+        "robo-rl: task Sweep, reward",
+        "task Sweep, success",
+        "task Sweep, terminated",
+    ]
+    assert not list((tmp_path / "runs").rglob("*.zarr"))
+
+
+def test_our_own_mistakes_keep_their_traceback(monkeypatch: pytest.MonkeyPatch, plugins: Plugins):
+    plugins.install()
+    monkeypatch.setattr("robo_rl.cli.list.run", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["list"])
+
+
+def test_a_broken_package_breaks_nothing_else(
+    plugins: Plugins, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    plugins.install("broken", BROKEN, {**POINTS, **{"stages": {"bc": "X"}, "envs": {"sim": "X"}}})
+    for info in plugins.folder.glob("*.dist-info"):
+        (info / "METADATA").unlink()  # half uninstalled
+    assert main(["list"]) == 0
+    assert "sweep" in capsys.readouterr().out
+    assert main(["config", experiment(tmp_path, task="reach")]) == 0
+    assert main(["doctor", "plugins"]) == 1
+    shown = capsys.readouterr().out
+    assert "FAIL" in shown
+    assert "fails to load: ZeroDivisionError" in shown
+    assert main(["config", experiment(tmp_path)]) == 2
+    assert "fails to load: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_built_in_name_stays_ours_and_the_other_is_qualified(
+    plugins: Plugins, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    plugins.install("acme-tasks", FILES, LIFT)
+    assert main(["list", "tasks"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert ["tasks", "lift_cube", "robo-rl", "robo_rl_tasks.lift_cube:LiftCube"] in rows
+    assert ["tasks", "acme-tasks:lift_cube", "acme-tasks", "acme_tasks:Sweep"] in rows
+    assert main(["doctor", "plugins"]) == 0
+    shown = capsys.readouterr().out
+    assert "tasks.lift_cube is of several distributions: acme-tasks:lift_cube, lift_cube" in shown
+    path = experiment(tmp_path, task={"name": "lift_cube"})
+    with pytest.warns(UserWarning, match="is that of robo-rl; others are named acme-tasks:lift_cu"):
+        assert task_of(path).cls.__name__ == "LiftCube"
+
+
+@pytest.mark.parametrize("written", ["task=acme-tasks:reach", "task={name: acme-tasks:reach}"])
+def test_a_qualified_name_is_one_in_files_and_overrides(
+    plugins: Plugins, tmp_path: Path, written: str
+):
+    plugins.install("acme-tasks", FILES, LIFT)
+    plain = experiment(tmp_path, task={"name": "ppo"})
+    by_override = task_of(plain, written)
+    Path(plain).write_text(
+        Path(plain)
+        .read_text()
+        .replace("task:\n  name: ppo\n", f"{written.replace('=', ': ', 1)}\n")
+    )
+    in_file = task_of(plain)
+    for task in (by_override, in_file):
+        assert (task.name, task.cls.__name__) == ("acme-tasks:reach", "Sweep")
