@@ -19,6 +19,7 @@ from robo_rl.errors import DeviceError, PluginError
 from robo_rl.naming import did_you_mean
 
 _PREFIX = "robo_rl."
+_LOADED: dict[EntryPoint, None] = {}
 
 EXTRA_OF = {
     "mujoco": "sim", "mink": "sim", "daqp": "sim",
@@ -71,6 +72,17 @@ def load(kind: str, name: str) -> Any:
             f"{singular(kind)} '{name}' is provided twice, by {by}", hint="uninstall one"
         )
     return _import(found[0])
+
+
+def loaded() -> dict[str, str]:
+    """Distribution → version of all that brought something that this process has loaded."""
+    return {point.dist.name: point.dist.version for point in _LOADED if point.dist}
+
+
+def provider(kind: str, name: str) -> EntryPoint | None:
+    """The entry point that ``load`` takes; None where nothing, or more than one, has the name."""
+    found = _found(kind).get(name, [])
+    return found[0] if len(found) == 1 else None
 
 
 def unknown(kind: str, name: str) -> str:
@@ -189,12 +201,14 @@ def _found(kind: str) -> dict[str, list[EntryPoint]]:
 
 def _import(point: EntryPoint) -> Any:
     try:
-        return point.load()
+        found = point.load()
     except (Exception, SystemExit) as error:
         raise missing_extra(error) or PluginError(
             f"'{point.name} = {point.value}' of the distribution '{_distribution(point)}'"
             f" fails to load: {type(error).__name__}: {error}"
         ) from error
+    _LOADED[point] = None
+    return found
 
 
 def _distribution(point: EntryPoint) -> str:

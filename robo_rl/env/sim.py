@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Backend, SimView, Sized, Step, check_groups
+from robo_rl.env.base import REW_PART, Backend, SimView, Sized, Step, check_groups
 from robo_rl.env.camera_config import CameraSettings, with_pictures
 from robo_rl.env.camera_set import CameraSet
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
@@ -225,7 +225,7 @@ class SimEnv:
         good = self._good(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
-        metrics = {f"rew/{name}": _kept(value) for name, value in parts.items()}
+        metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
