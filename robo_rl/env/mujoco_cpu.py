@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.fingerprint import Fingerprint, versions_of
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import SimView
 from robo_rl.env.sensor_slices import sensor_slices
@@ -70,6 +71,12 @@ class MujocoCpu:
     """
 
     Config: ClassVar[type[MujocoCpuConfig]] = MujocoCpuConfig
+
+    @staticmethod
+    def fingerprint(cfg: MujocoCpuConfig) -> Fingerprint:
+        """See ``Fingerprinted``."""
+        del cfg
+        return Fingerprint(versions=versions_of(["mujoco"]))
 
     def __init__(self, cfg: MujocoCpuConfig) -> None:
         self.device = torch.device("cpu")

@@ -23,6 +23,7 @@ import warp as wp
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.fingerprint import Fingerprint, versions_of
 from robo_rl.config import ConfigModel
 from robo_rl.env import warp_guard
 from robo_rl.env.base import SimView
@@ -67,6 +68,12 @@ class MujocoWarp:
     """
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
+
+    @staticmethod
+    def fingerprint(cfg: MujocoWarpConfig) -> Fingerprint:
+        """See ``Fingerprinted``."""
+        del cfg
+        return Fingerprint(versions=versions_of(["mujoco", "mujoco-warp", "warp-lang"]))
 
     def __init__(self, cfg: MujocoWarpConfig) -> None:
         self.cfg, self.device = cfg, find_device(cfg.device)
