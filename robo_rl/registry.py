@@ -19,7 +19,7 @@ from robo_rl.errors import DeviceError, PluginError
 from robo_rl.naming import did_you_mean
 
 _PREFIX = "robo_rl."
-_LOADED: dict[EntryPoint, None] = {}
+_LOADED: dict[str, str] = {}
 
 EXTRA_OF = {
     "mujoco": "sim", "mink": "sim", "daqp": "sim",
@@ -76,7 +76,7 @@ def load(kind: str, name: str) -> Any:
 
 def loaded() -> dict[str, str]:
     """Distribution → version of all that brought something that this process has loaded."""
-    return {point.dist.name: point.dist.version for point in _LOADED if point.dist}
+    return dict(_LOADED)
 
 
 def provider(kind: str, name: str) -> EntryPoint | None:
@@ -207,7 +207,8 @@ def _import(point: EntryPoint) -> Any:
             f"'{point.name} = {point.value}' of the distribution '{_distribution(point)}'"
             f" fails to load: {type(error).__name__}: {error}"
         ) from error
-    _LOADED[point] = None
+    if point.dist is not None:
+        _LOADED[point.dist.name] = point.dist.version
     return found
 
 

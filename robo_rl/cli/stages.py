@@ -88,5 +88,7 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
     """What a stage estimated, and what its gate saw."""
     if isinstance(value := stage["numbers"].get("value"), Mapping):
         yield f"estimated {rate(value)}"
+    if stage.get("world") == {}:
+        yield "the world it was made in was not recorded, so nobody knows whether it is that of now"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

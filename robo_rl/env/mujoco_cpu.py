@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.fingerprint import Fingerprint, versions_of
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import SimView
 from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.threads import usable_cores
 from robo_rl.env.world_models import WorldModels
 from robo_rl.errors import CheckpointError, ConfigError
+from robo_rl.fingerprint import Fingerprint, versions_of
 
 Array = NDArray[np.float64]
 

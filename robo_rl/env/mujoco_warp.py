@@ -23,7 +23,6 @@ import warp as wp
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.fingerprint import Fingerprint, versions_of
 from robo_rl.config import ConfigModel
 from robo_rl.env import warp_guard
 from robo_rl.env.base import SimView
@@ -37,6 +36,7 @@ from robo_rl.env.warp_renderer import WarpRenderer
 from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
+from robo_rl.fingerprint import Fingerprint, versions_of
 
 
 class MujocoWarpConfig(ConfigModel):
