@@ -1,4 +1,4 @@
-"""A plugin of another distribution, in a folder: a robot, a task whose scene has a mesh, a policy.
+"""A third party's robot, env, policy, and task whose scene has a mesh, in a folder.
 
 Everything of it can be changed, and is then imported anew.
 """
@@ -52,6 +52,17 @@ from robo_rl.policy.flow import FlowPolicy
 class AcmePolicy(FlowPolicy):
     pass
 """
+ENV = """\
+from robo_rl.config import ConfigModel
+
+
+class Bare:
+    class Config(ConfigModel):
+        level: int = 1
+
+    def __init__(self, cfg, num_envs):
+        raise NotImplementedError("nothing is built to know what it is")
+"""
 POST = """\
 v 0 0 0
 v 0.1 0 0
@@ -65,6 +76,7 @@ f 2 3 4
 DISTRIBUTIONS = {
     "acme-tasks": "[robo_rl.tasks]\ntouch = acme_tasks.touch:Touch\n",
     "acme-robots": "[robo_rl.robots]\nacme_arm = acme_robots:ARM\n",
+    "acme-envs": "[robo_rl.envs]\nbare = acme_envs:Bare\n",
     "acme-policies": "[robo_rl.policies]\nacme = acme_policies:AcmePolicy\n",
 }
 
@@ -82,6 +94,7 @@ class Plugin:
         self.write("acme_tasks/touch.py", TASK)
         self.write("acme_robots/__init__.py", ROBOT)
         self.write("acme_policies.py", POLICY)
+        self.write("acme_envs.py", ENV)
         self.write("assets/post.obj", POST)
         panda = Path(robo_rl_robots.__file__).parent / "panda"
         shutil.copytree(panda, root / "acme_robots" / "arm")

@@ -90,5 +90,7 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
         yield f"estimated {rate(value)}"
     if stage.get("world") == {}:
         yield "the world it was made in was not recorded, so nobody knows whether it is that of now"
+    if differs := stage["numbers"].get("made_in_another_world"):
+        yield f"what it takes up was made in another world: {differs}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

@@ -6,7 +6,7 @@ Shapes: B envs.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -80,7 +80,7 @@ class MetaWorld(GymEnv):
     Config = MetaWorldConfig
 
     @staticmethod
-    def fingerprint(cfg: MetaWorldConfig) -> Fingerprint:
+    def fingerprint(cfg: Any) -> Fingerprint:
         """Of Meta-World, its scenes and meshes included, and of what runs it."""
         del cfg
         return Fingerprint(("metaworld",), versions_of(["metaworld", "gymnasium", "mujoco"]))

@@ -9,8 +9,9 @@ from typing import ClassVar
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
-from robo_rl.train.same_world import demand_same_world
+from robo_rl.train.same_world import demand_same_world, made_elsewhere
 from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.world_digest import read_world
 
 
 class Dataset:
@@ -53,7 +54,12 @@ class Dataset:
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(
             "dataset",
-            numbers={"episodes": total, "rows": store.num_rows, "dataset": store.digest()},
+            numbers={
+                "episodes": total,
+                "rows": store.num_rows,
+                "dataset": store.digest(),
+                **made_elsewhere(read_world(store.path.parent), context),
+            },
             artifacts={"dataset": str(store.path)},
             gate=self._gate(good, total),
         )

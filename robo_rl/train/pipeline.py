@@ -10,7 +10,7 @@ from typing import Any
 
 from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import lock_file, make_directory, remove_temporary, write_file
-from robo_rl.errors import CheckpointError, ConfigError, DataError, GateError
+from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.ranks import joined
 from robo_rl.train.differing import differing
 from robo_rl.train.experiment import Experiment, run_until, upto
@@ -22,10 +22,9 @@ from robo_rl.train.starts import FILE as STARTS
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
-from robo_rl.train.world_digest import World, differences
+from robo_rl.train.world_digest import WORLD, differences, read_world
 
 RUN, MARK, SECONDS, LOCK = "run.json", "digest", "seconds", ".lock"
-WORLD = "world.json"
 
 Done = list[tuple[Path, Report]]
 
@@ -134,7 +133,7 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
         if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
             _forget_failed(mark.parent, _other(mark.parent, experiment))
-        elif changed := differences(_world(mark.parent), worlds[mark.parent.name]):
+        elif changed := differences(read_world(mark.parent), worlds[mark.parent.name]):
             _forget_failed(mark.parent, _elsewhere(mark.parent, changed))
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
@@ -186,7 +185,7 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
             with led(stage):
                 report = stage.run(Context(experiment, place, list(done), keeps=True))
             report.seconds, report.digest = watch.seconds, wanted
-            report.stage, report.world = label, _world(place)
+            report.stage, report.world = label, read_world(place)
         demand_said(type(stage), report.artifacts, label)
         _waive(report, experiment.waive.get(label))
         report.write(place)
@@ -210,23 +209,6 @@ def _other(place: Path, experiment: Experiment) -> ConfigError:
         found=differing(config, experiment.model_dump(mode="json"), heeded=heeded),
         hint="give the run another name=…, or remove the directory",
     )
-
-
-def _world(place: Path) -> World:
-    """The world in which a stage was begun; nothing where that was not recorded.
-
-    Raises:
-        DataError: What was recorded is damaged.
-    """
-    path = place / WORLD
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text())
-        return {str(part): str(value) for part, value in found.items()}
-    except (ValueError, AttributeError) as error:
-        hint = "remove the stage's folder to run it again"
-        raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
 
 
 def _elsewhere(place: Path, changed: str) -> ConfigError:

@@ -7,12 +7,15 @@ settings``, ``task source: PACKAGE``, ``env source: PACKAGE``, ``plugin version:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import BaseModel
 
 from robo_rl.config import digest
+from robo_rl.errors import DataError
 from robo_rl.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
 from robo_rl.registry import Component, provider
 from robo_rl.train.experiment import Experiment
@@ -20,7 +23,7 @@ from robo_rl.train.experiment import Experiment
 World = dict[str, str]
 """Part → digest or version; nothing where it was not recorded."""
 
-NOT_RECORDED = "not recorded"
+WORLD, NOT_RECORDED = "world.json", "not recorded"
 _OURS = "robo-rl"
 _KNOWN: dict[str, World] = {}
 _IMPLIED = {"scene": "robot"}
@@ -52,6 +55,23 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """The same as text: 'part: then → now; …'; empty where they do not differ."""
     parts = other_parts(then, now)
     return "; ".join(f"{p}: {then.get(p, 'none')} → {now.get(p, 'none')}" for p in parts)
+
+
+def read_world(place: Path) -> World:
+    """The world in which the stage of a folder was begun; nothing where that was not recorded.
+
+    Raises:
+        DataError: What was recorded is damaged.
+    """
+    path = place / WORLD
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text())
+        return {str(part): str(value) for part, value in found.items()}
+    except (ValueError, AttributeError) as error:
+        hint = "remove the stage's folder to run it again"
+        raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
 
 
 def _measured(experiment: Experiment) -> World:

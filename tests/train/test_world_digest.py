@@ -105,6 +105,17 @@ def test_settings_are_parts_too(plugin: Plugin):
     assert {"simulator version: mujoco", "scene"} <= world(env=env).keys()
 
 
+def test_an_env_that_says_nothing_is_its_source_its_version_and_its_settings(plugin: Plugin):
+    before = world(task=None, env={"name": "bare"})
+    assert [*before] == ["env settings", "env source: acme_envs", "plugin version: acme-envs"]
+    assert other_parts(before, world(task=None, env={"name": "bare", "level": 2})) == [
+        "env settings"
+    ]
+    plugin.change("acme_envs.py", "nothing is", "so little is")
+    after = world(task=None, env={"name": "bare"})
+    assert other_parts(before, after) == ["env source: acme_envs"]
+
+
 def test_what_makes_no_other_numbers_changes_nothing(plugin: Plugin):
     """Order of keys, comments of YAML and MJCF, prose, line ends, built and hidden files."""
     before = world()

@@ -233,6 +233,19 @@ def test_runs_that_were_not_made_alike_are_named():
     assert len(summary["machines"]) == 2
 
 
+def test_cells_of_another_world_are_left_out_and_said_to_be():
+    found = {
+        key: each.model_copy(update={"world": {"robot": "a"}}) for key, each in matrix().items()
+    }
+    key = Key("far", "other", 1)
+    found[key] = found[key].model_copy(update={"world": {"robot": "b"}, "ended": "2025-01-01"})
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    assert summary["elsewhere"] == {"far other 1": "robot: b → a"}
+    assert (summary["stale"], summary["unplaced"]) == ([], 0)
+    assert summary["tasks"]["far"]["other"]["seeds"] == 2
+    assert "far other 1 (robot: b → a)" in next(remarks(summary))
+
+
 class _Experiment(Experiment):
     def __init__(self) -> None: ...
 
