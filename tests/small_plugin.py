@@ -130,7 +130,6 @@ class Plugin:
         importlib.invalidate_caches()
         for name in [name for name in sys.modules if name.startswith("acme_")]:
             del sys.modules[name]
-        caches = registry._found, fingerprint._tree_digest, fingerprint._owners
-        for cache in (*caches, fingerprint._extends_us):
-            cache.cache_clear()
+        registry._found.cache_clear()
+        fingerprint._tree_digest.cache_clear()
         world_digest._KNOWN.clear()

@@ -15,9 +15,10 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from robo_rl.config import digest
-from robo_rl.errors import DataError
+from robo_rl.errors import DataError, PluginError
 from robo_rl.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
 from robo_rl.registry import Component, provider
+from robo_rl.robot import Robot
 from robo_rl.train.experiment import Experiment
 
 World = dict[str, str]
@@ -36,6 +37,7 @@ def world_of(experiment: Experiment) -> World:
     Raises:
         ConfigError: Its scene does not compile.
         DeviceError: An interpreter that its env needs is not there.
+        PluginError: A plugin's ``fingerprint`` is none.
     """
     settings = experiment.model_dump_json(include={"task", "env"})
     if settings not in _KNOWN:
@@ -87,9 +89,9 @@ def _of_task(task: Any) -> World:
     from robo_rl.env.model_digest import model_digest
 
     parts: World = {}
-    if callable(getattr(getattr(task, "robot", None), "spec", None)):
-        described = task.robot.model_dump(mode="json", exclude={"source"})
-        parts["robot"] = digest({"described": described, "model": model_digest(task.robot.spec())})
+    if isinstance(robot := getattr(task, "robot", None), Robot):
+        described = robot.model_dump(mode="json", exclude={"source"})
+        parts["robot"] = digest({"described": described, "model": model_digest(robot.spec())})
     scene = task.scene() if hasattr(task, "scene") else None
     if hasattr(scene, "compile"):
         parts["scene"], options = model_digest(scene)
@@ -116,9 +118,19 @@ def _of_component(role: str, component: Component) -> Iterator[tuple[str, str]]:
 
 
 def _fingerprint(component: Component) -> Fingerprint:
-    """What a class says of itself, if it says anything."""
+    """What a class says of itself, if it says anything.
+
+    Raises:
+        PluginError: It says something else.
+    """
     cls = component.cls
-    return cls.fingerprint(component.cfg) if isinstance(cls, Fingerprinted) else Fingerprint()
+    found: Any = cls.fingerprint(component.cfg) if isinstance(cls, Fingerprinted) else Fingerprint()
+    if not isinstance(found, Fingerprint):
+        where = f"{component.name}: fingerprint"
+        raise PluginError(
+            "does not say what it depends on", where=where, expected="a Fingerprint", found=found
+        )
+    return found
 
 
 def _settings(component: Component) -> dict[str, Any]:

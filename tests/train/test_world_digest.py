@@ -18,7 +18,7 @@ from small_runs import EXPERIMENT, STAGES
 
 from robo_rl import registry
 from robo_rl.config import ConfigTree, validate
-from robo_rl.errors import ConfigError, DataError
+from robo_rl.errors import ConfigError, DataError, PluginError
 from robo_rl.train.evaluate import protocol_digest
 from robo_rl.train.experiment import Experiment
 from robo_rl.train.pipeline import run_experiment
@@ -114,6 +114,9 @@ def test_an_env_that_says_nothing_is_its_source_its_version_and_its_settings(plu
     plugin.change("acme_envs.py", "nothing is", "so little is")
     after = world(task=None, env={"name": "bare"})
     assert other_parts(before, after) == ["env source: acme_envs"]
+    plugin.change("acme_envs.py", "    def __init__", "    fingerprint = str\n\n    def __init__")
+    with pytest.raises(PluginError, match=r"bare: fingerprint: does not say .* a Fingerprint"):
+        world(task=None, env={"name": "bare"})
 
 
 def test_what_makes_no_other_numbers_changes_nothing(plugin: Plugin):
