@@ -28,6 +28,7 @@ from robo_rl.naming import did_you_mean
 _PREFIX = "robo_rl."
 _OURS = "robo-rl"
 _OF = ":"
+_LOADED: dict[str, str] = {}
 
 EXTRA_OF = {
     "mujoco": "sim", "mink": "sim", "daqp": "sim",
@@ -110,6 +111,16 @@ def load(kind: str, name: str) -> Any:
             stacklevel=2,
         )
     return _import(point)
+
+
+def loaded() -> dict[str, str]:
+    """Distribution → version of all that brought something that this process has loaded."""
+    return dict(_LOADED)
+
+
+def provider(kind: str, name: str) -> EntryPoint | None:
+    """The entry point that ``load`` takes; None where nothing has the name, or several plugins."""
+    return _chosen(_found(kind).get(name) or _of(kind, name))
 
 
 def unknown(kind: str, name: str) -> str:
@@ -246,7 +257,7 @@ def _named(kind: str) -> dict[str, EntryPoint]:
 
 
 def _chosen(points: list[EntryPoint]) -> EntryPoint | None:
-    """What a bare name stands for: the only one, or ours."""
+    """What a bare name stands for: the only one, or ours; None where that is not known."""
     ours = [point for point in points if _distribution(point) == _OURS]
     return points[0] if len(points) == 1 else ours[0] if ours else None
 
@@ -284,12 +295,15 @@ def _point(kind: str, name: str) -> EntryPoint:
 
 def _import(point: EntryPoint) -> Any:
     try:
-        return point.load()
+        found = point.load()
     except (Exception, SystemExit) as error:
         raise missing_extra(error) or PluginError(
             f"'{point.name} = {point.value}' of the distribution '{_distribution(point)}'"
             f" fails to load: {type(error).__name__}: {error}"
         ) from error
+    if point.dist is not None:
+        _LOADED[point.dist.name] = point.dist.version
+    return found
 
 
 def _distribution(point: EntryPoint) -> str:

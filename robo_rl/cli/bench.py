@@ -131,7 +131,7 @@ def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
         typer.echo(f"failed: {label}: {problem}", err=True)
     stale = desk.stale()
     if stale:
-        problem = f"cells left out, since kept under other settings: {len(stale)}"
+        problem = f"cells left out, since of other settings or another world: {len(stale)}"
         hint = f"`robo-rl bench {desk.plan.name} --redo` runs them again"
         typer.echo(f"{desk.plan.name}: {problem}; {hint}", err=True)
     return not (sitting.failed or stale)

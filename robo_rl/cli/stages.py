@@ -88,5 +88,9 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
     """What a stage estimated, and what its gate saw."""
     if isinstance(value := stage["numbers"].get("value"), Mapping):
         yield f"estimated {rate(value)}"
+    if stage.get("world") == {}:
+        yield "the world it was made in was not recorded, so nobody knows whether it is that of now"
+    if differs := stage["numbers"].get("made_in_another_world"):
+        yield f"what it takes up was made in another world: {differs}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

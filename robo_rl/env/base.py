@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from robo_rl.spec import ActSpec, ObsSpec
 
 
+REW_PART = "rew/"
+"""How the names of metrics begin that are parts of the reward."""
+
+
 class Step(NamedTuple):
     """What one env step gives back.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Branchable, Groupable, OpenLoop, Step, VecEnv, successes
+from robo_rl.env.base import REW_PART, Branchable, Groupable, OpenLoop, Step, VecEnv, successes
 from robo_rl.env.transition import where_rows
 from robo_rl.errors import ConfigError, PluginError, SpecError
 
@@ -186,19 +186,21 @@ class _Sum:
         self.num_exec = self.num_exec + valid
         self.next_obs = {k: where_rows(valid, v, self.next_obs[k]) for k, v in successor.items()}
         for name, value in step.metrics.items():
-            self._add_metric(name, value)
+            self._add_metric(name, value, valid)
         self.terminated = self.terminated | self.live & step.terminated
         self.truncated = self.truncated | self.live & step.truncated
         self.lost = self.lost | self.live & step.truncated & ~step.valid
         self.live = self.live & ~(step.terminated | step.truncated)
 
-    def _add_metric(self, name: str, value: Tensor) -> None:
+    def _add_metric(self, name: str, value: Tensor, valid: Tensor) -> None:
         old = self.metrics.get(name)
-        if old is None:
+        if name.startswith(REW_PART):
+            counted = torch.where(valid, value, 0.0)
+            self.metrics[name] = counted if old is None else old + counted
+        elif old is None:
             self.metrics[name] = value
-            return
-        new = old + value if name.startswith("rew/") else torch.maximum(old, value)
-        self.metrics[name] = torch.where(self.live, new, old)
+        else:
+            self.metrics[name] = torch.where(self.live, torch.maximum(old, value), old)
 
     def result(self, obs: Obs) -> ChunkStep:
         return ChunkStep(

@@ -16,11 +16,13 @@ from pydantic import Field
 
 from robo_rl.config import ConfigModel
 from robo_rl.env.base import check_groups
+from robo_rl.env.gym_fingerprint import of_gym
 from robo_rl.env.gym_pool import GymPool
 from robo_rl.env.gym_shared import EnvRequest, Interface
 from robo_rl.env.gym_steps import block_steps, cut_first_step
 from robo_rl.env.pooled_env import PooledEnv, env_seed
 from robo_rl.errors import SpecError
+from robo_rl.fingerprint import Fingerprint
 from robo_rl.registry import missing_extra
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
@@ -89,6 +91,11 @@ class GymEnv(PooledEnv[GymPool]):
 
     Config = GymEnvConfig
     begins = "reset_obs"
+
+    @staticmethod
+    def fingerprint(cfg: GymEnvConfig) -> Fingerprint:
+        """Of what registers the id and what it names, as far as that is known here."""
+        return of_gym(cfg.id, cfg.import_module)
 
     def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
         if importlib.util.find_spec("gymnasium") is None:  # the workers need it, not we

@@ -6,11 +6,12 @@ Shapes: B envs.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from robo_rl.env.gym_env import GymEnv, GymEnvConfig, PoolConfig
+from robo_rl.fingerprint import Fingerprint, versions_of
 from robo_rl.registry import missing_extra
 from robo_rl.spec import ObsSpec
 
@@ -77,6 +78,12 @@ class MetaWorld(GymEnv):
     """
 
     Config = MetaWorldConfig
+
+    @staticmethod
+    def fingerprint(cfg: Any) -> Fingerprint:
+        """Of Meta-World, its scenes and meshes included, and of what runs it."""
+        del cfg
+        return Fingerprint(("metaworld",), versions_of(["metaworld", "gymnasium", "mujoco"]))
 
     def __init__(self, cfg: MetaWorldConfig, num_envs: int) -> None:
         if importlib.util.find_spec("metaworld") is None:  # the workers need it, not we

@@ -32,6 +32,7 @@ from robo_rl.env.sensor_slices import sensor_slices
 from robo_rl.env.threads import usable_cores
 from robo_rl.env.world_models import WorldModels
 from robo_rl.errors import CheckpointError, ConfigError
+from robo_rl.fingerprint import Fingerprint, versions_of
 
 Array = NDArray[np.float64]
 
@@ -74,6 +75,12 @@ class MujocoCpu:
 
     Config: ClassVar[type[MujocoCpuConfig]] = MujocoCpuConfig
     dtype = torch.float64
+
+    @staticmethod
+    def fingerprint(cfg: MujocoCpuConfig) -> Fingerprint:
+        """See ``Fingerprinted``."""
+        del cfg
+        return Fingerprint(versions=versions_of(["mujoco"]))
 
     def __init__(self, cfg: MujocoCpuConfig) -> None:
         self.device = torch.device("cpu")

@@ -36,6 +36,7 @@ from robo_rl.env.warp_renderer import WarpRenderer
 from robo_rl.env.warp_sizes import Sizes, few_pairs, probed_sizes
 from robo_rl.env.warp_state import WorldState
 from robo_rl.errors import ConfigError
+from robo_rl.fingerprint import Fingerprint, versions_of
 
 
 class MujocoWarpConfig(ConfigModel):
@@ -68,6 +69,12 @@ class MujocoWarp:
 
     Config: ClassVar[type[MujocoWarpConfig]] = MujocoWarpConfig
     dtype = torch.float32
+
+    @staticmethod
+    def fingerprint(cfg: MujocoWarpConfig) -> Fingerprint:
+        """See ``Fingerprinted``."""
+        del cfg
+        return Fingerprint(versions=versions_of(["mujoco", "mujoco-warp", "warp-lang"]))
 
     def __init__(self, cfg: MujocoWarpConfig) -> None:
         self.cfg, self.device = cfg, find_device(cfg.device)

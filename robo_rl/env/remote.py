@@ -18,11 +18,13 @@ from robo_rl.config import ConfigModel
 from robo_rl.env import interpreters
 from robo_rl.env.base import Step, demand_arrays
 from robo_rl.env.pooled_env import PooledEnv
+from robo_rl.env.remote_fingerprint import of_remote
 from robo_rl.env.remote_host import Host
 from robo_rl.env.remote_pool import RemotePool
 from robo_rl.env.remote_worker import Patience
 from robo_rl.env.serve.server import adapters
 from robo_rl.errors import ConfigError, DeviceError, PluginError, SpecError
+from robo_rl.fingerprint import Fingerprint
 from robo_rl.naming import did_you_mean
 from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
@@ -85,6 +87,18 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
     Config = RemoteConfig
     begins = "obs"
+
+    @staticmethod
+    def fingerprint(cfg: RemoteConfig) -> Fingerprint:
+        """Of the adapter, and of what it imports in its interpreter.
+
+        Raises:
+            ConfigError: No such adapter.
+            DeviceError: The interpreter is not there, or does not say what is in it.
+        """
+        adapter = _adapter(cfg.adapter)
+        python = None if cfg.socket else _python(cfg)
+        return of_remote(adapter, python, own=cfg.adapter not in adapters())
 
     def __init__(self, cfg: RemoteConfig, num_envs: int) -> None:
         self.cfg = cfg

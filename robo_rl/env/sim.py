@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.env.base import (
+    REW_PART,
     Backend,
     SimView,
     Sized,
@@ -243,7 +244,7 @@ class SimEnv:
         good = self._good(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
-        metrics = {f"rew/{name}": _kept(value) for name, value in parts.items()}
+        metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
         metrics |= {name: _kept(count) for name, count in view.counters.items()}
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)

@@ -54,6 +54,7 @@ class Evidence:
         gates: Every gate on the way, passed or waived.
         evaluation: Stage or quantity → what it measured.
         latency: Of further policies to compare with (``"teacher torch"``).
+        world: Parts of the world that it was measured in.
     """
 
     dataset: str
@@ -61,6 +62,7 @@ class Evidence:
     gates: tuple[GateRecord, ...] = ()
     evaluation: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
     latency: Mapping[str, Latency] = field(default_factory=dict[str, Latency])
+    world: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def build_bundle(
@@ -107,7 +109,7 @@ def build_bundle(
         graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
     gate = _judge(proofs, closed, graphs, contract)
     manifest = Manifest(
-        schema_version=SCHEMA_VERSION if inpaint else 1,
+        schema_version=SCHEMA_VERSION if evidence.world else 1 + inpaint,
         contract=contract,
         normalizer=policy.normalizer.stats_hash,
         dataset=evidence.dataset,
@@ -119,6 +121,7 @@ def build_bundle(
         latency={**evidence.latency, **graphs, POLICY: eager},
         versions=versions(),
         inpainting=proofs[INPAINTING].record if inpaint else None,
+        world=dict(evidence.world),
     )
     return Bundle.write(path, manifest, files)
 

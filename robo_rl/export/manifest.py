@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from robo_rl.spec import ActSpec, ObsSpec
 
-SCHEMA_VERSION = 2
-"""1: without what inpaints; bundles that have none are still written so."""
+SCHEMA_VERSION = 3
+"""2: with what inpaints; 3: with the world. Bundles that have neither are still written as 1."""
 MANIFEST_FILE = "manifest.json"
 MODEL_FILE = "policy.onnx"
 INPAINT_FILE = "inpaint.onnx"
@@ -145,6 +145,8 @@ class Manifest(_Record):
         latency: What was timed → its latency.
         versions: Package → version.
         inpainting: Numeric parity of the graph that goes on from a plan, if there is one.
+        world: Part → digest or version of the world that it was measured in, see
+            ``robo_rl.train.world_digest``; empty where that was not recorded.
         files: File name → content; filled by ``Bundle.write``.
     """
 
@@ -160,6 +162,7 @@ class Manifest(_Record):
     latency: dict[str, Latency]
     versions: dict[str, str]
     inpainting: NumericParity | None = None
+    world: dict[str, str] = {}
     files: dict[str, FileRecord] = {}
 
     def tree(self) -> dict[str, Any]:
@@ -167,7 +170,7 @@ class Manifest(_Record):
 
         What a bundle does not have is not named, so that who knows nothing of it can read it.
         """
-        absent = {"inpainting"} if self.inpainting is None else None
+        absent = {name for name in ("inpainting", "world") if not getattr(self, name)}
         return _finite(self.model_dump(exclude=absent))
 
 

@@ -10,8 +10,9 @@ from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.train.logged import warn_outside
-from robo_rl.train.same_world import demand_same_world
+from robo_rl.train.same_world import demand_same_world, made_elsewhere
 from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.world_digest import read_world
 
 
 class Dataset:
@@ -60,6 +61,7 @@ class Dataset:
                 "rows": store.num_rows,
                 "rows_outside_limits": outside.rows,
                 "dataset": store.digest(),
+                **made_elsewhere(read_world(store.path.parent), context),
             },
             artifacts={"dataset": str(store.path)},
             gate=self._gate(good, total),

@@ -5,7 +5,7 @@ Shapes: N episodes, B envs, To history, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -136,10 +136,23 @@ def describe(test: Comparison, measure: Measure) -> str:
     return f"difference {test.difference:+.1%} {interval}{of}, margin −{test.margin:.1%}"
 
 
-def protocol_digest(protocol: EvalProtocol, env: dict[str, Any], exec_horizon: int) -> str:
-    """Hash of seeds, episodes, env with its horizon, and how often the policy is asked anew."""
-    fixed = protocol.model_dump(exclude={"measure"})
-    return digest({"eval": fixed, "env": env, "exec_horizon": exec_horizon})
+def protocol_digest(
+    protocol: EvalProtocol,
+    env: dict[str, Any],
+    exec_horizon: int,
+    world: Mapping[str, str] | None = None,
+) -> str:
+    """Hash of all that fixes an evaluation.
+
+    Args:
+        protocol: Seeds and episodes.
+        env: Settings of task and env.
+        exec_horizon: After how many actions the policy is asked anew.
+        world: Its parts, see ``world_digest``; a hash without them does not cover the world.
+    """
+    fixed = {"eval": protocol.model_dump(exclude={"measure"}), "env": env}
+    rest = {"world": dict(world)} if world else {}
+    return digest({**fixed, "exec_horizon": exec_horizon, **rest})
 
 
 def evaluate(

@@ -12,7 +12,7 @@ from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component
 from robo_rl.train.policies import load_policy, save_policy, weights_digest
-from robo_rl.train.same_world import demand_same_world
+from robo_rl.train.same_world import demand_same_world, made_elsewhere
 from robo_rl.train.stage import Context, Report
 
 
@@ -60,7 +60,8 @@ class Existing:
             demand_same_world(place, policy.obs_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
         result = context.evaluate(policy, "policy taken up")
-        numbers = {**result.named(), "weights": weights_digest(policy)}
+        elsewhere = {} if made is None else made_elsewhere(made.world, context)
+        numbers = {**result.named(), "weights": weights_digest(policy), **elsewhere}
         gate = None if made is None else made.gate  # with its waiver: taking it up proves nothing
         return Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
 

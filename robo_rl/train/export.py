@@ -22,6 +22,7 @@ from robo_rl.seeding import make_generator
 from robo_rl.train.evaluate import EvalResult, Measure
 from robo_rl.train.policies import demand_decode, load_policy
 from robo_rl.train.stage import Acting, Context, Gate, Report
+from robo_rl.train.world_digest import world_of
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
@@ -105,6 +106,7 @@ class Export:
             gates=tuple(gates),
             evaluation=measured,
             latency=self._teacher_latency(context, obs),
+            world=world_of(context.experiment),
         )
 
     def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, Latency]:

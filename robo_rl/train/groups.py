@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from robo_rl.data.rollout import Rollout
-from robo_rl.env.base import check_groups
+from robo_rl.env.base import REW_PART, check_groups
 from robo_rl.env.chunk import ChunkEnv, ChunkStep
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive
@@ -82,6 +82,10 @@ class GroupCollector(Collector):
             truncated=step.truncated & alive,
             valid=step.valid & alive & ~step.lost,
             num_exec=step.num_exec * alive,
+            metrics={
+                name: torch.where(alive, value, 0.0) if name.startswith(REW_PART) else value
+                for name, value in step.metrics.items()
+            },
         )
 
     def _enough(self) -> bool:

@@ -17,12 +17,13 @@ from robo_rl.train.differing import differing
 from robo_rl.train.experiment import Experiment, run_until, upto
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
-from robo_rl.train.stage import Context, Report, stage_digest
+from robo_rl.train.stage import Context, Report, stage_digest, stage_world
 from robo_rl.train.stage_class import demand_said, traits
 from robo_rl.train.starts import FILE as STARTS
 from robo_rl.train.starts import note_start
 from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
+from robo_rl.train.world_digest import WORLD, differences, read_world
 
 RUN, MARK, SECONDS, LOCK = "run.json", "digest", "seconds", ".lock"
 
@@ -126,9 +127,15 @@ def _begin(directory: Path, experiment: Experiment) -> None:
         stage_folder(index, label): stage_digest(experiment, index)
         for index, label in enumerate(experiment.stages)
     }
+    worlds = {
+        stage_folder(index, label): stage_world(experiment, index)
+        for index, label in enumerate(experiment.stages)
+    }
     for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
         if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
-            _forget_failed(mark.parent, experiment)
+            _forget_failed(mark.parent, _other(mark.parent, experiment))
+        elif changed := differences(read_world(mark.parent), worlds[mark.parent.name]):
+            _forget_failed(mark.parent, _elsewhere(mark.parent, changed))
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
@@ -137,15 +144,15 @@ def _begin(directory: Path, experiment: Experiment) -> None:
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
 
 
-def _forget_failed(place: Path, experiment: Experiment) -> None:
+def _forget_failed(place: Path, refusal: ConfigError) -> None:
     """Remove a stage that was refused before it had made anything.
 
     Raises:
         ConfigError: It has made something.
     """
     found = {path.name for path in place.iterdir()}
-    if not found <= {MARK, SECONDS, STARTS}:
-        raise _other(place, experiment)
+    if not found <= {MARK, SECONDS, STARTS, WORLD}:
+        raise refusal
     for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
         (place / name).unlink()
     place.rmdir()
@@ -166,17 +173,20 @@ def _demand_gate(done: Done) -> None:
 
 def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
     label, wanted = list(experiment.stages)[index], stage_digest(experiment, index)
+    world = stage_world(experiment, index)
     report, stage = Report.read(place), experiment.stages[label].build()
     if report is None:
         place.mkdir(exist_ok=True)
         remove_temporary(place)
+        if not (place / MARK).exists():  # else it goes on in the world in which it began
+            write_file(place / WORLD, json.dumps(world, indent=1).encode())
         write_file(place / MARK, wanted.encode())
         note_start(place)
         with Stopwatch(place / SECONDS) as watch:
             with led(stage):
                 report = stage.run(Context(experiment, place, list(done), keeps=True))
             report.seconds, report.digest = watch.seconds, wanted
-            report.stage = label
+            report.stage, report.world = label, read_world(place)
         demand_said(type(stage), report.artifacts, label)
         _waive(report, experiment.waive.get(label))
         report.write(place)
@@ -184,6 +194,8 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
     skip(stage)
     if report.digest != wanted:
         raise _other(place, experiment)
+    if changed := differences(report.world, world):
+        raise _elsewhere(place, changed)
     if _waive(report, experiment.waive.get(label)):
         report.write(place)
     return report
@@ -197,6 +209,15 @@ def _other(place: Path, experiment: Experiment) -> ConfigError:
         where=place,
         found=differing(config, experiment.model_dump(mode="json"), heeded=heeded),
         hint="give the run another name=…, or remove the directory",
+    )
+
+
+def _elsewhere(place: Path, changed: str) -> ConfigError:
+    return ConfigError(
+        "holds a stage of another world",
+        where=place,
+        found=changed,
+        hint="put back what changed, give the run another name=…, or remove the directory",
     )
 
 

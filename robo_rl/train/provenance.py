@@ -12,11 +12,13 @@ from importlib import metadata
 from pathlib import Path
 
 import robo_rl
+from robo_rl.registry import loaded
 
 PACKAGES = (
     "robo-rl",
     "torch",
     "mujoco",
+    "mujoco-warp",
     "numpy",
     "zarr",
     "gymnasium",
@@ -30,7 +32,9 @@ CODE = ("robo_rl", "tasks", "robots", "sim2real", "configs")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on, where installed.
+    """Versions of Python, of packages that numbers depend on, and of all plugins in use.
+
+    A plugin is what brought anything that was loaded by its name, of whatever kind.
 
     That of robo-rl names the commit, where it runs from a checkout: ``0.1.0+g1a2b3c4d5e6f``, with
     ``.dirty`` where code or configs differ from it.
@@ -41,6 +45,7 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
+    found |= {name: version for name, version in loaded().items() if name != "robo-rl"}
     if (commit := checkout(Path(robo_rl.__file__).parents[1])) and "robo-rl" in found:
         found["robo-rl"] += f"+g{commit}"
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from rich.console import Console
+
 from robo_rl.config import compose, validate
 from robo_rl.errors import BundleError, CheckpointError
 from robo_rl.export.bundle import Bundle
@@ -15,12 +17,15 @@ from robo_rl.train.evaluate import EvalResult
 from robo_rl.train.experiment import HAS_RUN, Experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.stage import Acting, Context, Report
+from robo_rl.train.world_digest import World, differences, world_of
 
 
 def evaluate_path(
     path: Path, *, episodes: int | None = None, seed: int | None = None
 ) -> EvalResult:
-    """Evaluate under the protocol of the run that made it.
+    """Evaluate under the protocol of the run that made it, in the world of now.
+
+    Where that world is another, what differs is said.
 
     Args:
         path: A stage's directory, or a bundle.
@@ -31,7 +36,10 @@ def evaluate_path(
         CheckpointError: Neither a bundle nor a stage that made a policy.
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
     """
-    act, experiment = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
+    act, experiment, world = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
+    if changed := differences(world, world_of(experiment)):
+        text = f"{path}: evaluated in another world than it was made in: {changed}"
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
     changes = {"episodes": episodes, "seed": seed}
     protocol = experiment.eval.model_copy(
         update={name: value for name, value in changes.items() if value is not None}
@@ -40,7 +48,7 @@ def evaluate_path(
     return Context(experiment, path, []).evaluate(act, path.name)
 
 
-def _bundle(path: Path) -> tuple[Acting, Experiment]:
+def _bundle(path: Path) -> tuple[Acting, Experiment, World]:
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
@@ -48,7 +56,8 @@ def _bundle(path: Path) -> tuple[Acting, Experiment]:
         bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
     session = bundle.session()
     contract = session.contract
-    return Acting(as_act(session), contract.obs_horizon, contract.exec_horizon), experiment
+    acting = Acting(as_act(session), contract.obs_horizon, contract.exec_horizon)
+    return acting, experiment, bundle.manifest.world
 
 
 def _refuse_foreign_code(bundle: Bundle) -> None:
@@ -63,7 +72,7 @@ def _refuse_foreign_code(bundle: Bundle) -> None:
         )
 
 
-def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment]:
+def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
     report = Report.read(path)
     if report is None or "policy" not in report.artifacts:
         raise CheckpointError(
@@ -81,4 +90,4 @@ def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment]:
             hint="copy runs/NAME as a whole",
         )
     experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
-    return load_policy(path / report.artifacts["policy"]), experiment
+    return load_policy(path / report.artifacts["policy"]), experiment, report.world

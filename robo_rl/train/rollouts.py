@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
-from robo_rl.env.base import Branchable
+from robo_rl.env.base import REW_PART, Branchable
 from robo_rl.env.chunk import ChunkEnv, ChunkStep
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Past
@@ -56,11 +56,12 @@ class Collector:
         """T decisions in every env.
 
         Returns:
-            The block, and its metrics: ``rew_per_step``, ``jerk`` of the executed actions (see
-            ``Jerk``), how many decisions were ``dropped``, and in how many an env said that it had
-            to leave something out (``lost_…``). Episodes are for ``cohorts`` to tell.
+            The block, and its metrics: ``rew_per_step`` and of its parts ``rew/…``, means per env
+            step; ``jerk`` of the executed actions (see ``Jerk``), how many decisions were
+            ``dropped``, and in how many an env said that it had to leave something out
+            (``lost_…``). Episodes are for ``cohorts`` to tell.
         """
-        builder, counts, earned = RolloutBuilder(), {"dropped": 0.0}, 0.0
+        builder, counts, earned = RolloutBuilder(), {"dropped": 0.0}, {"rew_per_step": 0.0}
         self.past = self._past(policy)
         carried = None if self.past is None else self.past.noise
         for _ in range(decisions):
@@ -75,16 +76,16 @@ class Collector:
             self.succeeded &= ~over
             self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
             self.past = None if past is None else chain.past(~over)
-            counts = {name: counts.get(name, 0.0) + n for name, n in _troubles(step).items()}
-            earned += float(step.rew_sum.sum())
+            counts = _added(counts, _troubles(step))
+            earned = _added(earned, _earned(step))
             self.obs = step.obs
             if self._enough():
                 break
         rollout = builder.finish(self.obs, carried)
         steps = int(rollout.num_exec.sum())
         self.env_steps += steps
-        rew = earned / max(steps, 1)
-        return rollout, {"rew_per_step": rew, **counts, "jerk": self.jerk.take()}
+        means = {name: total / max(steps, 1) for name, total in earned.items()}
+        return rollout, {**means, **counts, "jerk": self.jerk.take()}
 
     def complete(self) -> Outcomes:
         """End the block; see ``Cohorts.complete``."""
@@ -141,6 +142,16 @@ class Collector:
             self.obs = self.env.restore(state["env"])
             self.past = None if state["past"] is None else Past(**state["past"])
             self.jerk.load_state_dict(state["jerk"])
+
+
+def _added(totals: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return {name: totals.get(name, 0.0) + more.get(name, 0.0) for name in {**totals, **more}}
+
+
+def _earned(step: ChunkStep) -> dict[str, float]:
+    """What all envs earned, and its parts."""
+    parts = {name: value for name, value in step.metrics.items() if name.startswith(REW_PART)}
+    return {name: float(x.sum()) for name, x in {"rew_per_step": step.rew_sum, **parts}.items()}
 
 
 def _troubles(step: ChunkStep) -> dict[str, float]:

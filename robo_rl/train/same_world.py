@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from robo_rl.env.base import VecEnv
 from robo_rl.errors import DataError
 from robo_rl.spec import ActSpec, ObsSpec
+from robo_rl.train.stage import Context
+from robo_rl.train.world_digest import differences, world_of
 
 _HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
+
+
+def made_elsewhere(world: Mapping[str, str], context: Context) -> dict[str, str]:
+    """``made_in_another_world`` for a report: in what that one differs from the experiment's.
+
+    What was made there may be taken up all the same, for another robot's gains or a slow line; what
+    was measured there says nothing of here. Nothing where they do not differ, or nobody knows.
+
+    Args:
+        world: Parts of that in which it was made, see ``world_digest``.
+        context: Of the stage that takes it up.
+    """
+    found = differences(world, world_of(context.experiment)) if world else ""
+    return {"made_in_another_world": found} if found else {}
 
 
 def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.data.rollout import Rollout
+from robo_rl.env.base import REW_PART
 from robo_rl.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.ranks import gathered, here, summed
@@ -23,7 +24,7 @@ from robo_rl.train.exchange import everyones
 from robo_rl.train.groups import GroupCollector
 from robo_rl.train.rollouts import Collector
 
-_MEANS = ("rew_per_step", "jerk")  # all other metrics of a block are counts
+_MEANS = ("rew_per_step", "jerk")  # with the parts of the reward; all other metrics are counts
 _ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
 
 
@@ -182,6 +183,6 @@ def _pooled(stats: Sequence[dict[str, float]], steps: Sequence[int]) -> dict[str
     means = (sums[0] / sums[1]).tolist()
     counts = summed(table.nan_to_num().sum(0)).tolist()
     return {
-        name: mean if name in _MEANS else count
+        name: mean if name in _MEANS or name.startswith(REW_PART) else count
         for name, mean, count in zip(names, means, counts, strict=True)
     }

@@ -20,6 +20,7 @@ from robo_rl.train.experiment import Experiment
 from robo_rl.train.known import Known
 from robo_rl.train.progress import Progress
 from robo_rl.train.stage_class import lacking, traits
+from robo_rl.train.world_digest import World, world_of
 
 if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore
@@ -47,6 +48,10 @@ class Report:
         gate: None where there is nothing to pass.
         files: Pictures and videos for the page, relative.
         curves: Figures of ``metrics.jsonl``: name → {x, y}.
+        seconds: Over all sittings.
+        digest: See ``stage_digest``; empty where the stage was not run in a pipeline.
+        world: Parts of the world that it was made in, see ``world_digest``; empty where that was
+            not recorded, and then the protocols of its numbers do not cover it either.
     """
 
     stage: str
@@ -57,6 +62,7 @@ class Report:
     curves: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: float = 0.0
     digest: str = ""
+    world: World = field(default_factory=dict[str, str])
 
     @property
     def status(self) -> str:
@@ -189,7 +195,8 @@ class Context:
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
         if not isinstance(who, Acting | DenoisingPolicy):
             who = Acting(who, cfg.obs_horizon, cfg.exec_horizon)
-        fixed = protocol_digest(protocol, self.experiment.world(), who.exec_horizon)
+        settings, world = self.experiment.world(), world_of(self.experiment)
+        fixed = protocol_digest(protocol, settings, who.exec_horizon, world)
         known = None
         if self.keeps and isinstance(who, DenoisingPolicy):
             folders = [self.directory, *(place for place, _ in reversed(self.earlier))]
@@ -232,10 +239,19 @@ class Together(Protocol):
         ...
 
 
-def stage_digest(experiment: Experiment, index: int) -> str:
-    """Hash of all that a stage's result depends on: settings and fields read, up to this stage.
+def stage_world(experiment: Experiment, index: int) -> World:
+    """The world that a stage's result depends on; nothing where none up to it reads task or env."""
+    upto = list(experiment.stages.values())[: index + 1]
+    read = [traits(stage.cls).reads for stage in upto]
+    depends = any(names is None or {"task", "env"} & set(names) for names in read)
+    return world_of(experiment) if depends else {}
 
-    Equal digests mean equal results, also of two experiments, in as many parts (``online.shards``).
+
+def stage_digest(experiment: Experiment, index: int) -> str:
+    """Hash of all settings that a stage's result depends on: those read, up to this stage.
+
+    Equal digests mean equal results in one world (``world_digest``), also of two experiments, in as
+    many parts (``online.shards``).
     Names, how many processes there are, and waivers are left out, but for waivers of stages that
     decide by them what goes on.
     """

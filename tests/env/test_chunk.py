@@ -47,6 +47,14 @@ class Counter:
         pass
 
 
+class Lossy(Counter):
+    """The same env, in which the first step of env 0 did not take place."""
+
+    def step(self, act):
+        step = super().step(act)
+        return step._replace(valid=torch.tensor([self.count[0] > 1, True]))
+
+
 class Waiting(Counter):
     """The same env with ``rollout``: what ended waits for the others."""
 
@@ -145,6 +153,10 @@ def test_metrics_sum_reward_parts_and_keep_the_peak_of_the_rest():
     metrics = chunk.step(ACT.repeat(2, 1, 1)).metrics
     assert metrics["rew/act"].tolist() == [3.0, 7.0]
     assert metrics["peak"].tolist() == [-1.0, -1.0]
+    chunk = chunked(Lossy([9, 9]))
+    chunk.reset(0)
+    step = chunk.step(ACT.repeat(2, 1, 1))
+    assert step.metrics["rew/act"].tolist() == step.rew_sum.tolist() == [6.0, 7.0]
 
 
 def test_over_the_simulator_it_agrees_with_its_single_steps(cart):

@@ -17,6 +17,7 @@ from robo_rl.train.experiment import Experiment
 from robo_rl.train.policies import load_policy, weights_digest
 from robo_rl.train.scratch import Scratch
 from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.world_digest import world_of
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -73,6 +74,16 @@ def test_another_kind_or_another_world_is_refused(
     with pytest.raises(DataError, match=says):
         take(made, tmp_path / "new", **changes)
     assert not (tmp_path / "new").exists()
+
+
+def test_that_it_was_made_in_another_world_is_said(made: Path, tmp_path: Path):
+    """Which is no reason to refuse it: it is evaluated anew."""
+    shutil.copytree(made, tmp_path / "made")
+    now = world_of(experiment())
+    for world, said in ((now, None), ({}, None), ({**now, "robot": "abc"}, "robot: abc → ")):
+        Report("bc", artifacts={"policy": "policy"}, world=world).write(tmp_path / "made")
+        found = take(tmp_path / "made", tmp_path / "new").numbers.get("made_in_another_world")
+        assert found == (said and f"{said}{now['robot']}")
 
 
 def test_what_is_no_policy_is_named(tmp_path: Path):

@@ -92,6 +92,21 @@ def test_a_block_is_one_whole_episode_an_env(reach):
         assert float(rollout.rew[last[b] + 1 :, b].abs().sum()) == 0.0
 
 
+def test_parts_of_the_reward_are_of_the_block_alone():
+    """Envs that are done go on earning meanwhile, which is no part of the block."""
+    task = {**EXPERIMENT["task"], "reward": "sparse", "success_m": 0.25}
+    experiment = validate({**EXPERIMENT, "task": task}, Experiment)
+    env = ChunkEnv(experiment.make_env(ENVS), obs_horizon=1, exec_horizon=4, gamma=1.0)
+    torch.manual_seed(0)
+    normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
+    policy = experiment.policy.build(env.obs_spec, env.act_spec, normalizer)
+    made = collector(env)
+    rollout, stats = made.collect(policy, 1)
+    env.close()
+    assert made.env_steps > int(rollout.num_exec.sum())
+    assert stats["rew/success"] == stats["rew_per_step"] > 0.0
+
+
 def test_what_is_simulated_is_counted_and_the_block_ends_with_its_last_episode(reach):
     policy, env = reach
     made = collector(env)

@@ -185,3 +185,4 @@ def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
     assert len(rows) == STAGES["online"]["updates"]
     assert all(0.0 < row["simulated_weight"] < 1.0 for row in rows)
     assert all(row["gap_outcome_loss"] > 0.0 for row in rows)
+    assert all(0.0 < row["rew/reach"] < 1.0 for row in rows)

@@ -20,6 +20,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.seeding import derive
 from robo_rl.train import video
 from robo_rl.train.experiment import Experiment
+from robo_rl.train.logger import read_metrics
 from robo_rl.train.pipeline import run_experiment
 from robo_rl.train.policies import load_policy
 from robo_rl.train.revisit import evaluate_path
@@ -67,6 +68,8 @@ def test_the_road_ends_in_a_bundle(exported: Any, result: dict[str, Any]):
     protocols = {stages[name]["numbers"]["success"]["protocol"] for name in ("bc", "distill")}
     assert len(protocols) == 1
     assert 2 * 8 * 3 * 3 < stages["online"]["numbers"]["env_steps"] <= 2 * 8 * 3 * 4
+    rows = read_metrics(exported.directory / "02-online" / "metrics.jsonl")
+    assert all(0.0 < row["rew/reach"] < 1.0 for row in rows)
     bundle = Bundle.load(exported.directory / "04-export" / "bundle")
     assert [gate.name for gate in bundle.manifest.gates[:-1]] == [
         stages[name]["gate"]["name"] for name in ("collect", "bc", "online", "distill")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,15 @@ def expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_policy_acts_with_chunks_of_its_own(expert: Path):
     assert load_policy(expert / "policy").horizon == 1 < EXPERIMENT["policy"]["exec_horizon"]
     assert len(evaluate_path(expert, episodes=3).success) == 3
+
+
+def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
+    assert evaluate_path(expert, episodes=1).protocol
+    assert "another world" not in capsys.readouterr().err
+    report = json.loads((expert / "report.json").read_text())
+    report["world"]["simulator version: mujoco"] = "3.0.0"
+    (expert / "report.json").write_text(json.dumps(report))
+    evaluate_path(expert, episodes=1)
+    assert "another world than it was made in: simulator version: mujoco: 3.0.0 → " in (
+        capsys.readouterr().err
+    )

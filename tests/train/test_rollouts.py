@@ -22,8 +22,9 @@ NUM_ENVS = 16
 OFFSET = {"name": "flow_noise", "std_min": 0.1, "std_max": 0.1, "rho": 1.0}
 
 
-def make_env() -> ChunkEnv:
-    task = component("tasks").make({"name": "reach", "robot": "panda", "episode_s": 1.0}).build()
+def make_env(**fields: Any) -> ChunkEnv:
+    settings = {"name": "reach", "robot": "panda", "episode_s": 1.0, **fields}
+    task = component("tasks").make(settings).build()
     env = component("envs").make("sim").build(task, NUM_ENVS)
     return ChunkEnv(env, obs_horizon=1, exec_horizon=4, gamma=0.99)
 
@@ -68,6 +69,18 @@ def test_jerk_falls_as_exploration_goes_on_and_its_size_is_kept():
     # Step 0 ends half-way to the action, ½·x[0] + noise; from there step 1 leads to it, 0 + noise.
     spread = [float(explored(noise)[0].x[:, :, -1].std()) for noise in (0.0, 0.9)]
     assert spread == pytest.approx([0.1, 0.1], rel=0.06)
+
+
+def test_parts_of_the_reward_are_means_per_env_step():
+    """A sparse reward is its one part, also where episodes end within chunks of four."""
+    env = make_env(reward="sparse", terminate_on_success=False, success_m=0.3, episode_s=0.5)
+    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector.start(0)
+    rollout, stats = collector.collect(make_policy(env), 12)
+    env.close()
+    assert int(rollout.num_exec.min()) == 2
+    assert 0.0 < stats["rew_per_step"] < 1.0
+    assert stats["rew/success"] == stats["rew_per_step"]
 
 
 def test_noise_follows_from_one_decision_to_the_next_within_episodes():

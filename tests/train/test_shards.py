@@ -9,7 +9,7 @@ from small_rollouts import World
 from robo_rl import ranks
 from robo_rl.errors import ConfigError
 from robo_rl.ranks import Ranks
-from robo_rl.train.shards import Split, beside
+from robo_rl.train.shards import Split, _pooled, beside
 
 
 @pytest.fixture
@@ -65,3 +65,11 @@ def test_blocks_beside_each_other_are_a_block_of_all_their_envs():
     assert joined.shards.tolist() == [
         4 if env < 2 else 5 for t in range(7) for env in range(5) if joined.valid[t, env]
     ]
+
+
+def test_what_is_earned_a_step_is_weighed_by_steps_and_troubles_are_counted():
+    parts = [
+        {"rew_per_step": 1.0, "rew/reach": 0.5, "dropped": 2.0},
+        {"rew_per_step": 3.0, "rew/reach": 1.5, "dropped": 1.0},
+    ]
+    assert _pooled(parts, [30, 10]) == {"rew_per_step": 1.5, "rew/reach": 0.75, "dropped": 3.0}

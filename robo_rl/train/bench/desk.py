@@ -18,9 +18,10 @@ from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.sitting import Sitting
 from robo_rl.train.bench.suite import Key, Suite, keys, only
 from robo_rl.train.bench.suite_file import load_plan
-from robo_rl.train.bench.summary import Whole, current, summarise
+from robo_rl.train.bench.summary import Whole, current, of_now, summarise
 from robo_rl.train.bench.tables import Table, tables
 from robo_rl.train.bench.work import Work, works
+from robo_rl.train.bench.worlds import elsewhere
 from robo_rl.train.provenance import machine, versions
 
 
@@ -29,8 +30,12 @@ class State(StrEnum):
 
     KEPT = "kept"
     STALE = "kept under other settings"
+    ELSEWHERE = "kept of another world"
     BEGUN = "begun"
     TO_RUN = "to run"
+
+
+_NOT_COMPARED = {State.STALE, State.ELSEWHERE}
 
 
 @dataclass(frozen=True)
@@ -96,16 +101,18 @@ class Desk:
 
     def states(self) -> dict[Key, State]:
         """How far each cell is."""
-        return {key: self._state(key) for key in self.keys()}
+        others = elsewhere(of_now(self.cells, self.kept))
+        found = {key: self._state(key) for key in self.keys()}
+        return {key: State.ELSEWHERE if key in others else state for key, state in found.items()}
 
     def to_run(self, *, redo: bool) -> list[Key]:
-        """Cells that are not kept; with ``redo`` also those kept under other settings."""
-        wanted = {State.BEGUN, State.TO_RUN} | ({State.STALE} if redo else set())
+        """Cells that are not kept; with ``redo`` also those that are ``stale``."""
+        wanted = {State.BEGUN, State.TO_RUN} | (_NOT_COMPARED if redo else set())
         return [key for key, state in self.states().items() if state in wanted]
 
     def stale(self) -> list[Key]:
-        """Cells that are kept under other settings."""
-        return [key for key, state in self.states().items() if state is State.STALE]
+        """Cells that are kept under other settings, or of another world than the newest."""
+        return [key for key, state in self.states().items() if state in _NOT_COMPARED]
 
     def works(self, chosen: Sequence[Key]) -> list[Work]:
         """Runs that these cells take, those of what they share included, but for what is done.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
@@ -60,6 +60,7 @@ def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pa
         threads=last.threads,
         sittings=paces(run),
         versions=provenance["versions"],
+        world=_world(places),
         machine=provenance["machine"],
         stages={label: _stage(place, label in shared) for label, place in places.items()},
         curve=_rows(thinned(lines)),
@@ -78,6 +79,12 @@ def _provenance(path: Path) -> dict[str, dict[str, Any]]:
             expected = f"a mapping '{name}'"
             raise DataError("is damaged", where=path, expected=expected, found=value, hint=hint)
     return cast("dict[str, dict[str, Any]]", found)
+
+
+def _world(places: Mapping[str, Path]) -> dict[str, str]:
+    """Of the last stage, and so of all."""
+    report = Report.read(list(places.values())[-1])
+    return {} if report is None else report.world
 
 
 def _stage(place: Path, shared: bool) -> KeptStage:

@@ -99,7 +99,9 @@ class Kept(ConfigModel):
     was noted; ``curve`` the rows of the training curve (see ``curve.Point``), null where there is
     no number; ``clean`` those of evaluations on the way, without exploration, where there were any;
     ``jobs`` and ``threads`` how many cells ran at once, and threads in each, in the sitting that
-    ended it; ``sittings`` all that there were, unknown where it is empty.
+    ended it; ``sittings`` all that there were, unknown where it is empty. ``world`` has the parts
+    of the world that it was measured in (see ``world_digest``); where it is empty that was not
+    recorded, and the hashes of its protocols do not cover it.
     """
 
     format: int = FORMAT
@@ -114,6 +116,7 @@ class Kept(ConfigModel):
     threads: int
     sittings: tuple[Pace, ...] = ()
     versions: dict[str, str]
+    world: dict[str, str] = Field(default_factory=dict)
     machine: dict[str, Any]
     stages: dict[str, KeptStage]
     curve: tuple[Row, ...]

@@ -15,6 +15,9 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["stale"]:
         names = "; ".join(summary["stale"])
         yield f"left out, since kept under other settings (--redo runs them again): {names}"
+    if others := summary["elsewhere"]:
+        names = "; ".join(f"{cell} ({differs})" for cell, differs in others.items())
+        yield f"left out, since measured in another world (--redo runs them again): {names}"
     if summary["unscored"]:
         names = "; ".join(summary["unscored"])
         yield f"kept without what is reported, so not counted as a seed: {names}"
@@ -36,6 +39,8 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"gone on with after an interruption, {len(interrupted)}: {names}"
     if unnoted := summary["made"]["unnoted"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
+    if summary["unplaced"]:
+        yield f"of {summary['unplaced']} the world that they were measured in was not recorded"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"
 

@@ -17,6 +17,7 @@ from robo_rl.train.bench.results import Results
 from robo_rl.train.bench.suite import Key
 from robo_rl.train.bench.work import FinishedError, Work
 from robo_rl.train.progress import duration
+from robo_rl.train.world_digest import other_parts, world_of
 
 _GLANCE_S = 0.2
 
@@ -101,7 +102,9 @@ class Sitting:
 
     def _is_kept(self, cell: Cell) -> bool:
         kept = self._results.find(cell.key)
-        return kept is not None and kept.is_of(cell)
+        if kept is None or not kept.is_of(cell):
+            return False
+        return not (kept.world and other_parts(kept.world, world_of(cell.experiment)))
 
     def _look(self) -> None:
         """Take in what has ended."""

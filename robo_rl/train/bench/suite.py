@@ -30,7 +30,18 @@ Curve = Literal["training", "clean"]
 """Of training episodes, or of evaluations on the way."""
 
 RESERVED = frozenset(
-    {"suite", "tasks", "ratios", "sequential", "missing", "stale", "unscored", "machines"}
+    {
+        "suite",
+        "tasks",
+        "ratios",
+        "sequential",
+        "missing",
+        "stale",
+        "elsewhere",
+        "unplaced",
+        "unscored",
+        "machines",
+    }
     | {"versions", "made"}
 )
 """What a summary calls its other parts, beside the methods."""

@@ -19,6 +19,7 @@ from robo_rl.train.bench.scores import Scores, score
 from robo_rl.train.bench.suite import Key, Suite
 from robo_rl.train.bench.times import ratio, times
 from robo_rl.train.bench.verdicts import verdicts
+from robo_rl.train.bench.worlds import elsewhere
 
 
 class Whole(NamedTuple):
@@ -48,11 +49,14 @@ def summarise(
         Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
         median, and ``ratios`` with the pairs behind it; ``gates``, and of these ``improved``, by
         method (see there); ``sequential`` verdicts; ``missing``, ``stale`` (kept under other
-        settings, left out) and ``unscored`` cells; ``machines``, ``versions``, and ``made``: which
+        settings, left out) and ``unscored`` cells; ``elsewhere``: cell → what of its world differs
+        from that of the newest, left out; ``unplaced``: how many of which the world was not
+        recorded; ``machines``, ``versions``, and ``made``: which
         cells were made under which of these, which were interrupted, and of which that is unnoted.
     """
     good = current(cells, kept)
-    stale = [key for key in cells if key in kept and key not in good]
+    same = of_now(cells, kept)
+    stale = [key for key in cells if key in kept and key not in same]
     ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
     how, saw = made(good), gates(good)
     return {
@@ -66,6 +70,8 @@ def summarise(
         "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
+        "elsewhere": {str(key): found for key, found in elsewhere(same).items()},
+        "unplaced": sum(not each.world for each in good.values()),
         "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
         "machines": list(how["machines"]),
         "versions": versions(good),
@@ -74,6 +80,13 @@ def summarise(
 
 
 def current(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+    """Those kept cells that can be compared: of the settings of now, and of one world."""
+    found = of_now(cells, kept)
+    others = elsewhere(found)
+    return {key: each for key, each in found.items() if key not in others}
+
+
+def of_now(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
     """Those kept cells that were made under the settings of now."""
     return {key: kept[key] for key in cells if key in kept and kept[key].is_of(cells[key])}
 

@@ -11,6 +11,7 @@ from robo_rl.export.bundle import Bundle
 from robo_rl.train.report import deployed, results, road
 from robo_rl.train.report.markup import Html, el, join, void
 from robo_rl.train.report.record import RunRecord
+from robo_rl.train.world_digest import NOT_RECORDED
 
 
 def page(run: RunRecord, summary: Mapping[str, Any]) -> str:
@@ -52,6 +53,7 @@ def _provenance(run: RunRecord, bundle: Bundle | BundleError | None) -> Html:
     for stage in run.stages:
         if digest := stage.report.get("digest"):
             facts[f"{stage.name} digest"] = digest
+    facts |= _world(run)
     if isinstance(bundle, Bundle):
         facts["dataset"] = bundle.manifest.dataset
         facts["normaliser"] = bundle.manifest.normalizer
@@ -61,6 +63,15 @@ def _provenance(run: RunRecord, bundle: Bundle | BundleError | None) -> Html:
         for key, value in facts.items()
     ]
     return join(el("h2", "Provenance"), el("div", el("table", *rows), cls="card"))
+
+
+def _world(run: RunRecord) -> dict[str, Any]:
+    """The parts of the world that the newest stage was made in."""
+    reports = [stage.report for stage in run.stages]
+    found = reports[-1].get("world") if reports else None
+    if not isinstance(found, Mapping) or not found:
+        return {"world": NOT_RECORDED}
+    return {f"world, {part}": value for part, value in found.items()}
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

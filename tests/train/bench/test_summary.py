@@ -215,12 +215,13 @@ def test_runs_that_were_not_made_alike_are_named():
         "run on 2 cores, x86_64, Linux, 1 at once, 2 threads each",
         "made by robo-rl 0.1.0",
         "of 12 nobody noted whether they were interrupted",
+        "of 12 the world that they were measured in was not recorded",
     ]
     key = Key("far", "other", 1)
     paces = [Pace(jobs=1, threads=2, version="0.1.0"), Pace(jobs=2, threads=1, version="0.1.0+gab")]
     found[key] = found[key].model_copy(update={"sittings": tuple(paces)})
     summary = summarise("made_up", SUITE, cells, found)
-    seconds, commits, interrupted, _ = remarks(summary)
+    seconds, commits, interrupted, *_ = remarks(summary)
     assert interrupted == "gone on with after an interruption, 1: far other 1"
     assert seconds.startswith("seconds are not comparable")
     assert seconds.endswith("1 on 2 cores, x86_64, Linux, 2 at once, 1 threads each (far other 1)")
@@ -230,6 +231,19 @@ def test_runs_that_were_not_made_alike_are_named():
     )
     assert summary["made"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
     assert len(summary["machines"]) == 2
+
+
+def test_cells_of_another_world_are_left_out_and_said_to_be():
+    found = {
+        key: each.model_copy(update={"world": {"robot": "a"}}) for key, each in matrix().items()
+    }
+    key = Key("far", "other", 1)
+    found[key] = found[key].model_copy(update={"world": {"robot": "b"}, "ended": "2025-01-01"})
+    summary = summarise("made_up", SUITE, cells_of(SUITE), found)
+    assert summary["elsewhere"] == {"far other 1": "robot: b → a"}
+    assert (summary["stale"], summary["unplaced"]) == ([], 0)
+    assert summary["tasks"]["far"]["other"]["seeds"] == 2
+    assert "far other 1 (robot: b → a)" in next(remarks(summary))
 
 
 class _Experiment(Experiment):
