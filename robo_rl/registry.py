@@ -118,7 +118,7 @@ def loaded() -> dict[str, str]:
     return dict(_LOADED)
 
 
-def provider(kind: str, name: str) -> EntryPoint | None:
+def entry_point(kind: str, name: str) -> EntryPoint | None:
     """The entry point that ``load`` takes; None where nothing has the name, or several plugins."""
     return _chosen(_found(kind).get(name) or _of(kind, name))
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from robo_rl.config import digest
 from robo_rl.errors import DataError, PluginError
 from robo_rl.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
-from robo_rl.registry import Component, provider
+from robo_rl.registry import Component, entry_point
 from robo_rl.robot import Robot
 from robo_rl.train.experiment import Experiment
 
@@ -104,7 +104,7 @@ def _of_component(role: str, component: Component) -> Iterator[tuple[str, str]]:
     """Settings, source and versions of a component and of all that its settings name."""
     yield f"{role} settings", digest(_settings(component))
     for each in _within(component):
-        point, further = provider(each.kind, each.name), _fingerprint(each)
+        point, further = entry_point(each.kind, each.name), _fingerprint(each)
         if point is not None and point.dist is not None and point.dist.name != _OURS:
             yield f"plugin version: {point.dist.name}", point.dist.version
         for name, version in further.versions.items():
