@@ -18,6 +18,7 @@ from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint_series import CheckpointSeries
 from robo_rl.train.evaluate import EvalResult, compare, describe
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.policies import save_policy
 from robo_rl.train.progress import Progress, smoothed
@@ -105,7 +106,12 @@ class CloneBehaviour:
         mean = float("nan") if state is None else state["mean"]
         log = MetricsLogger(directory / "metrics.jsonl")
         log.truncate_after(trainer.done)
-        with Progress(self.cfg.steps, "clone", "steps") as progress:
+
+        def save() -> None:
+            state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
+            series.save(trainer.done, state | {"mean": mean})
+
+        with Progress(self.cfg.steps, "clone", "steps") as progress, between_updates() as pause:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
@@ -113,9 +119,9 @@ class CloneBehaviour:
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
-                if trainer.done % self.cfg.checkpoint_every == 0:
-                    state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
-                    series.save(trainer.done, state | {"mean": mean})
+                last = trainer.done == self.cfg.steps
+                due = last or trainer.done % self.cfg.checkpoint_every == 0
+                pause.checkpoint(save, due=due, kept=f"{trainer.done:,} steps")
         return mean
 
 
