@@ -43,7 +43,7 @@ VERBS = {
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
-RUNS = ("demo", "run", "collect", "train", "distill", "export", "bench")
+RESUMABLE = ("demo", "run", "collect", "train", "distill", "export", "bench")
 """Those that go on from what they saved."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     warnings.formatwarning = _as_it_was if debug else _line
     words = _joined([word for word in words if word != "--debug"])
-    runs = bool(words) and words[0] in RUNS
+    runs = bool(words) and words[0] in RESUMABLE
     try:
         with at_once() if runs else nullcontext():
             return _run(words)

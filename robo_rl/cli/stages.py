@@ -90,3 +90,6 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
         yield f"estimated {rate(value)}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")
+    for before in stage.get("earlier", ()):
+        of = f"{before['eval']['episodes']} episodes from seed {before['eval']['seed']}"
+        yield f"earlier, of {of}: {before['gate']['detail']}"

@@ -17,12 +17,13 @@ from robo_rl.policy.one_step import student_of
 from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint_series import CheckpointSeries
-from robo_rl.train.evaluate import compare, describe
+from robo_rl.train.evaluate import EvalProtocol
+from robo_rl.train.gate import beside, too_few
 from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.progress import Progress, smoothed
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.video import record_video
 
 WHY = "distillation"
@@ -67,6 +68,11 @@ class Distill:
         del cfg
         demand_decode(policy.cfg, WHY)
 
+    @staticmethod
+    def doubt(cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Foretelling``."""
+        return too_few(protocol, cfg.margin)
+
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
         teacher = load_policy(context.artifact("policy"))
@@ -75,27 +81,27 @@ class Distill:
         run.train()
         student = run.trainer.ema.module
         path = save_policy(context.directory / "policy", student)
-        result = context.evaluate(student, "one step")
-        reference = context.evaluate(teacher, "teacher")
-        test = compare(result, reference, self.cfg.margin)
-        return Report(
+        report = Report(
             "distill",
             numbers={
-                **result.named(),
-                **reference.named("teacher_{}"),
                 "loss": run.loss,
                 "env_steps": run.env_steps,
                 **({} if run.head is None else {"began_with": "head"}),
             },
             artifacts={"policy": path.name, "student": path.name},
-            gate=Gate(
-                name="non-inferior to the teacher",
-                passed=test.noninferior,
-                detail=describe(test, result.measure),
-            ),
             files=record_video(context, student, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: the student beside its teacher."""
+        student = load_policy(context.directory / report.artifacts["policy"])
+        result = context.evaluate(student, "one step")
+        reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
+        report.put({**result.named(), **reference.named("teacher_{}")})
+        report.gate = beside("non-inferior to the teacher", result, reference, self.cfg.margin)
+        return report
 
 
 class _Run:

@@ -44,7 +44,8 @@ class Pause:
     """What a loop asks between its updates."""
 
     def __init__(self) -> None:
-        self._number, self._kept = 0, None
+        self._number = 0
+        self._kept: str | None = None
 
     def checkpoint(self, save: Callable[[], object], *, due: bool, kept: str) -> None:
         """Save where that is due or a signal has come; end there if one has.
@@ -64,16 +65,17 @@ class Pause:
         if due or number:
             save()
             self._kept = kept
-        self.end(number)
+        if number:
+            raise Interrupted(number, kept)
 
-    def end(self, number: int | None = None) -> None:
-        """End if a signal has come.
+    def end(self) -> None:
+        """End if a signal has come behind the last checkpoint.
 
         Raises:
             Interrupted: One has.
         """
-        if number or (number is None and self._number):
-            raise Interrupted(number or self._number, self._kept)
+        if self._number:
+            raise Interrupted(self._number, self._kept)
 
     def _asked(self) -> int:
         """The signal that has come to any of the processes, 0 for none."""

@@ -24,12 +24,13 @@ from robo_rl.data.relabel import relabelled
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.train.classifiers import load_success
+from robo_rl.train.gate import Gate
 from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logged import demand_seen
 from robo_rl.train.marked import each_episode
 from robo_rl.train.policies import weights_digest
 from robo_rl.train.progress import Progress
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.told import beside, share_of
 from robo_rl.world.success import SuccessModel, describe
 

@@ -7,16 +7,18 @@ report names the artifacts (dataset, policy, bundle) that later stages take up.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.config import ConfigModel, digest
+from robo_rl.config import digest
 from robo_rl.durable import write_file
 from robo_rl.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
+from robo_rl.train.gate import Gate
 from robo_rl.train.known import Known
 from robo_rl.train.progress import Progress
 from robo_rl.train.stage_class import lacking, traits
@@ -25,15 +27,6 @@ if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore
 
 REPORT = "report.json"
-
-
-class Gate(ConfigModel):
-    """Whether a stage's result may be built upon."""
-
-    name: str
-    passed: bool
-    detail: str
-    waiver: str | None = None
 
 
 @dataclass
@@ -47,6 +40,8 @@ class Report:
         gate: None where there is nothing to pass.
         files: Pictures and videos for the page, relative.
         curves: Figures of ``metrics.jsonl``: name → {x, y}.
+        earlier: What its gate said under other evaluation settings: each time ``eval`` and
+            ``gate``.
     """
 
     stage: str
@@ -57,13 +52,16 @@ class Report:
     curves: dict[str, dict[str, str]] = field(default_factory=dict)
     seconds: float = 0.0
     digest: str = ""
+    earlier: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def status(self) -> str:
-        """``passed``, ``waived`` or ``failed``."""
-        if self.gate is None or self.gate.passed:
-            return "passed"
-        return "waived" if self.gate.waiver else "failed"
+        """``passed``, ``waived``, ``failed`` or ``cannot tell``."""
+        return "passed" if self.gate is None else self.gate.status
+
+    def put(self, measured: Mapping[str, Any]) -> None:
+        """Take in what was measured, before all else and in the place of what was before."""
+        self.numbers = {**measured, **self.numbers, **measured}
 
     def body(self) -> dict[str, Any]:
         """It as JSON, its status included."""
@@ -220,6 +218,20 @@ class Stage(Protocol):
 
     def run(self, context: Context) -> Report:
         """Do the work, or the rest of it, and say what came out."""
+        ...
+
+
+@runtime_checkable
+class Evaluated(Protocol):
+    """A stage whose result can be evaluated again, and its gate decided, without its training."""
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """Measure what is there under the experiment's protocol; says what came out.
+
+        Args:
+            context: As for ``run``.
+            report: With the artifacts; numbers that were measured, and the gate, are put anew.
+        """
         ...
 
 

@@ -18,10 +18,10 @@ from robo_rl.train.interrupt import SIGNALS, Interrupted, Pause, at_once, betwee
 
 RARELY = {"checkpoint_every": 1000}
 CHANGES: dict[str, Any] = {
-    "collect": {"episodes": 40, "num_envs": 2},
-    "bc": {**STAGES["bc"], **RARELY, "steps": 400},
-    "online": {**STAGES["online"], **RARELY, "updates": 6},
-    "distill": {**STAGES["distill"], "rounds": 2, "steps": 250},
+    "collect": {"episodes": 16, "num_envs": 2},
+    "bc": {**STAGES["bc"], **RARELY, "steps": 160},
+    "online": {**STAGES["online"], **RARELY, "updates": 5},
+    "distill": {**STAGES["distill"], "rounds": 2, "steps": 130},
 }
 
 

@@ -235,7 +235,9 @@ def test_the_processes_end_with_their_launcher(road, cloned: Path):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_signal_to_the_launcher_ends_all_processes_after_the_same_update(
     runner: Runner, road, cloned: Path, tmp_path: Path, number: int
 ):
