@@ -64,12 +64,22 @@ def noninferiority(
     """
     if min(n_new, n_ref) == 0:
         raise ValueError("comparing two policies takes at least one episode of each")
+    interval = newcombe_interval(successes_new, n_new, successes_ref, n_ref, confidence)
+    return Comparison(successes_new / n_new - successes_ref / n_ref, interval, margin)
+
+
+def newcombe_interval(
+    successes_new: float, n_new: int, successes_ref: float, n_ref: int, confidence: float = 0.95
+) -> Interval:
+    """Newcombe's interval of the difference of two independent rates; see ``noninferiority``.
+
+    Successes may be expected ones, which are no whole numbers.
+    """
     new, ref = wilson(successes_new, n_new, confidence), wilson(successes_ref, n_ref, confidence)
     p_new, p_ref = successes_new / n_new, successes_ref / n_ref
     difference = p_new - p_ref
     low = difference - math.hypot(p_new - new.low, ref.high - p_ref)
-    high = difference + math.hypot(new.high - p_new, p_ref - ref.low)
-    return Comparison(difference, Interval(low, high), margin)
+    return Interval(low, difference + math.hypot(new.high - p_new, p_ref - ref.low))
 
 
 def paired_noninferiority(
@@ -85,11 +95,20 @@ def paired_noninferiority(
     Raises:
         ValueError: The arrays differ in length or are empty.
     """
-    only_new, only_ref, n = _discordant(new, ref)
+    only_new, only_ref, n = discordant(new, ref)
+    interval = tango_interval(only_new, only_ref, n, confidence)
+    return Comparison((only_new - only_ref) / n, interval, margin)
+
+
+def tango_interval(only_new: float, only_ref: float, n: int, confidence: float = 0.95) -> Interval:
+    """Tango's interval of the difference of two paired rates; see ``paired_noninferiority``.
+
+    Discordant pairs may be expected ones, which are no whole numbers.
+    """
     z, difference = normal_quantile(confidence), (only_new - only_ref) / n
     low = _root(lambda delta: _tango_z(delta, only_new, only_ref, n) - z, -1.0, difference)
     high = _root(lambda delta: _tango_z(delta, only_new, only_ref, n) + z, difference, 1.0)
-    return Comparison(difference, Interval(low, high), margin)
+    return Interval(low, high)
 
 
 def paired_change(
@@ -133,7 +152,7 @@ def mcnemar(new: ArrayLike, ref: ArrayLike) -> float:
 
     Source: McNemar, Psychometrika 12 (1947), with the exact binomial distribution.
     """
-    only_new, only_ref, _ = _discordant(new, ref)
+    only_new, only_ref, _ = discordant(new, ref)
     total = only_new + only_ref
     tail = sum(math.comb(total, k) for k in range(min(only_new, only_ref) + 1))
     return min(1.0, 2 * tail / 2**total)
@@ -163,15 +182,19 @@ def _change(new: NDArray[Any], ref: NDArray[Any]) -> float:
     return float((new.mean() - ref.mean()) / max(abs(ref.mean()), tiny))
 
 
-def _discordant(new: ArrayLike, ref: ArrayLike) -> tuple[int, int, int]:
-    """Pairs in which only new and only ref succeeded, and n."""
+def discordant(new: ArrayLike, ref: ArrayLike) -> tuple[int, int, int]:
+    """Pairs in which only new and only ref succeeded, and n.
+
+    Raises:
+        ValueError: The arrays differ in length or are empty.
+    """
     a, b = np.asarray(new, dtype=bool), np.asarray(ref, dtype=bool)
     if a.shape != b.shape or a.ndim != 1 or len(a) == 0:
         raise ValueError(f"expected two arrays (n,) of the same n ≥ 1, found {a.shape}, {b.shape}")
     return int((a & ~b).sum()), int((b & ~a).sum()), len(a)
 
 
-def _tango_z(delta: float, only_new: int, only_ref: int, n: int) -> float:
+def _tango_z(delta: float, only_new: float, only_ref: float, n: int) -> float:
     """Score statistic of H0: difference = delta; falls as delta grows.
 
     (b − c − nΔ) / √(n (2q + Δ(1 − Δ))), q the rate of c that is most likely under H0: the larger

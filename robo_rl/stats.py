@@ -18,8 +18,10 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
+def wilson(successes: float, n: int, confidence: float = 0.95) -> Interval:
     """Score interval of a success rate; (0, 1) for n = 0.
+
+    Successes may be expected ones, which are no whole number.
 
     Source: E. B. Wilson, Probable inference, JASA 22 (1927); Brown, Cai, DasGupta, Statistical
         Science 16 (2001), eq. 4.
@@ -54,6 +56,6 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def _check_counts(successes: int, n: int) -> None:
+def _check_counts(successes: float, n: int) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} episodes is impossible")

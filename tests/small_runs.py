@@ -6,6 +6,7 @@ forks a ``robo-rl`` for each. It says the process id, and in the end status and 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
@@ -56,6 +57,26 @@ def write_experiment(directory: Path, **changes: Any) -> Path:
     return path
 
 
+VARIES = {"seconds", "digest", "latency_us"}
+"""What is another number in every run."""
+
+
+def outcome(directory: Path) -> dict[str, Any]:
+    """All numbers, gates and curves of a finished run, and the hash of every weight."""
+    found: dict[str, Any] = {}
+    for path in sorted(directory.glob("0*/report.json")):
+        report = json.loads(path.read_text())
+        found[path.parent.name] = {k: v for k, v in report.items() if k not in VARIES}
+    for path in sorted(directory.glob("0*/policy/tensors.safetensors")):
+        found[str(path.relative_to(directory))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    for path in sorted(directory.glob("0*/metrics.jsonl")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        found[str(path.relative_to(directory))] = [
+            {name: value for name, value in row.items() if not name.endswith("_s")} for row in rows
+        ]
+    return found
+
+
 class Ended(NamedTuple):
     """How a ``robo-rl`` ended: exit status, negative where a signal killed it, and its output."""
 
@@ -94,6 +115,7 @@ class Runner:
         self,
         *words: object,
         kill_when: Callable[[], None] | None = None,
+        by: int = signal.SIGKILL,
         file_bytes: int | None = None,
         processes: int = 1,
     ) -> Ended:
@@ -101,7 +123,8 @@ class Runner:
 
         Args:
             words: Behind ``robo-rl``.
-            kill_when: Returns when it is time to send SIGKILL, to the last of its processes.
+            kill_when: Returns when it is time to send a signal to the last of its processes.
+            by: That signal.
             file_bytes: The largest file that it may write; the disk is full beyond.
             processes: How many train together, launched as by ``torchrun``.
         """
@@ -116,7 +139,7 @@ class Runner:
         pids = json.loads(self._server.stdout.readline())
         if kill_when is not None:
             kill_when()
-            os.kill(pids[-1], signal.SIGKILL)  # until it is reaped, which is later, it has its id
+            os.kill(pids[-1], by)  # until it is reaped, which is later, it has its id
         print("reap", file=self._server.stdin, flush=True)
         ended = json.loads(self._server.stdout.readline())
         self.others = ended.pop("others")
@@ -164,6 +187,7 @@ def _become(job: dict[str, Any], writing: int) -> None:
     from robo_rl.cli.main import main
     from robo_rl.train import video
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell
     video.film = lambda *_args, **_kwargs: None
     for stream in (1, 2):
         os.dup2(writing, stream)

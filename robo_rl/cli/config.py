@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from robo_rl.cli.show import table
 from robo_rl.cli.stages import Name, Overrides
+
+if TYPE_CHECKING:
+    from robo_rl.train.experiment import Experiment
 
 
 def run(
@@ -28,6 +31,15 @@ def run(
         typer.echo(table(list(_lists_in_one_row(rows)), ("key", "value", "from")))
     else:
         typer.echo(config.to_yaml(checked or tree.values), nl=False)
+    if checked is not None:
+        _warn(checked)
+
+
+def _warn(experiment: Experiment) -> None:
+    """Of gates that can hardly pass."""
+    from robo_rl.train.foretold import warn_of_doubts
+
+    warn_of_doubts(experiment, experiment.stages)
 
 
 def _model():

@@ -7,10 +7,12 @@ The deployed half's verbs are found by entry points, as all of it is.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -19,6 +21,7 @@ import typer
 
 from robo_rl.errors import ConfigError, LostProcessError, Notice, PluginError, RoboRlError
 from robo_rl.naming import did_you_mean
+from robo_rl.train.interrupt import Interrupted, at_once
 
 VERBS = {
     "demo": "The whole road on one task, ending in a table, a report and videos.",
@@ -40,6 +43,8 @@ VERBS = {
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
+RESUMABLE = ("demo", "run", "collect", "train", "distill", "export", "bench")
+"""Those that go on from what they saved."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
 _HELP = "From demonstrations to a verified one-step robot policy."
@@ -53,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0, 1 for a check that failed, 2 for an error of the user's, 4 where another
-        process of the run was what ended, 130 if interrupted.
+        process of the run was what ended, 130 if interrupted by SIGINT, 143 by SIGTERM.
     """
     # OpenMP reads it when torch is loaded: threads that spin while they wait make small networks
     # tens of times slower as soon as another program wants the cores.
@@ -61,10 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     warnings.formatwarning = _as_it_was if debug else _line
+    words = _joined([word for word in words if word != "--debug"])
+    runs = bool(words) and words[0] in RESUMABLE
     try:
-        return _run(_joined([word for word in words if word != "--debug"]))
-    except KeyboardInterrupt:
-        return _interrupted()
+        with at_once() if runs else nullcontext():
+            return _run(words)
+    except KeyboardInterrupt as error:
+        return _interrupted(error, runs=runs)
     except Exception as error:
         told = _told(error)
         if told is None:
@@ -94,8 +102,9 @@ def _run(words: list[str]) -> int:
     try:
         _app(verb)(args=words or ["--help"], prog_name="robo-rl")
     except SystemExit as end:
-        if any(isinstance(error, KeyboardInterrupt) for error in _causes(end)):
-            return _interrupted()
+        for error in _causes(end):
+            if isinstance(error, KeyboardInterrupt):
+                raise error from None
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     return 0
 
@@ -180,9 +189,13 @@ def _report(error: Exception, told: RoboRlError, debug: bool) -> int:
     return told.status
 
 
-def _interrupted() -> int:
-    typer.echo("robo-rl: interrupted; the same command resumes where it stopped", err=True)
-    return 130
+def _interrupted(error: KeyboardInterrupt, *, runs: bool) -> int:
+    """Say what is kept of a run, and how to go on; returns the exit status."""
+    ended = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+    kept = f"{ended.kept} are kept" if ended.kept else "what was saved before is kept"
+    said = f"; {kept}, the same command resumes there" if runs else ""
+    typer.echo(f"robo-rl: interrupted{said}", err=True)
+    return ended.status
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -94,3 +94,6 @@ def _said(stage: Mapping[str, Any]) -> Iterator[str]:
         yield f"what it takes up was made in another world: {differs}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")
+    for before in stage.get("earlier", ()):
+        of = f"{before['eval']['episodes']} episodes from seed {before['eval']['seed']}"
+        yield f"earlier, of {of}: {before['gate']['detail']}"

@@ -41,7 +41,8 @@ def main(fd: int) -> None:
 
     The first message is what ``EnvGroup`` takes, the first answer its ``Interface``.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it closes us
+    for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
+        signal.signal(each, signal.SIG_IGN)
     channel = Channel(socket.socket(fileno=fd), timeout_s=None)  # others are listened to first
     group = None
     try:

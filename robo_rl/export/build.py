@@ -32,6 +32,7 @@ from robo_rl.export.manifest import (
 from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import (
     MIN_ROWS,
+    closed_loop_doubt,
     closed_loop_parity,
     inpaint_parity,
     numeric_parity,
@@ -143,11 +144,8 @@ def _judge(
     contract: Contract,
 ) -> GateRecord:
     failures = [failure for name, found in proofs.items() for failure in _apart(name, found)]
-    if not closed.passed:
-        failures.append(
-            f"closed loop: success {closed.success:.1%} of {closed.episodes} episodes,"
-            f" outside the policy's interval [{closed.low:.1%}, {closed.high:.1%}]"
-        )
+    doubt = closed_loop_doubt(closed)
+    failures += [doubt.text] if doubt else []
     played_us = 1e6 * contract.played_s
     failures += [
         f"latency of {name}: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"
@@ -156,7 +154,9 @@ def _judge(
         if not graph.p99_us <= played_us
     ]
     if failures:
-        raise GateError("export failed: " + "; ".join(failures), hint="no bundle was written")
+        undecided = doubt is not None and doubt.undecided and len(failures) == 1
+        verdict = "export cannot tell: " if undecided else "export failed: "
+        raise GateError(verdict + "; ".join(failures), hint="no bundle was written")
     worst = max(found.share for found in proofs.values())
     detail = f"max |Δ| {worst:.2g} of an action's range, closed loop {closed.success:.1%}"
     p99_us = max(graph.p99_us for graph in graphs.values())

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from robo_rl.comparisons import newcombe_interval
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.gaps import ActGap, widest_gap
 from robo_rl.export.manifest import ClosedLoopParity, Latency
 from robo_rl.export.session import Planned, Session
+from robo_rl.power import differing_episodes
 from robo_rl.stats import wilson
 
 MIN_ROWS = 1000
@@ -133,6 +135,39 @@ def closed_loop_parity(
         low=low,
         high=high,
     )
+
+
+class Doubt(NamedTuple):
+    """What keeps a proof from being one, and whether more episodes may end it."""
+
+    text: str
+    undecided: bool
+
+
+def closed_loop_doubt(closed: ClosedLoopParity) -> Doubt | None:
+    """Of closed-loop parity; None where it is shown.
+
+    Outside the policy's interval the graph differs where Newcombe's interval of the difference
+    leaves 0 out. Where it holds 0 the episodes cannot tell, and how many would is said.
+    """
+    if closed.passed:
+        return None
+    rates = closed.success, closed.policy_success
+    low, high = newcombe_interval(
+        rates[0] * closed.episodes,
+        closed.episodes,
+        rates[1] * closed.policy_episodes,
+        closed.policy_episodes,
+    )
+    seen = (
+        f"closed loop: success {closed.success:.1%} of {closed.episodes} episodes,"
+        f" outside the policy's interval [{closed.low:.1%}, {closed.high:.1%}]"
+    )
+    if low > 0.0 or high < 0.0:
+        return Doubt(seen, undecided=False)
+    needed = differing_episodes(*rates)
+    more = f", about {needed:,} episodes would tell (eval.episodes={needed})" if needed else ""
+    return Doubt(f"{seen}, but these show no difference{more}", undecided=True)
 
 
 def as_act(session: Session) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from scipy.special import stdtrit
 from torch import Tensor
 
+from robo_rl.power import by_root_n
 from robo_rl.stats import Interval
 
 
@@ -37,6 +38,27 @@ class Verdict(NamedTuple):
     interval: Interval
     margin: float
     answer: Answer
+
+    @property
+    def leaning(self) -> Answer:
+        """What the mean by itself says."""
+        if self.difference > self.margin:
+            return Answer.BETTER
+        return Answer.WORSE if self.difference < 0.0 else Answer.CANNOT_TELL
+
+    def needed(self, episodes: int) -> int | None:
+        """Episodes at which an interval that shrinks as their root would tell what it leans to.
+
+        Args:
+            episodes: Of which the resamples were drawn.
+
+        Returns:
+            None where none would: the difference is between 0 and the margin.
+        """
+        threshold = {Answer.BETTER: self.margin, Answer.WORSE: 0.0}.get(self.leaning)
+        if threshold is None:
+            return None
+        return by_root_n(episodes, self.difference, self.interval, threshold)
 
     def __str__(self) -> str:
         low, high = self.interval

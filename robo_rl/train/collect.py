@@ -19,8 +19,9 @@ from robo_rl.env.base import VecEnv
 from robo_rl.errors import PluginError
 from robo_rl.seeding import derive, make_generator
 from robo_rl.task import Demonstrable
+from robo_rl.train.gate import Gate
 from robo_rl.train.recorder import Episodes, Recorder, record_waves, store_of, success_of
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 
 
 class Collect:

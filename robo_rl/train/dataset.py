@@ -9,9 +9,10 @@ from typing import ClassVar
 from robo_rl.config import ConfigModel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
+from robo_rl.train.gate import Gate
 from robo_rl.train.logged import warn_outside
 from robo_rl.train.same_world import demand_same_world, made_elsewhere
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.world_digest import read_world
 
 

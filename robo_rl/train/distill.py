@@ -17,11 +17,13 @@ from robo_rl.policy.one_step import student_of
 from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
 from robo_rl.train.checkpoint_series import CheckpointSeries
-from robo_rl.train.evaluate import compare, describe
+from robo_rl.train.evaluate import EvalProtocol
+from robo_rl.train.gate import beside, too_few
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.progress import Progress, smoothed
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.video import record_video
 
 WHY = "distillation"
@@ -66,6 +68,11 @@ class Distill:
         del cfg
         demand_decode(policy.cfg, WHY)
 
+    @staticmethod
+    def doubt(cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Foretelling``."""
+        return too_few(protocol, cfg.margin)
+
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
         teacher = load_policy(context.artifact("policy"))
@@ -74,31 +81,34 @@ class Distill:
         run.train()
         student = run.trainer.ema.module
         path = save_policy(context.directory / "policy", student)
-        result = context.evaluate(student, "one step")
-        reference = context.evaluate(teacher, "teacher")
-        test = compare(result, reference, self.cfg.margin)
-        return Report(
+        report = Report(
             "distill",
             numbers={
-                **result.named(),
-                **reference.named("teacher_{}"),
                 "loss": run.loss,
                 "env_steps": run.env_steps,
                 **({} if run.head is None else {"began_with": "head"}),
             },
             artifacts={"policy": path.name, "student": path.name},
-            gate=Gate(
-                name="non-inferior to the teacher",
-                passed=test.noninferior,
-                detail=describe(test, result.measure),
-            ),
             files=record_video(context, student, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: the student beside its teacher."""
+        student = load_policy(context.directory / report.artifacts["policy"])
+        result = context.evaluate(student, "one step")
+        reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
+        report.put({**result.named(), **reference.named("teacher_{}")})
+        report.gate = beside("non-inferior to the teacher", result, reference, self.cfg.margin)
+        return report
 
 
 class _Run:
-    """The rounds and all of their state; a checkpoint is taken after each."""
+    """The rounds and all of their state; a checkpoint is taken after each.
+
+    A round is its visit and the steps behind it: what is gone on with within one has visited.
+    """
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
@@ -110,7 +120,7 @@ class _Run:
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.visited: dict[str, Tensor] = {}
-        self.round, self.env_steps, self.loss = 0, 0, float("nan")
+        self.env_steps, self.loss = 0, float("nan")
         if (state := self.series.load_latest()) is not None:
             self._restore(state)
         self.log.truncate_after(self.trainer.done)
@@ -118,28 +128,29 @@ class _Run:
     def train(self) -> None:
         """The rounds that are left."""
         total = self.cfg.rounds * self.cfg.steps
-        with Progress(total, "distil", "steps") as progress:
-            while self.round < self.cfg.rounds:
-                self._visit()
-                for _ in range(self.cfg.steps):
-                    self._regress()
-                    if self.trainer.done % 100 == 0 or self.trainer.done == total:
-                        self.log.log({"step": self.trainer.done, "loss": self.loss})
-                        progress.update(self.trainer.done, loss=self.loss)
-                self.round += 1
-                self.series.save(self.round, self._state())
+        with Progress(total, "distil", "steps") as progress, between_updates() as pause:
+            while self.trainer.done < total:
+                if self.trainer.done % self.cfg.steps == 0:
+                    self._visit()
+                self._regress()
+                done = self.trainer.done
+                if done % 100 == 0 or done == total:
+                    self.log.log({"step": done, "loss": self.loss})
+                    progress.update(done, loss=self.loss)
+                pause.checkpoint(self._save, due=done % self.cfg.steps == 0, kept=f"{done:,} steps")
 
     @torch.no_grad()
     def _visit(self) -> None:
         """Add the states that this round's policy visits."""
-        policy = self.teacher if self.round == 0 else self.trainer.ema.module
+        policy = self.teacher if self.trainer.done == 0 else self.trainer.ema.module
+        number = self.trainer.done // self.cfg.steps
         env = ChunkEnv(
             self.context.experiment.make_env(self.cfg.num_envs),
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             gamma=1.0,
         )
-        obs = env.reset(derive("distill", self.context.seed, self.round))
+        obs = env.reset(derive("distill", self.context.seed, number))
         seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
         for _ in range(self.cfg.decisions):
             seen.append(obs)
@@ -154,12 +165,14 @@ class _Run:
         loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
         self.loss = smoothed(self.loss, self.trainer.step(loss))
 
+    def _save(self) -> None:
+        self.series.save(self.trainer.done, self._state())
+
     def _state(self) -> dict[str, Any]:
         return {
             "trainer": self.trainer.state_dict(),
             "generator": self.generator.get_state(),
             "visited": self.visited,
-            "round": self.round,
             "env_steps": self.env_steps,
             "loss": self.loss,
         }
@@ -167,5 +180,5 @@ class _Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self.trainer.load_state_dict(state["trainer"])
         self.generator.set_state(state["generator"])
-        self.visited, self.round = state["visited"], state["round"]
+        self.visited = state["visited"]
         self.env_steps, self.loss = state["env_steps"], state["loss"]

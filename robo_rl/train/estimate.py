@@ -51,10 +51,14 @@ class EstimateWorth:
         write_file(context.directory / MEMBERS, json.dumps(members).encode())
         numbers = judge.numbers(estimates, "value")
         numbers["strangeness"] = judge.strangeness(policy)
+        return self.evaluate(context, Report("ope", numbers, {"estimate": MEMBERS}))
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``."""
         if self.cfg.evaluate:
-            found = context.evaluate(policy, "what was judged")
-            numbers |= found.named()
-        return Report("ope", numbers=numbers, artifacts={"estimate": MEMBERS})
+            policy = load_policy(context.artifact("policy"))
+            report.numbers |= context.evaluate(policy, "what was judged").named()
+        return report
 
     def _judge(self, context: Context, policy: DenoisingPolicy) -> Judge:
         store = context.dataset()

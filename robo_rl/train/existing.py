@@ -11,6 +11,7 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component
+from robo_rl.train.gate import Gate
 from robo_rl.train.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.same_world import demand_same_world, made_elsewhere
 from robo_rl.train.stage import Context, Report
@@ -59,11 +60,22 @@ class Existing:
         with closing(context.experiment.make_env(1)) as env:
             demand_same_world(place, policy.obs_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
-        result = context.evaluate(policy, "policy taken up")
         elsewhere = {} if made is None else made_elsewhere(made.world, context)
-        numbers = {**result.named(), "weights": weights_digest(policy), **elsewhere}
-        gate = None if made is None else made.gate  # with its waiver: taking it up proves nothing
-        return Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
+        numbers = {"weights": weights_digest(policy), **elsewhere}
+        gate = None if made is None else _taken_up(made.gate)
+        report = Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``; the gate stays that of the stage that made the policy."""
+        policy = load_policy(context.directory / report.artifacts["policy"])
+        report.put(context.evaluate(policy, "policy taken up").named())
+        return report
+
+
+def _taken_up(gate: Gate | None) -> Gate | None:
+    """A gate with its waiver: taking it up proves nothing, and no setting here asks more of it."""
+    return gate and gate.model_copy(update={"setting": None})
 
 
 def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:

@@ -24,12 +24,17 @@ from robo_rl.seeding import initialising, make_generator
 from robo_rl.train import checkpoint
 from robo_rl.train.apart import split
 from robo_rl.train.demonstrations import decisions_of
+from robo_rl.train.gate import Answer as GateAnswer
+from robo_rl.train.gate import Gate, would_tell
 from robo_rl.train.judge import Judge, JudgeConfig, Judgement
 from robo_rl.train.logged import demand_fit, demand_outcomes
 from robo_rl.train.policies import demand_whole, load_policy, save_policy
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.steps import Learner, take_steps
 from robo_rl.train.video import record_video
+
+UNGATED = "ungated"
+"""Folder of the new policy, whether or not it goes on."""
 
 
 class Improver(Learner, Protocol):
@@ -110,24 +115,28 @@ class ImproveOffline:
         better = judgement.answer is Answer.BETTER
         chosen = new if better or context.waiver is not None else old
         goes_on = "policy before" if chosen is old else "new policy"
-        return Report(
+        save_policy(context.directory / UNGATED, new)
+        report = Report(
             "offline",
             numbers={
-                **_truths(context, old, new, chosen),
                 **values,
                 **judgement.numbers(),
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
             artifacts=self._kept(context, chosen, critics),
-            gate=Gate(
-                name="off-policy evaluation",
-                passed=better or chosen is old,
-                detail=f"{judgement}; the {goes_on} goes on",
+            gate=_gate(
+                judgement, goes_on, values["value_after"]["n"], passed=better or chosen is old
             ),
             files=record_video(context, chosen, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: what the policies really come to. The gate does not ask for it."""
+        report.put(_truths(context, accepted=bool(report.numbers["accepted"])))
+        return report
 
     def _kept(
         self, context: Context, chosen: DenoisingPolicy, critics: LoggedCritics
@@ -208,15 +217,29 @@ class ImproveOffline:
         return improver.policy
 
 
-def _truths(
-    context: Context, old: DenoisingPolicy, new: DenoisingPolicy, chosen: DenoisingPolicy
-) -> dict[str, Any]:
-    """What the policies really come to: nothing is chosen by it."""
-    after = context.evaluate(new, "offline, whatever the gate says")
-    before = context.evaluate(old, "before")
-    goes_on = after if chosen is new else before
-    return {
-        **goes_on.named(),
-        **after.named("{}_ungated"),
-        **before.named("{}_before"),
-    }
+def _gate(judgement: Judgement, goes_on: str, episodes: int, *, passed: bool) -> Gate:
+    """What off-policy evaluation says of the new policy; refusing it is no failure."""
+    answers: dict[Answer, GateAnswer] = {Answer.BETTER: "pass", Answer.WORSE: "fail"}
+    answer = answers.get(judgement.answer, "cannot tell")
+    needed = judgement.needed(episodes)
+    more = f"; {would_tell(needed, 'episodes to judge by')}" if answer == "cannot tell" else ""
+    detail = f"{judgement}{more}; the {goes_on} goes on"
+    name = "off-policy evaluation"
+    return Gate(name=name, passed=passed, detail=detail, answer=answer, needed=needed)
+
+
+def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
+    """What the policies really come to: nothing is chosen by it.
+
+    A refused policy that was not kept stays with what it was measured to come to.
+    """
+    before = context.evaluate(load_policy(context.artifact("policy")), "before")
+    place = context.directory / UNGATED
+    found = before.named("{}_before")
+    if not accepted:
+        found = {**before.named(), **found}
+    if accepted or place.exists():
+        new = load_policy(place if place.exists() else context.directory / "policy")
+        after = context.evaluate(new, "offline, whatever the gate says")
+        found = {**(after.named() if accepted else {}), **after.named("{}_ungated"), **found}
+    return found

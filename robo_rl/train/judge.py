@@ -103,6 +103,23 @@ class Judgement(NamedTuple):
         unknown = said is Answer.BETTER and self.strangeness > self.strange
         return Answer.CANNOT_TELL if unknown else said
 
+    def needed(self, episodes: int) -> int | None:
+        """How many episodes would tell at the same spread, where these cannot.
+
+        None where they can, or where more of the like would not: the new policy does what was not
+        tried, or its estimators lean to different answers.
+        """
+        verdicts = list(self.verdicts.values())
+        leaning = {each.leaning for each in verdicts}
+        if (
+            self.answer is not Answer.CANNOT_TELL
+            or self.strangeness > self.strange
+            or len(leaning) > 1
+        ):
+            return None
+        found = [each.needed(episodes) for each in verdicts if each.answer is Answer.CANNOT_TELL]
+        return None if None in found else max((n for n in found if n is not None), default=None)
+
     def numbers(self) -> dict[str, float]:
         """By how much it is above the other: all together, and each where they are several."""
         each = {name: verdict.difference for name, verdict in self.verdicts.items()}

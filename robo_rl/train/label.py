@@ -10,6 +10,7 @@ Shapes: E episodes, L rows of one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,11 +24,13 @@ from robo_rl.data.relabel import relabelled
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.errors import DataError
 from robo_rl.train.classifiers import load_success
+from robo_rl.train.gate import Gate
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logged import demand_seen
 from robo_rl.train.marked import each_episode
 from robo_rl.train.policies import weights_digest
 from robo_rl.train.progress import Progress
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.told import beside, share_of
 from robo_rl.world.success import SuccessModel, describe
 
@@ -62,10 +65,14 @@ class Label:
         old, model = context.dataset(), load_success(context.artifact("success"))
         demand_seen(old, model.obs_spec)
         store = _begun(context, old, model)
-        with Progress(len(old.episodes), "label", "episodes") as progress:
+        progress = Progress(len(old.episodes), "label", "episodes")
+        with progress, between_updates() as pause:
             for episodes in _missing(old, store, model):
-                store.extend(episodes)
-                progress.update(len(store.episodes))
+                done = len(store.episodes) + len(episodes)
+                pause.checkpoint(
+                    partial(store.extend, episodes), due=True, kept=f"{done:,} episodes"
+                )
+                progress.update(done)
         return _report(old, store)
 
 

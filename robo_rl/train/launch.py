@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import torch
 
@@ -23,8 +24,11 @@ from robo_rl.config import compose, validate
 from robo_rl.errors import DeviceError, LostProcessError, ParallelError
 from robo_rl.ranks import LAUNCHER, STORE, launched
 from robo_rl.train.experiment import Experiment, Launch
+from robo_rl.train.interrupt import Interrupted, handled
 
 _POLL_S, _GRACE_S = 0.2, 10.0
+_SAVING_S = 120.0
+"""For how long the others may save once one of those that a signal ends is gone."""
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 _INNOCENT = (0, LostProcessError.status)
 
@@ -47,29 +51,43 @@ def wanted(experiment: str, overrides: Sequence[str]) -> int:
 def run_together(number: int, words: Sequence[str]) -> None:
     """Run a command line in so many processes, and wait for all of them.
 
+    A signal is passed on to all of them, which end after the same update. A second one ends them
+    at once.
+
     Raises:
         ParallelError: One ended before its time, and the first did not say why.
         SystemExit: The first one ended with an error and has said it, or was interrupted.
     """
-    running, interrupted = list[Process](), False
-    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, _terminated_as_interrupted():
+    running = list[Process]()
+    relay = _Relay(running)
+    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, handled(relay.hear):
         folder = Path(name)
         try:
-            for rank in range(number):
-                running.append(_start(rank, number, words, folder))
-            while not _settled(running):
+            while len(running) < number and not relay.heard:
+                running.append(_start(len(running), number, words, folder))
+            while not (relay.urgent or _settled(running)):
                 time.sleep(_POLL_S)
-        except KeyboardInterrupt:
-            interrupted = True
-            for process in running:
-                _signal(process, signal.SIGINT)  # and the first one says so
         finally:
-            ours = _end(running)
-        if not interrupted:
-            ends = {rank: process.returncode for rank, process in enumerate(running)}
-            _explain({rank: end for rank, end in ends.items() if rank not in ours}, number, folder)
-    if interrupted:
-        raise SystemExit(130)
+            ours = _end(running, relay)
+        ends = {rank: process.returncode for rank, process in enumerate(running)}
+        if relay.heard and any(ends.values()):
+            raise SystemExit(Interrupted(relay.heard).status)  # the first one has said so
+        _explain({rank: end for rank, end in ends.items() if rank not in ours}, number, folder)
+
+
+class _Relay:
+    """Passes signals on to the processes themselves; what these start is theirs to end."""
+
+    def __init__(self, running: Sequence[Process]) -> None:
+        self._running, self.heard, self.urgent = running, 0, False
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.heard, self.urgent = number, bool(self.heard)
+        for process in self._running:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, number)
 
 
 def _gpus(launch: Launch) -> int:
@@ -101,45 +119,34 @@ def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Proces
         )
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Generator[None]:
-    """SIGTERM is as Ctrl-C within it, so that the others are told."""
-    try:
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    except ValueError:  # not the main thread, which has signals to itself
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _settled(running: Sequence[Process]) -> bool:
     """Whether all have ended, or one in a way that ends the run."""
     ends = [process.poll() for process in running]
     return any(ends) or all(end == 0 for end in ends)
 
 
-def _end(running: Sequence[Process]) -> set[int]:
+def _end(running: Sequence[Process], relay: _Relay) -> set[int]:
     """Wait for all for a while, then kill what is left; says whom."""
-    deadline = time.monotonic() + _GRACE_S
-    while time.monotonic() < deadline and any(process.poll() is None for process in running):
+    begun = time.monotonic()
+    while any(process.poll() is None for process in running):
+        patience = _SAVING_S if relay.heard and not relay.urgent else _GRACE_S
+        if time.monotonic() > begun + patience:
+            break
         time.sleep(_POLL_S)
     left = {rank for rank, process in enumerate(running) if process.poll() is None}
     for process in running:
-        _signal(process, signal.SIGKILL)
+        _kill(process)
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
     return left
 
 
-def _signal(process: Process, number: int) -> None:
-    """To it and to all that it started."""
+def _kill(process: Process) -> None:
+    """It and all that it started."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _explain(ends: dict[int, int], number: int, folder: Path) -> None:

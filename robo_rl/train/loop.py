@@ -23,6 +23,7 @@ from robo_rl.train.demonstrations import hand_over
 from robo_rl.train.ending import Ending
 from robo_rl.train.exchange import everyones
 from robo_rl.train.inherit import hand_critics
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.probe import Probe
@@ -103,8 +104,13 @@ class Loop:
         return self.algo.evaluated() if isinstance(self.algo, JudgesAnother) else self.policy
 
     def train(self) -> None:
-        """Update until the budget is spent or success is enough; checkpoints on the way."""
-        with Progress(self.cfg.updates, "fine-tune", "updates", console=self.console) as progress:
+        """Update until the budget is spent or success is enough; checkpoints on the way.
+
+        Raises:
+            Interrupted: A signal has come; the updates up to there are saved.
+        """
+        shown = Progress(self.cfg.updates, "fine-tune", "updates", console=self.console)
+        with shown as progress, between_updates() as pause:
             progress.update(*self._progress())
             while not self._ends:
                 metrics = self._update()
@@ -113,8 +119,8 @@ class Loop:
                     self.log.log(metrics)
                 shown = {name: metrics[name] for name in _SHOWN if name in metrics}
                 progress.update(*self._progress(), **shown)
-                if self.algo.updates % self.cfg.checkpoint_every == 0 or self.ending.enough:
-                    self._save()
+                due = self.algo.updates % self.cfg.checkpoint_every == 0 or self._ends
+                pause.checkpoint(self._save, due=due, kept=f"{self.algo.updates:,} updates")
         best = self.guard.finish(self._acting())
         if best is not None:
             self._go_back(best)

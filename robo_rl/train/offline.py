@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from copy import deepcopy
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,13 +15,16 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.registry import Component
 from robo_rl.seeding import derive, initialising, make_generator
+from robo_rl.spec import ActSpec, ObsSpec
 from robo_rl.train.checkpoint_series import CheckpointSeries
-from robo_rl.train.evaluate import EvalResult, compare, describe
+from robo_rl.train.evaluate import EvalResult
+from robo_rl.train.gate import Gate, beside
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logged import warn_outside
 from robo_rl.train.logger import MetricsLogger
-from robo_rl.train.policies import save_policy
+from robo_rl.train.policies import load_policy, save_policy
 from robo_rl.train.progress import Progress, smoothed
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.video import record_video
 
 
@@ -76,27 +78,32 @@ class CloneBehaviour:
         )
         outside = warn_outside(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.modes)
-        with initialising("init", context.seed):
-            policy: DenoisingPolicy = component.build(store.obs_spec, store.act_spec, normalizer)
-        untrained = deepcopy(policy)
+        policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
         trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
         path = save_policy(context.directory / "policy", best)
-        result = context.evaluate(best, "bc")
-        return Report(
+        report = Report(
             "bc",
             numbers={
-                **result.named(),
                 "loss": loss,
                 "gradient_steps": self.cfg.steps,
                 "rows_outside_limits": outside.rows,
             },
             artifacts={"policy": path.name, "bc_policy": path.name},
-            gate=learnt(context, result, untrained),
             files=record_video(context, best, "rollout.mp4"),
             curves={"loss": {"x": "step", "y": "loss"}},
         )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``."""
+        policy = load_policy(context.directory / report.artifacts["policy"])
+        result = context.evaluate(policy, "bc")
+        report.put(result.named())
+        untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
+        report.gate = learnt(context, result, untrained)
+        return report
 
     def _stats(self, data: WindowDataset, context: Context) -> Stats:
         """Those of the data, and of starts where there are to be any."""
@@ -114,7 +121,12 @@ class CloneBehaviour:
         mean = float("nan") if state is None else state["mean"]
         log = MetricsLogger(directory / "metrics.jsonl")
         log.truncate_after(trainer.done)
-        with Progress(self.cfg.steps, "clone", "steps") as progress:
+
+        def save() -> None:
+            state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
+            series.save(trainer.done, state | {"mean": mean})
+
+        with Progress(self.cfg.steps, "clone", "steps") as progress, between_updates() as pause:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
@@ -122,19 +134,31 @@ class CloneBehaviour:
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
-                if trainer.done % self.cfg.checkpoint_every == 0:
-                    state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
-                    series.save(trainer.done, state | {"mean": mean})
+                last = trainer.done == self.cfg.steps
+                due = last or trainer.done % self.cfg.checkpoint_every == 0
+                pause.checkpoint(save, due=due, kept=f"{trainer.done:,} steps")
         return mean
 
 
+def _untrained(
+    context: Context, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
+) -> DenoisingPolicy:
+    """The experiment's policy as its training begins."""
+    with initialising("init", context.seed):
+        return context.experiment.policy.build(obs_spec, act_spec, normalizer)
+
+
 def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
-    """Learnt is what succeeds at all, or has a higher return than what it was before."""
+    """Learnt is what succeeds at all, or has a higher return than what it was before.
+
+    The first is a count, which is there or not: it needs no power. None of n is no proof that a
+    policy never succeeds, so what its rate may be is said.
+    """
     if result.measure == "success":
         detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"
         passed = bool(result.success.any())
-        longer = "" if passed else ": raise its steps, or give it more demonstrations"
+        most = f" (its rate may be up to {result.interval.high:.1%})"
+        longer = "" if passed else f"{most}: raise its steps, or give it more demonstrations"
         return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must{longer}")
-    test = compare(result, context.evaluate(untrained, "untrained"), margin=0.0)
-    detail = f"beside the policy before it was trained: {describe(test, result.measure)}"
-    return Gate(name="learnt", passed=test.noninferior, detail=detail)
+    before = context.evaluate(untrained, "untrained")
+    return beside("learnt", result, before, 0.0, "beside the policy before it was trained, ")

@@ -10,13 +10,14 @@ from robo_rl.env.base import check_groups
 from robo_rl.ranks import here
 from robo_rl.registry import Component
 from robo_rl.train.apprentice import WHY
-from robo_rl.train.evaluate import compare, describe
+from robo_rl.train.evaluate import EvalProtocol
 from robo_rl.train.explore import changed, exploring
+from robo_rl.train.gate import beside, too_few
 from robo_rl.train.loop import Loop
 from robo_rl.train.loop_config import LoopConfig
 from robo_rl.train.policies import demand_decode, load_policy, save_policy
 from robo_rl.train.rehearse import rehearse
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.together import placed
 from robo_rl.train.video import record_video
 
@@ -58,6 +59,11 @@ class FineTune:
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)
 
+    @staticmethod
+    def doubt(cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Foretelling``."""
+        return too_few(protocol, cfg.margin)
+
     def assist(self, context: Context) -> Loop:
         """Train what is left to train, together with the processes that do the same."""
         policy = load_policy(context.artifact("policy"))
@@ -68,33 +74,20 @@ class FineTune:
 
     def run(self, context: Context) -> Report:
         """Train what is left to train, evaluate, and keep the policy."""
-        before = load_policy(context.artifact("policy"))
         run = self.assist(context)
-        judged = run.judged
-        path = save_policy(context.directory / "policy", judged)
-        after = context.evaluate(judged, "after RL")
-        reference = context.evaluate(before, "before RL")
-        test = compare(after, reference, self.cfg.margin)
+        path = save_policy(context.directory / "policy", run.judged)
         head = _head(run, context)
-        return Report(
+        report = Report(
             "online",
             numbers={
-                **after.named(),
-                **reference.named("{}_before"),
                 "env_steps": run.collector.env_steps,
                 "updates": run.algo.updates,
                 "rollbacks": run.guard.rollbacks,
                 "ended_with": run.ended_with,
                 **_whose(run),
-                **head.numbers,
             },
             artifacts={"policy": path.name, "teacher": path.name, **head.artifacts},
-            gate=Gate(
-                name="no worse than before",
-                passed=test.noninferior,
-                detail=describe(test, after.measure),
-            ),
-            files=record_video(context, judged, "rollout.mp4"),
+            files=record_video(context, run.judged, "rollout.mp4"),
             curves={
                 "success": {"x": "env_steps", "y": "success"},
                 "return": {"x": "env_steps", "y": "rew_per_step"},
@@ -102,6 +95,19 @@ class FineTune:
                 **head.curves,
             },
         )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: the policy beside the one before RL, and the head if there is one."""
+        judged = load_policy(context.directory / report.artifacts["policy"])
+        after = context.evaluate(judged, "after RL")
+        reference = context.evaluate(load_policy(context.artifact("policy")), "before RL")
+        report.put({**after.named(), **reference.named("{}_before")})
+        if "head" in report.artifacts:
+            head = load_policy(context.directory / report.artifacts["head"])
+            report.numbers |= context.evaluate(head, "one step").named("{}_one_step")
+        report.gate = beside("no worse than before", after, reference, self.cfg.margin)
+        return report
 
 
 def _head(run: Loop, context: Context) -> Report:
@@ -111,7 +117,6 @@ def _head(run: Loop, context: Context) -> Report:
         head = run.apprentice.head
         found.artifacts["head"] = save_policy(context.directory / "head", head).name
         found.curves["student"] = {"x": "env_steps", "y": "student_loss"}
-        found.numbers |= context.evaluate(head, "one step").named("{}_one_step")
     return found
 
 

@@ -12,12 +12,22 @@ from robo_rl.config import ConfigTree, compose, to_yaml, validate
 from robo_rl.durable import make_directory, remove_temporary, write_file
 from robo_rl.errors import CheckpointError, ConfigError, GateError
 from robo_rl.file_lock import lock_file
-from robo_rl.ranks import joined
+from robo_rl.ranks import apart, joined
+from robo_rl.train.again import (
+    FILE,
+    MARK,
+    Made,
+    differs_in_evaluation,
+    evaluated_again,
+    made_by,
+    note,
+)
 from robo_rl.train.differing import differing
 from robo_rl.train.experiment import Experiment, run_until, upto
+from robo_rl.train.foretold import warn_of_doubts
 from robo_rl.train.provenance import machine, versions
 from robo_rl.train.report import write_report
-from robo_rl.train.stage import Context, Report, stage_digest, stage_world
+from robo_rl.train.stage import Context, Report, Stage, stage_digest, stage_world
 from robo_rl.train.stage_class import demand_said, traits
 from robo_rl.train.starts import FILE as STARTS
 from robo_rl.train.starts import note_start
@@ -25,7 +35,7 @@ from robo_rl.train.stopwatch import Stopwatch
 from robo_rl.train.together import assist, led, skip
 from robo_rl.train.world_digest import WORLD, differences, read_world
 
-RUN, MARK, SECONDS, LOCK = "run.json", "digest", "seconds", ".lock"
+RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
 
 Done = list[tuple[Path, Report]]
 
@@ -71,9 +81,11 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
     done: Done = []
     with _writing(directory), _alone(directory):
         _begin(directory, experiment)
+        places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
+        warn_of_doubts(experiment, [x for x in labels if Report.read(places[x]) is None])
         for index, label in enumerate(labels):
             _demand_gate(done)
-            place = directory / stage_folder(index, label)
+            place = places[label]
             done.append((place, _run_stage(experiment, index, place, done)))
             write_report(directory, _summary(experiment, directory, done))
     _demand_gate(done)
@@ -131,17 +143,33 @@ def _begin(directory: Path, experiment: Experiment) -> None:
         stage_folder(index, label): stage_world(experiment, index)
         for index, label in enumerate(experiment.stages)
     }
-    for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}")):
-        if mark.read_bytes() != digests.get(mark.parent.name, "").encode():
-            _forget_failed(mark.parent, _other(mark.parent, experiment))
-        elif changed := differences(read_world(mark.parent), worlds[mark.parent.name]):
-            _forget_failed(mark.parent, _elsewhere(mark.parent, changed))
+    places = [mark.parent for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}"))]
+    for place in places:
+        if (place / MARK).read_text() != digests.get(place.name):
+            _admit(place, experiment, list(digests))
+    for place in places:
+        if changed := differences(read_world(place), worlds.get(place.name, {})):
+            _forget_failed(place, _elsewhere(place, changed))
+    for place in places:
+        if not (place / FILE).exists() and (made := made_by(place)) is not None:
+            note(place, made)  # before the config is another
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
     provenance = {"name": experiment.name, "seed": experiment.seed}
     body = provenance | {"versions": versions(), "machine": machine()}
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
+
+
+def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
+    """Have what was made under another config be gone on with, if only what evaluates differs.
+
+    Raises:
+        ConfigError: More does.
+    """
+    known = place.name in folders
+    if not (known and differs_in_evaluation(place, experiment, folders.index(place.name))):
+        _forget_failed(place, _other(place, experiment))
 
 
 def _forget_failed(place: Path, refusal: ConfigError) -> None:
@@ -151,7 +179,7 @@ def _forget_failed(place: Path, refusal: ConfigError) -> None:
         ConfigError: It has made something.
     """
     found = {path.name for path in place.iterdir()}
-    if not found <= {MARK, SECONDS, STARTS, WORLD}:
+    if not found <= {MARK, FILE, SECONDS, STARTS, WORLD}:
         raise refusal
     for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
         (place / name).unlink()
@@ -159,45 +187,71 @@ def _forget_failed(place: Path, refusal: ConfigError) -> None:
 
 
 def _demand_gate(done: Done) -> None:
-    if not done or done[-1][1].status != "failed":
+    if not done or done[-1][1].status in ("passed", "waived"):
         return
     place, report = done[-1]
     gate = report.gate
     assert gate is not None
+    unknown = gate.answer == "cannot tell"
+    mend = "mend it"
+    if unknown and gate.setting and gate.needed:
+        mend = f"{gate.setting}={gate.needed} evaluates again and trains nothing"
     raise GateError(
-        f"stage '{report.stage}' did not pass '{gate.name}': {gate.detail}",
+        f"stage '{report.stage}' {'cannot tell' if unknown else 'did not pass'} '{gate.name}':"
+        f" {gate.detail}",
         where=place,
-        hint=f"mend it, or go on with waive.{place.name[3:]}='why'",
+        hint=f"{mend}, or go on with waive.{place.name[3:]}='why'",
     )
 
 
 def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
-    label, wanted = list(experiment.stages)[index], stage_digest(experiment, index)
-    world = stage_world(experiment, index)
-    report, stage = Report.read(place), experiment.stages[label].build()
+    stage = list(experiment.stages.values())[index].build()
+    report, context = Report.read(place), Context(experiment, place, list(done), keeps=True)
     if report is None:
-        place.mkdir(exist_ok=True)
-        remove_temporary(place)
-        if not (place / MARK).exists():  # else it goes on in the world in which it began
-            write_file(place / WORLD, json.dumps(world, indent=1).encode())
-        write_file(place / MARK, wanted.encode())
-        note_start(place)
-        with Stopwatch(place / SECONDS) as watch:
-            with led(stage):
-                report = stage.run(Context(experiment, place, list(done), keeps=True))
-            report.seconds, report.digest = watch.seconds, wanted
-            report.stage, report.world = label, read_world(place)
-        demand_said(type(stage), report.artifacts, label)
-        _waive(report, experiment.waive.get(label))
-        report.write(place)
-        return report
+        return _begun(experiment, index, stage, context)
     skip(stage)
-    if report.digest != wanted:
-        raise _other(place, experiment)
-    if changed := differences(report.world, world):
+    return _kept(experiment, index, stage, report, context)
+
+
+def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -> Report:
+    """A stage that is not done, from where it was left."""
+    label, place = list(experiment.stages)[index], context.directory
+    made = Made(stage_digest(experiment, index), experiment.eval)
+    place.mkdir(exist_ok=True)
+    remove_temporary(place)
+    if not (place / MARK).exists():  # else it goes on in the world in which it began
+        write_file(place / WORLD, json.dumps(stage_world(experiment, index), indent=1).encode())
+    note(place, made)
+    note_start(place)
+    with Stopwatch(place / SECONDS) as watch:
+        with led(stage):
+            report = stage.run(context)
+        report.seconds, report.digest = watch.seconds, made.digest
+        report.stage, report.world = label, read_world(place)
+    demand_said(type(stage), report.artifacts, label)
+    _waive(report, experiment.waive.get(label))
+    report.write(place)
+    return report
+
+
+def _kept(
+    experiment: Experiment, index: int, stage: Stage, report: Report, context: Context
+) -> Report:
+    """A stage that is done, evaluated again where only ``eval`` has changed."""
+    label, place = list(experiment.stages)[index], context.directory
+    made = Made(stage_digest(experiment, index), experiment.eval)
+    if changed := differences(report.world, stage_world(experiment, index)):
         raise _elsewhere(place, changed)
-    if _waive(report, experiment.waive.get(label)):
+    if again := report.digest != made.digest:
+        if not differs_in_evaluation(place, experiment, index):
+            raise _other(place, experiment)
+        with apart():
+            report = evaluated_again(stage, context, report)
+        report.digest, report.stage = made.digest, label
+    if _waive(report, experiment.waive.get(label)) or again:
         report.write(place)
+    if (place / MARK).read_text() != made.digest:
+        note(place, made)
     return report
 
 

@@ -52,6 +52,7 @@ class Record:
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("dataset",)
+    evaluates: ClassVar = False
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -7,6 +7,7 @@ seed depends on its index alone, so that what is missing is what would have foll
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.env.base import Step, VecEnv
 from robo_rl.stats import wilson
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.progress import Progress
 from robo_rl.train.stage import Context
 
@@ -61,13 +63,17 @@ def record_waves(
         episodes: How many waves are to bring.
         wave_of: Index of a wave → its episodes, never none, in the order of their envs.
         after: Number of its episodes that come of no wave.
+
+    Raises:
+        Interrupted: A signal has come; the episodes of the waves up to there are in the store.
     """
     wave, first = _next(store, after)
-    with Progress(episodes, "record", "episodes") as progress:
+    with Progress(episodes, "record", "episodes") as progress, between_updates() as pause:
         while (missing := episodes + after - len(store.episodes)) > 0:
-            new = [each for each in wave_of(wave) if each["meta"]["env"] >= first]
-            store.extend(new[:missing])
-            progress.update(len(store.episodes) - after)
+            new = [each for each in wave_of(wave) if each["meta"]["env"] >= first][:missing]
+            done = len(store.episodes) - after + len(new)
+            pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
+            progress.update(done)
             wave, first = wave + 1, 0
 
 

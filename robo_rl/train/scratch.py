@@ -44,6 +44,7 @@ class Scratch:
         steps: int = Field(default=200, ge=2)
 
     makes: ClassVar = ("policy",)
+    evaluates: ClassVar = False
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -7,16 +7,18 @@ report names the artifacts (dataset, policy, bundle) that later stages take up.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.config import ConfigModel, digest
+from robo_rl.config import digest
 from robo_rl.durable import write_file
 from robo_rl.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluate import Act, EvalProtocol, EvalResult, evaluate, protocol_digest
 from robo_rl.train.experiment import Experiment
+from robo_rl.train.gate import Gate
 from robo_rl.train.known import Known
 from robo_rl.train.progress import Progress
 from robo_rl.train.stage_class import lacking, traits
@@ -26,15 +28,6 @@ if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore
 
 REPORT = "report.json"
-
-
-class Gate(ConfigModel):
-    """Whether a stage's result may be built upon."""
-
-    name: str
-    passed: bool
-    detail: str
-    waiver: str | None = None
 
 
 @dataclass
@@ -52,6 +45,8 @@ class Report:
         digest: See ``stage_digest``; empty where the stage was not run in a pipeline.
         world: Parts of the world that it was made in, see ``world_digest``; empty where that was
             not recorded, and then the protocols of its numbers do not cover it either.
+        earlier: What its gate said under other evaluation settings: each time ``eval`` and
+            ``gate``.
     """
 
     stage: str
@@ -63,13 +58,16 @@ class Report:
     seconds: float = 0.0
     digest: str = ""
     world: World = field(default_factory=dict[str, str])
+    earlier: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
     def status(self) -> str:
-        """``passed``, ``waived`` or ``failed``."""
-        if self.gate is None or self.gate.passed:
-            return "passed"
-        return "waived" if self.gate.waiver else "failed"
+        """``passed``, ``waived``, ``failed`` or ``cannot tell``."""
+        return "passed" if self.gate is None else self.gate.status
+
+    def put(self, measured: Mapping[str, Any]) -> None:
+        """Take in what was measured, before all else and in the place of what was before."""
+        self.numbers = {**measured, **self.numbers, **measured}
 
     def body(self) -> dict[str, Any]:
         """It as JSON, its status included."""
@@ -227,6 +225,20 @@ class Stage(Protocol):
 
     def run(self, context: Context) -> Report:
         """Do the work, or the rest of it, and say what came out."""
+        ...
+
+
+@runtime_checkable
+class Evaluated(Protocol):
+    """A stage whose result can be evaluated again, and its gate decided, without its training."""
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """Measure what is there under the experiment's protocol; says what came out.
+
+        Args:
+            context: As for ``run``.
+            report: With the artifacts; numbers that were measured, and the gate, are put anew.
+        """
         ...
 
 

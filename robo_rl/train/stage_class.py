@@ -18,6 +18,7 @@ class Traits(NamedTuple):
         reads: Fields of the experiment that its result depends on, besides its own settings; None
             for all of them.
         waivable: Its result can be gone on with although its gate failed.
+        evaluates: Whether the experiment's ``eval`` has a part in its result, where it reads it.
         stops: Unless it is waived, its gate stops a run; one that does not decides by itself what
             goes on, and is waived by who runs it alone.
     """
@@ -26,6 +27,7 @@ class Traits(NamedTuple):
     makes: tuple[str, ...] | None = None
     reads: tuple[str, ...] | None = None
     waivable: bool = True
+    evaluates: bool = True
     stops: bool = True
 
 
@@ -36,6 +38,21 @@ class Checked(Protocol):
     @staticmethod
     def check(cfg: Any, policy: Component) -> None:
         """Raise ConfigError if that is so; ``cfg`` is the stage's own ``Config``."""
+        ...
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A stage whose gate may be foretold to lack the episodes that it takes to pass."""
+
+    @staticmethod
+    def doubt(cfg: Any, protocol: Any) -> str | None:
+        """Why it can hardly pass; None where it well can.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            protocol: The experiment's ``eval``.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from robo_rl.train.checkpoint_series import CheckpointSeries
+from robo_rl.train.interrupt import between_updates
 from robo_rl.train.logger import MetricsLogger
 from robo_rl.train.progress import Progress, smoothed
 
@@ -47,6 +48,9 @@ def take_steps(
         generator: All that ``step`` draws from.
         step: One step; returns its figures.
         checkpoint_every: Steps between checkpoints.
+
+    Raises:
+        Interrupted: A signal has come; the steps up to there are saved.
     """
     series, done, means = CheckpointSeries(folder / "ckpt"), 0, dict[str, float]()
     if (state := series.load_latest()) is not None:
@@ -56,14 +60,18 @@ def take_steps(
     log = MetricsLogger(folder / "metrics.jsonl")
     log.truncate_after(done)
     every = max(1, min(_EVERY, total // _SHARES))
-    with Progress(total, what, "steps") as progress:
+
+    def save() -> None:
+        kept = {"learner": learner.state_dict(), "generator": generator.get_state()}
+        series.save(done, kept | {"done": done, "means": means})
+
+    with Progress(total, what, "steps") as progress, between_updates() as pause:
         while done < total:
             found, done = step(), done + 1
             means = {name: smoothed(means.get(name, float("nan")), x) for name, x in found.items()}
             if done % every == 0 or done == total:
                 log.log({"step": done, **means})
                 progress.update(done, **means)
-            if done % checkpoint_every == 0 or done == total:
-                kept = {"learner": learner.state_dict(), "generator": generator.get_state()}
-                series.save(done, kept | {"done": done, "means": means})
+            due = done % checkpoint_every == 0 or done == total
+            pause.checkpoint(save, due=due, kept=f"{done:,} steps of '{what}'")
     return means

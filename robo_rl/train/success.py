@@ -8,6 +8,7 @@ others, and the numbers of the report from others again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, ClassVar
 
 import torch
@@ -16,10 +17,12 @@ from pydantic import Field
 from robo_rl.algo.success_fit import SuccessFit
 from robo_rl.config import ConfigModel
 from robo_rl.data.normalize import Normalizer
+from robo_rl.power import rate_episodes
 from robo_rl.seeding import initialising, make_generator
 from robo_rl.train.classifiers import save_success
+from robo_rl.train.gate import Answer, Gate, would_tell
 from robo_rl.train.marked import Part, Parts, Shares, each_episode, parts_of
-from robo_rl.train.stage import Context, Gate, Report
+from robo_rl.train.stage import Context, Report
 from robo_rl.train.steps import take_steps
 from robo_rl.train.told import of_episodes, of_rows
 from robo_rl.world.calibration import best_cut, likeliest_temperature, restored
@@ -91,12 +94,40 @@ class LearnSuccess:
         sides = {name: numbers[name] for name in ("recall", "specificity")}
         told = [f"{name} is at least {each['low']:.1%}" for name, each in sides.items()]
         of = [str(each["n"]) for each in sides.values()]
+        answer, needed = told_apart(list(sides.values()), self.cfg.floor)
+        more = f"; {would_tell(needed, 'test episodes')}" if answer == "cannot tell" else ""
         return Gate(
             name="success told from failure",
-            passed=all(each["low"] > self.cfg.floor for each in sides.values()),
+            passed=answer == "pass",
             detail=f"{' and '.join(told)} (of {' and '.join(of)} test episodes); "
-            f"both must be above {self.cfg.floor:.1%}",
+            f"both must be above {self.cfg.floor:.1%}{more}",
+            answer=answer,
+            needed=needed,
         )
+
+
+def told_apart(sides: Sequence[dict[str, Any]], floor: float) -> tuple[Answer, int | None]:
+    """Whether shares are above a floor, and how many test episodes would tell where they cannot.
+
+    All of them above by their intervals pass; one that is not above even at its upper end fails.
+
+    Args:
+        sides: Each with value, low, high and n, of the episodes that it is a share of.
+        floor: To be above.
+
+    Returns:
+        The answer; episodes of all sides together, whose proportion stays, None where no number
+        would tell or none is asked for.
+    """
+    if all(each["low"] > floor for each in sides):
+        return "pass", None
+    if any(each["high"] <= floor for each in sides):
+        return "fail", None
+    total = sum(each["n"] for each in sides)
+    open_ = [each for each in sides if each["low"] <= floor]
+    found = [(rate_episodes(each["value"], floor), each["n"]) for each in open_]
+    wanted = [ceil(n * total / have) for n, have in found if n is not None and have]
+    return "cannot tell", max(wanted) if len(wanted) == len(open_) else None
 
 
 def calibrated(model: SuccessModel, parts: Parts) -> Calibration:

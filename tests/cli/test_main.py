@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,20 +12,23 @@ import typer
 
 from robo_rl.cli import main as cli
 from robo_rl.errors import DataError
+from robo_rl.train.interrupt import Interrupted
 
 HEAVY = ["torch", "mujoco", "zarr", "pandas", "onnxruntime", "gymnasium", "diffusers", "rich"]
 
 
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch):
-    """Puts a function in the place of ``robo-rl list``."""
+    """Puts a function in the place of ``robo-rl list``, or of another verb."""
 
-    def put(run: object) -> None:
+    def put(run: object, name: str = "list") -> None:
         real = cli.import_module
         monkeypatch.setattr(
             cli,
             "import_module",
-            lambda name: SimpleNamespace(run=run) if name == "robo_rl.cli.list" else real(name),
+            lambda module: (
+                SimpleNamespace(run=run) if module == f"robo_rl.cli.{name}" else real(module)
+            ),
         )
 
     return put
@@ -110,13 +114,26 @@ def test_a_warning_of_ours_is_one_line_and_others_say_where_they_are_from():
     ]
 
 
-def test_an_interrupt_says_how_to_resume(verb, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (KeyboardInterrupt(), 130, "what was saved before is kept, the same command resumes"),
+        (Interrupted(signal.SIGINT, "8 updates"), 130, "8 updates are kept, the same command"),
+        (Interrupted(signal.SIGTERM), 143, "what was saved before is kept"),
+    ],
+)
+def test_an_interrupt_says_what_is_kept_and_how_to_resume(
+    verb, capsys: pytest.CaptureFixture[str], error: BaseException, status: int, said: str
+):
     def run() -> None:
-        raise KeyboardInterrupt
+        raise error
 
+    verb(run, "run")
+    assert cli.main(["run"]) == status
+    assert said in capsys.readouterr().err
     verb(run)
-    assert cli.main(["list"]) == 130
-    assert "the same command resumes" in capsys.readouterr().err
+    assert cli.main(["list"]) == status  # of which there is nothing to resume
+    assert capsys.readouterr().err.splitlines()[-1] == "robo-rl: interrupted"
 
 
 def test_a_missing_extra_is_one_line(

@@ -60,6 +60,14 @@ def test_a_margin_that_nothing_reaches_hands_on_the_policy_before(runner: Runner
     before, after = (found["numbers"][f"success{name}"]["value"] for name in ("_before", ""))
     assert before == after
     assert found["numbers"]["value_before"]["low"] <= found["numbers"]["value_before"]["value"]
+    words = ("run", written(tmp_path, margin=1e6), "eval.episodes=12", "--out", tmp_path / "runs")
+    ended = runner.run(*words)
+    assert ended.status == 0, ended.output
+    again = report(tmp_path)  # more episodes of all three, and the gate asks for none
+    for name in ("success", "success_before", "success_ungated"):
+        assert (found["numbers"][name]["n"], again["numbers"][name]["n"]) == (8, 12)
+    assert list(again["numbers"]) == list(found["numbers"])
+    assert (again["gate"], again["earlier"]) == (found["gate"], [])
 
 
 def test_data_in_which_no_action_is_better_are_refused_before_anything_is_learnt(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import time
 from functools import partial
@@ -11,25 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import Runner
-
-VARIES = {"seconds", "digest", "latency_us"}
-
-
-def outcome(directory: Path) -> dict[str, Any]:
-    """All numbers, gates and curves of a finished run, and the hash of every weight."""
-    found: dict[str, Any] = {}
-    for path in sorted(directory.glob("0*/report.json")):
-        report = json.loads(path.read_text())
-        found[path.parent.name] = {k: v for k, v in report.items() if k not in VARIES}
-    for path in sorted(directory.glob("0*/policy/tensors.safetensors")):
-        found[str(path.relative_to(directory))] = hashlib.sha256(path.read_bytes()).hexdigest()
-    for path in sorted(directory.glob("0*/metrics.jsonl")):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        found[str(path.relative_to(directory))] = [
-            {name: value for name, value in row.items() if not name.endswith("_s")} for row in rows
-        ]
-    return found
+from small_runs import Runner, outcome
 
 
 def landmarks(directory: Path) -> set[str]:

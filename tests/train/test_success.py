@@ -57,8 +57,9 @@ def test_what_cannot_be_seen_does_not_pass(tmp_path: Path):
         )
         store.append(episode)
     report = learn(tmp_path / "run", store, floor=0.7)
-    assert report.status == "failed"
+    assert report.status == "cannot tell"  # of the handful of episodes that test it
     assert report.gate is not None
+    assert "test episodes would tell" in report.gate.detail
     assert "both must be above 70.0%" in report.gate.detail
 
 

@@ -203,7 +203,13 @@ def launch(road, cloned: Path, *changes: str) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=_hear_ctrl_c,
     )
+
+
+def _hear_ctrl_c() -> None:
+    """Also where the tests run in the background of a shell, which has its jobs ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -217,17 +223,44 @@ def test_the_launcher_says_in_one_line_which_process_was_killed(road, cloned: Pa
     assert not [line for line in said if "Traceback" in line or "another process" in line]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_processes_end_with_their_launcher(road, cloned: Path, number: int):
+def test_the_processes_end_with_their_launcher(road, cloned: Path):
     launched = launch(road, cloned, "stages.online.updates=2000")
     until_checkpoint(cloned, 2)()
     children = children_of(launched.pid)
-    launched.send_signal(number)
+    launched.kill()
     launched.communicate(timeout=60)
     deadline = time.monotonic() + 20
     while not all(gone(pid) for pid in children):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_a_signal_to_the_launcher_ends_all_processes_after_the_same_update(
+    runner: Runner, road, cloned: Path, tmp_path: Path, number: int
+):
+    rarely = (*LONG, "stages.online.checkpoint_every=1000")
+    launched = launch(road, cloned, *rarely)
+    metrics = cloned / "tiny" / ONLINE / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not metrics.exists() or metrics.read_bytes().count(b"\n") < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    launched.send_signal(number)
+    said = launched.communicate(timeout=60)[1].splitlines()
+    assert launched.returncode == 128 + number, said
+    done = len(numbers(cloned))
+    assert f"{done} updates are kept, the same command resumes there" in said[-1]
+    assert [path.name for path in metrics.parent.glob("ckpt/*")] == [f"{done:06d}"]
+    if number == signal.SIGINT:
+        whole = shutil.copytree(road.out, tmp_path / "whole")
+        for stage in (ONLINE, "03-distill"):
+            shutil.rmtree(whole / "tiny" / stage)
+        assert train(runner, road, whole, *rarely).status == 0
+        assert train(runner, road, cloned, *rarely, processes=2).status == 0
+        assert_alike(numbers(whole), numbers(cloned))
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ from robo_rl.durable import make_directory, write_file
 from robo_rl.file_lock import lock_file
 from robo_rl.train.experiment import Experiment
 
-_PATIENCE_S = 10.0
 _TAIL_BYTES = 4096
 
 
@@ -84,12 +83,15 @@ class Job:
         return ""
 
     def interrupt(self) -> None:
-        """Ask it to stop, as Ctrl-C does."""
-        self._signal(signal.SIGINT)
+        """Ask it to save and stop, as Ctrl-C does."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)  # what it started is its own to end
 
     def kill(self) -> None:
         """End it and all that it started; what it saved is whole."""
-        self._signal(signal.SIGKILL)
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
@@ -98,24 +100,18 @@ class Job:
             self._process.stdin.close()
         self._lock.close()
 
-    def _signal(self, number: int) -> None:
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-
 
 class BusyError(Exception):
     """Another process is at a run."""
 
 
 def stop(jobs: Iterable[Job]) -> None:
-    """End jobs, kindly first; a second Ctrl-C meanwhile ends them at once."""
+    """End jobs after the update that each is at; a second Ctrl-C meanwhile ends them at once."""
     left = list(jobs)
     try:
         for job in left:
             job.interrupt()
-        until = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < until and any(job.status is None for job in left):
+        while any(job.status is None for job in left):
             time.sleep(0.05)
     finally:
         for job in left:

@@ -54,6 +54,13 @@ class StageRecord:
         """The gate, empty where there is none."""
         return _mapping(self.report.get("gate"))
 
+    @property
+    def earlier(self) -> list[dict[str, dict[str, Any]]]:
+        """What the gate said before, under other evaluation settings: ``eval`` and ``gate``."""
+        found: Any = self.report.get("earlier")
+        each = [_mapping(item) for item in found] if isinstance(found, list) else []
+        return [{name: _mapping(item.get(name)) for name in ("eval", "gate")} for item in each]
+
     def files(self, *suffixes: str) -> list[Path]:
         """The files of these kinds that it shows; none from outside its directory."""
         root = self.directory.resolve()

@@ -20,7 +20,7 @@ from robo_rl.train.report.numbers import (
 )
 from robo_rl.train.report.record import RunRecord, StageRecord
 
-_MARKS = {"passed": "✓", "waived": "!", "failed": "✗"}
+_MARKS = {"passed": "✓", "waived": "!", "failed": "✗", "cannot tell": "?"}
 _NO_FACTS = {
     "name",
     "directory",
@@ -57,7 +57,8 @@ def road(run: RunRecord) -> Html:
 
 def _stop(stage: StageRecord) -> Html:
     status = str(stage.report.get("status", "passed"))
-    pill = el("span", f"{_MARKS.get(status, '')} {status}", cls=f"pill {status}")
+    cls = status.replace(" ", "-")
+    pill = el("span", f"{_MARKS.get(status, '')} {status}", cls=f"pill {cls}")
     gate = None
     if stage.gate:
         text = f"{stage.gate.get('name')}: {stage.gate.get('detail', '')}"
@@ -68,8 +69,17 @@ def _stop(stage: StageRecord) -> Html:
         *_headline(stage),
         el("div", duration(float(stage.report.get("seconds") or 0)), cls="small"),
         gate,
-        cls=f"card {status}",
+        *_earlier(stage),
+        cls=f"card {cls}",
     )
+
+
+def _earlier(stage: StageRecord) -> Iterator[Html]:
+    """What the gate said under other evaluation settings."""
+    for before in stage.earlier:
+        of = f"{before['eval'].get('episodes')} episodes from seed {before['eval'].get('seed')}"
+        text = f"earlier, of {of}: {before['gate'].get('detail', '')}"
+        yield el("div", text, cls="small gate")
 
 
 def _headline(stage: StageRecord) -> Iterator[Html]:
@@ -88,11 +98,12 @@ def _headline(stage: StageRecord) -> Iterator[Html]:
 def alerts(run: RunRecord, bundle: Bundle | BundleError | None) -> Iterator[Html]:
     """What did not pass."""
     for stage in run.stages:
-        if stage.report.get("status") in ("waived", "failed"):
+        if (status := stage.report.get("status")) in ("waived", "failed", "cannot tell"):
             gate, waiver = stage.gate, stage.gate.get("waiver")
-            text = f" gate “{gate.get('name')}” not passed ({gate.get('detail')})"
+            said = "cannot be told yet" if status == "cannot tell" else "not passed"
+            text = f" gate “{gate.get('name')}” {said} ({gate.get('detail')})"
             reason = f"; waived: {waiver}" if waiver else ""
-            cls = "alert" if waiver else "alert failed"
+            cls = "alert failed" if status == "failed" else "alert"
             yield el("div", el("strong", f"{stage.name}:"), text + reason, cls=cls)
     if isinstance(bundle, BundleError):
         yield el("div", el("strong", "bundle: "), str(bundle), cls="alert failed")

@@ -164,6 +164,8 @@ def test_what_was_killed_and_interrupted_ends_as_if_it_had_not_been(
     assert bench.kept() == {}
     assert bench.end(signal.SIGKILL, after="near/default/*/02-online/ckpt/0*") == -signal.SIGKILL
     assert bench.end(signal.SIGINT, after="near/sde/*/02-online/ckpt/0*") == 130
+    (log,) = tmp_path.glob("runs/bench/tiny/near/sde/*.log")
+    assert log.read_text().splitlines()[-1].startswith("robo-rl: interrupted; ")  # was not killed
     assert list(bench.kept()) == ["near/default/0.json"]
     status, output = bench.run()
     assert status == 0, output
