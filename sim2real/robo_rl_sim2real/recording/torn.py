@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -80,22 +81,26 @@ def mend(bag: Path, out: Path) -> int:
 
 
 def _write_whole(bag: Path, out: Path) -> int:
-    store = store_of("jazzy")
-    whole = (message for file in mcap_of(bag) for message in _messages(file, out.parent))
-    messages = (message for message in whole if message.interface in store.fielddefs)
-    first = next(messages, None)
-    if first is None:
-        raise DataError("nothing in it is whole", where=bag)
-    made, number = Bag(out, store, (RUN,)), 0
-    try:
-        for message in chain([first], messages):
-            made.write(message)
-            number += 1
-        made.close()
-    except OSError:
-        made.abandon()
-        raise
+    store, number = store_of("jazzy"), 0
+    with closing(_all_messages(bag, out.parent)) as whole:
+        messages = (message for message in whole if message.interface in store.fielddefs)
+        first = next(messages, None)
+        if first is None:
+            raise DataError("nothing in it is whole", where=bag)
+        made = Bag(out, store, (RUN,))
+        try:
+            for number, message in enumerate(chain([first], messages), start=1):  # noqa: B007
+                made.write(message)
+            made.close()
+        except OSError:
+            made.abandon()
+            raise
     return number
+
+
+def _all_messages(bag: Path, beside: Path) -> Generator[Message]:
+    for file in mcap_of(bag):
+        yield from _messages(file, beside)
 
 
 def _closed(file: Path) -> bool:
@@ -105,7 +110,7 @@ def _closed(file: Path) -> bool:
         return size > 2 * len(_MAGIC) and data.read() == _MAGIC
 
 
-def _messages(file: Path, beside: Path) -> Iterator[Message]:
+def _messages(file: Path, beside: Path) -> Generator[Message]:
     """Those of the whole records, as far as they can be read; ``beside`` is for a copy of them."""
     with tempfile.TemporaryDirectory(dir=beside) as folder:
         cut = Path(folder, "cut.mcap")
@@ -118,6 +123,9 @@ def _messages(file: Path, beside: Path) -> Iterator[Message]:
                 yield Message(way.topic, way.msgtype, time_ns, bytes(cdr))
         except Exception:  # of a power cut a record may be left whose bytes never came
             return
+        finally:
+            if reader.bio is not None:
+                reader.close()
 
 
 def _copy_whole(file: Path, cut: Path) -> bool:
