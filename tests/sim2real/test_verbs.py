@@ -27,7 +27,7 @@ robot: panda
 observe: {pos: {topic: /joint_states, field: position}}
 lifecycle: {ramp_s: 0.2, hold_s: 0.2}
 safety: {obs_age_s: 1.0, obs_periods: 20}
-watchdog: {grace_s: 2.0, silent_s: 5.0}
+watchdog: {hang_s: 5.0, silent_s: 5.0}
 """
 
 

@@ -36,7 +36,7 @@ robot: panda
 observe: {{pos: {observe}}}
 lifecycle: {{ramp_s: 0.2, hold_s: 0.2}}
 safety: {{obs_age_s: 2.0, obs_periods: 40}}
-watchdog: {{grace_s: 0.4, silent_s: 2.0}}
+watchdog: {{hang_s: 2.0, silent_s: 2.0}}
 """
 JOINTS = "{topic: /joint_states, field: position}"
 POSE = "{topic: /ee_pose, kind: geometry_msgs/msg/PoseStamped, field: position}"
