@@ -94,7 +94,7 @@ class Watchdog:
 
         enabled: bool = True
         grace_s: float = Field(default=0.05, gt=0.0)
-        hang_s: float = Field(default=1.0, gt=0.0)
+        hang_s: float = Field(default=3.0, gt=0.0)
         silent_s: float = Field(default=1.0, gt=0.0)
 
     def __init__(

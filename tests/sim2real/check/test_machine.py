@@ -40,7 +40,7 @@ def facts(path: Path, late_s: list[float], episode_s: float = 4.0, **fields: Any
     [
         (0.02, Mark.OK, "20 ms late", ""),
         (0.1, Mark.WARNING, "more than a period of 50 ms", "chrt -f 10"),
-        (0.5, Mark.WARNING, "silent for 1 s", "watchdog.hang_s=2"),
+        (1.0, Mark.WARNING, "silent for 3 s", "watchdog.hang_s=4"),
     ],
 )
 def test_a_busy_machine_is_told_with_numbers_and_what_to_set(tmp_path, late_s, mark, text, remedy):

@@ -39,7 +39,8 @@ OUTLETS = (
 
 
 def orders(pid: int) -> Orders:
-    limits = dict.fromkeys(("low", "high", "velocity", "acceleration", "jerk"), (1.0,) * JOINTS)
+    names: list[str] = ["low", "high", "velocity", "acceleration", "jerk"]
+    limits = dict.fromkeys(names, (1.0,) * JOINTS)
     return Orders(
         pid=pid,
         transport={"name": "dds"},  # type: ignore[arg-type]
