@@ -1,6 +1,9 @@
 # Each target sets up .venv by itself; a second set-up is instant.
 .PHONY: setup demo test test-all check format bench suites build
 BIN := .venv/bin
+# rclpy's tests, by it, where tools/ros2_venv was run.
+ROS2_TESTS := ! test -e .venv-ros2/.installed || OMP_NUM_THREADS=1 .venv-ros2/bin/ros python -m pytest \
+	tests/sim2real/transport tests/sim2real/ros2 -k ros2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
 setup:
@@ -12,9 +15,12 @@ demo:
 
 test: setup
 	$(PYTEST) -m "not slow"
+	$(ROS2_TESTS)
 
 test-all: setup
+	@tools/ros2_venv || echo "going on without rclpy: its tests are skipped"
 	$(PYTEST)
+	$(ROS2_TESTS)
 
 check: setup
 	$(BIN)/ruff format --check

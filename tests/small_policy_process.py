@@ -1,4 +1,5 @@
-"""A policy process under a watchdog, for tests that kill it; it hangs once a file is there.
+"""A policy process under a watchdog, for tests that kill it; it hangs once a file is there, for the
+seconds in it.
 
 python tests/small_policy_process.py BUNDLE SETTINGS HANG [KEY=VALUE ...]
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from robo_rl.export.bundle import Bundle
 from robo_rl_sim2real.verbs.deploy import connected, read_settings, resting
 from robo_rl_sim2real.verbs.watched import watched
+from robo_rl_sim2real.watchdog.orders import Estate
 
 
 def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
@@ -23,12 +25,14 @@ def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
         if node.record.count % 10 == 0:
             node.request("activate")
         if hang.exists():
-            time.sleep(3600.0)  # as a deadlock in the control loop would
+            seconds = float(hang.read_text() or 3600.0)  # a busy machine, or a deadlock
+            hang.unlink()
+            time.sleep(seconds)
         return False
 
     with (
         connected(chosen, loaded, dry_run=False) as node,
-        watched(node, chosen),
+        watched(node, chosen, Estate(health=str(hang.with_name("health.json")))),
         resting(node),
     ):
         node.run(after_a_tick)

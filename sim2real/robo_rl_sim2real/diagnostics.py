@@ -174,6 +174,7 @@ def _level(state: State) -> Level:
 
 def _policy(health: Health) -> Status:
     said = health.state + (f": {health.reason}" if health.reason else "")
+    said += " (dry run: no command is sent)" if health.dry_run else ""
     values = {
         "ticks": str(health.ticks),
         "missed_ticks": str(health.missed),
@@ -182,6 +183,7 @@ def _policy(health: Health) -> Status:
         **_percentiles("reading_to_command", health.latency_s),
         **_percentiles("tick", health.tick_s),
         "problem": health.problem,
+        "dry_run": str(health.dry_run).lower(),
     }
     return Status("policy", _level(State(health.state)), said, values)
 

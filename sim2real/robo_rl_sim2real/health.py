@@ -8,6 +8,9 @@ from robo_rl_sim2real.runtime import Output
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Recent
 
+_WELL = (State.HOMING, State.RAMPING, State.RUNNING, State.TELEOPERATED)
+"""Who gets here has left behind what was wrong."""
+
 
 class Health(NamedTuple):
     """As it stands.
@@ -21,7 +24,9 @@ class Health(NamedTuple):
         tick_s: From the beginning of a period to its command, likewise.
         clamped: Periods in which a limit changed the command.
         refused: Requests that were not granted.
-        problem: The latest thing that was wrong, empty for nothing.
+        problem: What is wrong, empty for nothing. What is over is not in it any more: the policy
+            has begun, goes on again, or was reset, or nothing came of it for some seconds.
+        dry_run: Whether commands are worked out and not sent.
     """
 
     state: str
@@ -33,12 +38,19 @@ class Health(NamedTuple):
     clamped: int
     refused: int
     problem: str
+    dry_run: bool = False
 
 
 class Record:
-    """Counts what comes of ticks."""
+    """Counts what comes of ticks.
 
-    def __init__(self) -> None:
+    Args:
+        dry_run: Whether commands are not sent.
+        clear_after: Ticks without a problem, while the policy is followed, after which it is over.
+    """
+
+    def __init__(self, *, dry_run: bool = False, clear_after: int = 100) -> None:
+        self._dry_run, self._clear_after, self._well = dry_run, clear_after, 0
         self.latency, self.spent = Recent(), Recent()
         self.count = self.clamped = self.refused = 0
         self.problem, self.state, self.reason = "", "", ""
@@ -55,7 +67,8 @@ class Record:
         command = output.command
         self.count, self.silent = self.count + 1, command is None
         self.spent.add(spent_s)
-        self.state, self.problem = output.state.value, output.problem or self.problem
+        self._judge(output)
+        self.state = output.state.value
         if command is not None and command.reason is None:
             self.latency.add(age_s)
             self.clamped += bool((command.clamped > 1e-9).any())
@@ -64,9 +77,21 @@ class Record:
         if output.state is State.INACTIVE:  # why it is on its way to rest is that it was told to
             self.reason = ""
 
+    def _judge(self, output: Output) -> None:
+        """Whether there is a problem, or the last one is over."""
+        follows = output.command is not None and output.command.reason is None
+        self._well = 0 if output.problem or not follows else self._well + 1
+        moved_on = output.state.value != self.state and (
+            output.state in _WELL or self.state == State.FAULTED.value
+        )
+        if output.problem:
+            self.problem = output.problem
+        elif moved_on or self._well >= self._clear_after:
+            self.problem = ""
+
     def refuse(self, problem: str) -> None:
         """A request was not granted."""
-        self.refused, self.problem = self.refused + 1, problem
+        self.refused, self.problem, self._well = self.refused + 1, problem, 0
 
     def health(self, missed: int) -> Health:
         """All of it."""
@@ -80,4 +105,5 @@ class Record:
             self.clamped,
             self.refused,
             self.problem,
+            self._dry_run,
         )

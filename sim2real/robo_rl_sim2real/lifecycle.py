@@ -56,22 +56,32 @@ class Lifecycle:
         far = {"m": cfg.start_within_m, "rad": cfg.start_within}
         self.within = np.array([far[unit] for unit in units or ("rad",) * len(names)])
         self.state, self.pressed = State.UNCONFIGURED, False
-        self.stops = self._forgiven = 0
+        self.presses = self.trips = self._forgiven = self._forgiven_presses = 0
         self._home, self._ramp_s = start, 0.0
         self._since_s = self._rested_s = -np.inf
 
     def press(self, pressed: bool) -> None:
         """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
-        self.stops += pressed
+        self.presses += pressed
         self.pressed = pressed
 
     def trip(self) -> None:
-        """As if the emergency stop had been pressed for a moment, whether or not it is pressed."""
-        self.stops += 1
+        """A stop was requested; that is kept until a reset."""
+        self.trips += 1
+
+    @property
+    def stops(self) -> int:
+        """How often a stop was asked for so far, by the emergency stop or a request."""
+        return self.presses + self.trips
+
+    @property
+    def estopped(self) -> bool:
+        """Whether the emergency stop is pressed, or was since the last reset."""
+        return self.pressed or self.presses > self._forgiven_presses
 
     @property
     def stopped(self) -> bool:
-        """Whether the emergency stop is pressed, or was since the last reset."""
+        """Likewise, or whether a stop was requested since then."""
         return self.pressed or self.stops > self._forgiven
 
     def configure(self) -> None:
@@ -138,12 +148,13 @@ class Lifecycle:
         Raises:
             TransitionError: It is still pressed, or nothing is to be reset.
         """
-        stops = self.stops  # one that comes meanwhile, from another thread, is not forgiven
+        # One that comes meanwhile, from another thread, is not forgiven.
+        presses, trips = self.presses, self.trips
         if self.pressed:
             raise TransitionError("cannot reset: the emergency stop is pressed")
         if not (self.stopped and self.state is State.INACTIVE):
             self.state = after(self.state, Event.RESET)
-        self._forgiven = stops
+        self._forgiven, self._forgiven_presses = presses + trips, presses
 
     def fail(self) -> None:
         """A fault, if there is anything to fault."""
@@ -214,10 +225,8 @@ class Lifecycle:
     def _begun(self, event: Event, *, at_rest: bool) -> State:
         going = after(self.state, event)
         if self.stopped:
-            hint = "reset"
-            raise TransitionError(
-                f"cannot {event.value}: the emergency stop was pressed", hint=hint
-            )
+            why = "the emergency stop was pressed" if self.estopped else "a stop was requested"
+            raise TransitionError(f"cannot {event.value}: {why}", hint="reset")
         if not at_rest:
             raise TransitionError(f"cannot {event.value}: the robot is still coming to rest")
         return going

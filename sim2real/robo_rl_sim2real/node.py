@@ -21,14 +21,16 @@ from robo_rl_sim2real.publishers import REMEDY, Publishers
 from robo_rl_sim2real.readings import Inbox, Reading, Values
 from robo_rl_sim2real.requests import Requests
 from robo_rl_sim2real.runtime import Output
-from robo_rl_sim2real.safety import Command
+from robo_rl_sim2real.safety import Command, Reason
 from robo_rl_sim2real.services import offer
 from robo_rl_sim2real.settings import Settings, assemble
 from robo_rl_sim2real.ticks import Clock, Ticks
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
-from robo_rl_sim2real.watchdog.guard import Guard, Unguarded
+from robo_rl_sim2real.watchdog.guard import Guard, Unguarded, WatchdogLostError
 
 _WARM_UP = 20
+_CLEAR_S = 5.0
+"""A problem that has not come back for so long is over."""
 
 
 class Node:
@@ -76,7 +78,8 @@ class Node:
         self.guard: Guard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
         self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
-        self.ticks, self.record = Ticks(1.0 / contract.act.rate_hz, self.clock), Record()
+        self.ticks = Ticks(1.0 / contract.act.rate_hz, self.clock)
+        self.record = Record(dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz))
         self._running, self._number, self._said = True, 0, ""
         self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
         self._alone = settings.command.alone
@@ -230,7 +233,9 @@ class Node:
     def _broken(self, error: Exception, number: int, unsent: Command | None) -> Output:
         """Whatever it was: come to rest, and say so if that can still be said."""
         self.record.problem = f"{type(error).__name__}: {error}"
-        output = self.runtime.fail(number, unsent)._replace(problem=self.record.problem)
+        unwatched = isinstance(error, WatchdogLostError)
+        reason = Reason.UNWATCHED if unwatched else Reason.BROKEN
+        output = self.runtime.fail(number, unsent, reason)._replace(problem=self.record.problem)
         try:
             self._send(output.command)
         except Exception as again:  # nothing can be sent: what is left is to go on trying

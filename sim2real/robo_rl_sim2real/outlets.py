@@ -34,6 +34,16 @@ class Commands:
     def __init__(self, outlets: Iterable[Outlet], transport: Transport) -> None:
         self._ways = [(outlet, _publisher(outlet, transport)) for outlet in outlets]
 
+    def only(self, kind: Kind) -> Commands:
+        """Those parts of commands that are sent by that interface, on the same publishers."""
+        return Commands._of([(each, way) for each, way in self._ways if each.kind is kind])
+
+    @classmethod
+    def _of(cls, ways: list[tuple[Outlet, Publisher]]) -> Commands:
+        made = cls.__new__(cls)
+        made._ways = ways
+        return made
+
     def send(self, motion: Motion) -> None:
         """One command, each part of it (n,).
 

@@ -141,14 +141,19 @@ class Runtime:
         inferred, self._inferred = self._inferred, None
         return Output(command, self.state, problem or command.why, asked.target, inferred)
 
-    def fail(self, number: int, unsent: Command | None = None) -> Output:
+    def fail(
+        self, number: int, unsent: Command | None = None, reason: Reason = Reason.BROKEN
+    ) -> Output:
         """Something broke in the period of that number: come to rest, at fault.
 
         Args:
             number: Of the period.
             unsent: The command that was worked out in it and is not known to have been sent: it is
                 what is to be sent, since limits hold for commands that follow each other.
+            reason: What broke; it stays the reason until the policy begins anew.
         """
+        if self.state.moves:
+            self.parts.safety.latched = reason
         stalled, self._last = number - self._said > 1, number
         self.life.fail()
         return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
@@ -257,7 +262,8 @@ class Runtime:
             observed_s=self.seen_s,
             basis_s=basis_s,
             thinking_s=self.parts.planner.thinking_s(),
-            estop=self.life.stopped,
+            estop=self.life.estopped,
+            stop=self.life.stopped,
             stalled=stalled,
             doubt=self._doubt,
             standing=self.parts.witness.standing,

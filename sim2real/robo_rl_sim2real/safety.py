@@ -30,12 +30,21 @@ class Reason(str, Enum):
     STALLED = "control loop stalled"
     NOT_FINITE = "action not finite"
     ESTOP = "emergency stop"
+    STOP = "stop requested"
+    UNWATCHED = "watchdog lost"
+    BROKEN = "internal error"
     TRACKING = "robot does not follow"
 
     @property
     def latches(self) -> bool:
         """Whether only a reset ends it."""
-        return self in (Reason.NOT_FINITE, Reason.ESTOP, Reason.TRACKING)
+        return self in _LATCHES
+
+
+_LATCHES = (
+    *(Reason.NOT_FINITE, Reason.ESTOP, Reason.STOP, Reason.UNWATCHED, Reason.BROKEN),
+    Reason.TRACKING,
+)
 
 
 class Asked(NamedTuple):
@@ -48,6 +57,7 @@ class Asked(NamedTuple):
         basis_s: When the oldest reading arrived that ``target`` rests on.
         thinking_s: How long the present inference has taken so far; 0 where none is under way.
         estop: Whether the emergency stop was pressed since the last reset.
+        stop: Whether a stop was requested since the last reset.
         stalled: Whether control periods were missed since the last command.
         doubt: Why what was measured last is not believed; empty where it is.
         regular: Whether readings come as often as they must; a hold ends only if they do.
@@ -61,6 +71,7 @@ class Asked(NamedTuple):
     thinking_s: float = 0.0
     estop: bool = False
     stalled: bool = False
+    stop: bool = False
     doubt: str = ""
     regular: bool = True
     standing: bool = False
@@ -171,6 +182,7 @@ class Safety:
         checks = (
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
             (Reason.ESTOP, not asked.estop),
+            (Reason.STOP, not asked.stop),
             (Reason.DOUBT, not asked.doubt),
             (Reason.STALE, self._fresh(asked, now_s) and (asked.regular or self._rest is None)),
             (Reason.LATE, target is not None or asked.thinking_s <= cfg.inference_s),

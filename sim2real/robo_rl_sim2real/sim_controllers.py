@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from robo_rl.errors import ConfigError, SpecError
+from robo_rl.errors import ConfigError, DeviceError, SpecError
 from robo_rl_sim2real.lag import Lag
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.readings import Reading
@@ -78,7 +78,7 @@ class Controllers:
         transport.subscribe(topics.trajectory, Kind.TRAJECTORY, self._hear(self._way), NEWEST)
         try:
             transport.obey(topics.follow, self._take(self._way))
-        except ConfigError as error:
+        except (ConfigError, DeviceError) as error:
             self.no_action = f"no action '{topics.follow}': {error}"
 
     def _hear(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:

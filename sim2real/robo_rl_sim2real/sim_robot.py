@@ -31,6 +31,8 @@ class SimRobot:
     Requests on the topic ``control``: ``reset`` begins the next episode. What became of the last
     one is said on ``episode`` as JSON: ``{"episode": 3, "over": true, "success": true}``.
 
+    ``outcomes`` has whether each episode that is over succeeded.
+
     Args:
         cfg: See Config.
         world: What is simulated.
@@ -76,6 +78,7 @@ class SimRobot:
             world, transport, cfg.into, self.rng, self.clock, self._heard.put
         )
         self.ticks, self.episode, self._problem = Ticks(world.dt_s, self.clock), 0, ""
+        self.outcomes = list[bool]()
         self._running = True
         self._connect()
         self._reset()
@@ -111,6 +114,7 @@ class SimRobot:
         for publisher, reading in self._out.due(now_s):
             publisher.send(reading)
         if self.world.over and not was_over:
+            self.outcomes.append(self.world.success)
             self._tell()
         self.controllers.move(now_s)
 

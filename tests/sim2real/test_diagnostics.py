@@ -21,6 +21,8 @@ from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND, Reply
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
+from robo_rl_sim2real.verbs.deploy import text
+from robo_rl_sim2real.watchdog.guard import Unguarded, WatchdogLostError
 
 ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated)
@@ -31,10 +33,17 @@ SETTINGS = {
 }
 
 
+class Gone(Unguarded):
+    """A watchdog that has ended."""
+
+    def demand(self) -> None:
+        raise WatchdogLostError("the watchdog ended")
+
+
 class World:
     """A panda that stays where it is, a node, and who looks after both, on one clock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, dry_run: bool = False) -> None:
         self.now_s, self.number = 50.0, 0
         bus = Bus(lambda: self.now_s)
         self.keeper = Loopback(bus, "keeper")
@@ -44,7 +53,8 @@ class World:
         self.keeper.subscribe("/policy/heartbeat", Kind.COUNT, self.beats.append, COMMAND)
         self.bundle = make_bundle(path / "bundle", ROBOT, 0.0)
         clock = Clock(lambda: self.now_s, lambda s: None)
-        self.node = Node(strict(SETTINGS, Settings), self.bundle, Loopback(bus), clock=clock)
+        settings = strict(SETTINGS, Settings)
+        self.node = Node(settings, self.bundle, Loopback(bus), clock=clock, dry_run=dry_run)
 
     def run(self, seconds: float, *, silent: bool = False) -> None:
         for _ in range(round(seconds / self.node.ticks.dt_s)):
@@ -62,6 +72,12 @@ class World:
         while asking.is_alive():
             self.run(self.node.ticks.dt_s)
         return found[0]
+
+    def ask_in_silence(self, what: str) -> str:
+        """Why a request is not granted while the robot says nothing."""
+        self.node.request(what)
+        self.run(2 * self.node.ticks.dt_s, silent=True)
+        return self.node.health.problem
 
     def said(self, name: str) -> tuple[Level, str, dict[str, str]]:
         """Of one part, in the last report."""
@@ -95,7 +111,7 @@ def test_it_comes_at_once_when_a_level_changes_and_says_what(world: World):
     world.ask("stop")
     world.run(world.node.ticks.dt_s)
     assert len(world.reports) > before
-    assert world.said("policy")[:2] == (Level.ERROR, "faulted: emergency stop")
+    assert world.said("policy")[:2] == (Level.ERROR, "faulted: stop requested")
 
 
 def test_a_topic_that_falls_silent_is_stale_at_once(world: World):
@@ -159,9 +175,57 @@ def test_services_ask_for_what_topics_ask_for(world: World):
 def test_a_stop_is_kept_until_it_is_reset_even_where_the_loop_hangs(world: World):
     world.run(0.5)
     assert world.keeper.call("/robo_rl/stop").success  # no tick meanwhile
-    assert "emergency stop was pressed" in world.ask("activate").message
+    assert "a stop was requested" in world.ask("activate").message
     assert world.ask("reset").success
     assert world.ask("activate").success
+
+
+def test_an_emergency_stop_is_called_one_until_a_reset_whatever_else_is_asked_for(world: World):
+    world.run(0.5)
+    estop = world.keeper.advertise("/estop", Kind.FLAG)
+    for pressed in (True, False):
+        estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
+    assert world.keeper.call("/robo_rl/stop").success
+    assert "the emergency stop was pressed" in world.ask("activate").message
+    assert world.ask("reset").success
+    assert world.keeper.call("/robo_rl/stop").success
+    assert "a stop was requested" in world.ask("activate").message
+
+
+def test_a_problem_is_over_once_the_policy_goes_on(world: World):
+    world.run(0.3, silent=True)
+    assert "none on /joint_states" in world.ask_in_silence("activate")
+    assert "none on /joint_states" in world.node.health.problem
+    world.run(0.2)
+    assert world.ask("activate").success
+    world.run(0.5)
+    assert world.node.health.problem == ""
+    world.node.request("dance")
+    world.run(1.0)
+    assert "no request 'dance'" in world.node.health.problem
+    world.run(6.0)
+    assert world.node.health.problem == ""
+
+
+def test_a_fault_keeps_its_cause_until_a_reset(world: World):
+    world.run(0.3)
+    assert world.ask("activate").success
+    world.run(0.5)
+    world.node.guard = Gone()
+    world.run(2.0, silent=True)  # readings are stale by now, which is not what happened
+    assert world.node.health.reason == "watchdog lost"
+    assert "the watchdog ended" in world.node.health.problem
+    assert world.ask("reset").success
+    assert (world.node.health.reason, world.node.health.problem) == ("", "")
+
+
+def test_a_dry_run_says_that_it_is_one(tmp_path: Path):
+    world = World(tmp_path, dry_run=True)
+    world.run(0.5)
+    assert world.said("policy")[1] == "inactive (dry run: no command is sent)"
+    assert world.said("policy")[2]["dry_run"] == "true"
+    assert text(world.node).startswith("dry run: no command is sent · inactive")
+    world.node.close()
 
 
 def test_a_reset_does_not_release_a_stop_that_is_still_pressed(world: World):

@@ -31,6 +31,8 @@ TRIPS = [
     (Reason.NOT_FINITE, {"target": np.full(JOINTS, np.nan)}),
     (Reason.NOT_FINITE, {"target": HOME + np.array([0, 0, np.inf, 0, 0])}),
     (Reason.ESTOP, {"estop": True}),
+    (Reason.ESTOP, {"estop": True, "stop": True}),
+    (Reason.STOP, {"stop": True}),
     (Reason.DOUBT, {"doubt": "joint 1 moved farther than it can"}),
     (Reason.STALE, {"observed_s": 0.93}),
     (Reason.STALE, {"observed_s": float("nan")}),

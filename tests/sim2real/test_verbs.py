@@ -27,7 +27,7 @@ robot: panda
 observe: {pos: {topic: /joint_states, field: position}}
 lifecycle: {ramp_s: 0.2, hold_s: 0.2}
 safety: {obs_age_s: 1.0, obs_periods: 20}
-watchdog: {grace_s: 2.0, silent_s: 5.0}
+watchdog: {hang_s: 5.0, silent_s: 5.0}
 """
 
 
@@ -45,7 +45,9 @@ def deploy(tmp_path: Path, *words: object) -> list[str]:
 
 def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
     robot = subprocess.Popen(
-        command("sim-robot", "--domain", DOMAIN), stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        command("sim-robot", "--domain", DOMAIN, "--json", tmp_path / "robot.json"),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     assert robot.stderr is not None
     try:
@@ -63,7 +65,11 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
         assert node.returncode == 0, node.stderr
         health = json.loads((tmp_path / "health.json").read_text())
         assert 0.0 < health["latency_s"][0] < 1.0  # it was active: readings became commands
-        assert health["state"] == "inactive"
+        assert (health["state"], health["ended"], health["dry_run"]) == (
+            *("inactive", "in order"),
+            False,
+        )
+        assert len(health["recorded"]) == 1
         done = main(["data", "convert", f"{tmp_path}/recordings", "--out", f"{tmp_path}/d.zarr"])
         assert done == 0
         assert len(ZarrStore.open(tmp_path / "d.zarr").episodes) > 0
@@ -71,7 +77,9 @@ def test_a_node_and_a_robot_in_two_processes(tmp_path: Path):
         robot.send_signal(signal.SIGINT)
         said, _ = robot.communicate(timeout=30)
     assert robot.returncode == 0
-    assert b"episodes" in said
+    found = json.loads((tmp_path / "robot.json").read_text())
+    assert (found["episodes"], found["succeeded"], found["failed"]) == (1, 0, 1)  # it stays there
+    assert said.startswith(b"1 episodes, 0 succeeded, 1 failed, 0 not over, ")
 
 
 def test_a_robot_can_be_interrupted_from_its_first_line_on():

@@ -5,14 +5,18 @@ Times are seconds of one monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from robo_rl.errors import RoboRlError
 from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import Contract
+from robo_rl.export.manifest import Contract, Manifest
 from robo_rl_sim2real.darkroom import Darkroom
 from robo_rl_sim2real.messages import Kind
 from robo_rl_sim2real.node import nothing, warm
@@ -26,6 +30,7 @@ from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Tran
 _QUERIES, _FEW = 200, 5
 """How often the policy is timed; seldom beside one that steers the robot just now."""
 _NAPS = 50
+_NAP_S = 0.005
 
 
 class Arrivals:
@@ -67,6 +72,7 @@ class Facts(NamedTuple):
         query: The policy.
         query_s: How long each of some queries took.
         late_s: How much too late each of some naps of a control period ended.
+        loaded_late_s: Likewise with busy processes beside; none where another steers the robot.
         seconds: How long it listened.
     """
 
@@ -82,6 +88,8 @@ class Facts(NamedTuple):
     query_s: np.ndarray
     late_s: np.ndarray
     seconds: float
+    loaded_late_s: np.ndarray
+    manifest: Manifest
 
 
 def survey(
@@ -120,6 +128,7 @@ def survey(
         late_s = _late(1.0 / contract.act.rate_hz, clock)
         rivals = any(end.writes for ends in _ends(transport, (), wiring).values() for end in ends)
         query_s = _timed(query, contract, clock, _FEW if rivals else _QUERIES)
+        loaded_late_s = np.zeros(0) if rivals else _loaded_late(clock)
         for arrivals in heard.values():  # what came while the policy was timed is no measure
             arrivals.stamps_s.clear()
         clock.sleep(seconds)
@@ -128,7 +137,7 @@ def survey(
         darkroom.close()
         transport.close()
     found = runtime, wiring, heard, ends, inbox, problems, query, query_s, late_s, seconds
-    return Facts(settings, contract, *found)
+    return Facts(settings, contract, *found, loaded_late_s, bundle.manifest)
 
 
 def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[str, list[Endpoint]]:
@@ -167,14 +176,34 @@ def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.nd
     return np.array(spent)
 
 
-def _late(period_s: float, clock: Clock) -> np.ndarray:
-    """(n,) seconds by which this machine wakes too late."""
+def _late(period_s: float, clock: Clock, number: int = _NAPS) -> np.ndarray:
+    """(n,) seconds by which this machine wakes too late; about a second's worth of naps at most."""
     found = list[float]()
-    for _ in range(min(_NAPS, int(1.0 / period_s))):
+    until_s = clock.now_s() + 1.0
+    while len(found) < number and clock.now_s() < until_s:
         began_s = clock.now_s()
         clock.sleep(period_s)
         found.append(clock.now_s() - began_s - period_s)
     return np.array(found or [0.0])
+
+
+def _loaded_late(clock: Clock) -> np.ndarray:
+    """(n,) seconds by which short naps end too late while two busy processes a core run beside."""
+    with busy(2 * (os.cpu_count() or 1)):
+        return _late(_NAP_S, clock, number=round(1.0 / _NAP_S))
+
+
+@contextmanager
+def busy(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
+    """So many processes that do nothing but count, for as long as it lasts and 10 s at most."""
+    code = "import time; end = time.monotonic() + 10\nwhile time.monotonic() < end: pass"
+    made = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(number)]
+    try:
+        yield made
+    finally:
+        for process in made:
+            process.kill()
+            process.wait()
 
 
 def looked(facts: Facts) -> tuple[dict[str, np.ndarray] | None, str]:

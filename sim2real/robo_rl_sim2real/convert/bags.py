@@ -21,7 +21,7 @@ from robo_rl.naming import did_you_mean
 from robo_rl_sim2real.interfaces import store_of
 from robo_rl_sim2real.messages import Kind, to_reading
 from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.recording.torn import is_torn, mcap_of
+from robo_rl_sim2real.recording.torn import is_torn, mcap_of, mended
 
 _MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it"
 
@@ -164,11 +164,6 @@ def bags_of(run: Path) -> list[Path]:
             found="nothing there" if not run.exists() else "none",
         )
     return found
-
-
-def mended(bag: Path) -> Path:
-    """Where what is whole of a torn bag is written."""
-    return bag.with_name(f"{bag.stem}-mended")
 
 
 def is_replaced(bag: Path) -> bool:

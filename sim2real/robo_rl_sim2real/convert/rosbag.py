@@ -76,8 +76,8 @@ class Rosbag:
 
     def mend(self, run: Path) -> list[Path]:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bags import bags_of, is_replaced, mended
-        from robo_rl_sim2real.recording.torn import is_torn, mend
+        from robo_rl_sim2real.convert.bags import bags_of, is_replaced
+        from robo_rl_sim2real.recording.torn import is_torn, mend, mended
 
         torn = [bag for bag in bags_of(run) if is_torn(bag) and not is_replaced(bag)]
         for bag in torn:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,10 +45,16 @@ def is_torn(bag: Path) -> bool:
     return bool(files) and (unclosed or any(not _closed(file) for file in files))
 
 
+def mended(bag: Path) -> Path:
+    """Where what is whole of a torn bag is written."""
+    return bag.with_name(f"{bag.stem}-mended")
+
+
 def mend(bag: Path, out: Path) -> int:
     """Write what is whole of a torn bag to a bag of its own; the torn one stays as it is.
 
-    Topics of interfaces that are not ROS 2's own are left out.
+    Topics of interfaces that are not ROS 2's own are left out. ``out`` appears once it is complete;
+    a try that fails leaves nothing.
 
     Args:
         bag: Which.
@@ -56,24 +64,43 @@ def mend(bag: Path, out: Path) -> int:
         The number of messages.
 
     Raises:
-        DataError: Nothing of it is whole, or ``out`` is there already.
-        OSError: It cannot be written.
+        DataError: Nothing of it is whole, ``out`` is there already, or it cannot be written.
     """
     if out.exists():
         raise DataError("is there already", where=out, hint="remove it to mend the recording again")
-    store = store_of("jazzy")
-    whole = (message for file in mcap_of(bag) for message in _messages(file))
-    messages = (message for message in whole if message.interface in store.fielddefs)
-    first = next(messages, None)
-    if first is None:
-        raise DataError("nothing in it is whole", where=bag)
-    made, number = Bag(out, store, (RUN,)), 1
-    made.write(first)
-    for message in messages:
-        made.write(message)
-        number += 1
-    made.close()
+    try:
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".tmp-mend-") as folder:
+            beside = Path(folder, out.name)
+            number = _write_whole(bag, beside)
+            beside.rename(out)
+    except OSError as error:
+        raise DataError(
+            f"cannot be written: {error.strerror or error}", where=out, hint="free some disk"
+        ) from error
     return number
+
+
+def _write_whole(bag: Path, out: Path) -> int:
+    store, number = store_of("jazzy"), 0
+    with closing(_all_messages(bag, out.parent)) as whole:
+        messages = (message for message in whole if message.interface in store.fielddefs)
+        first = next(messages, None)
+        if first is None:
+            raise DataError("nothing in it is whole", where=bag)
+        made = Bag(out, store, (RUN,))
+        try:
+            for number, message in enumerate(chain([first], messages), start=1):  # noqa: B007
+                made.write(message)
+            made.close()
+        except OSError:
+            made.abandon()
+            raise
+    return number
+
+
+def _all_messages(bag: Path, beside: Path) -> Generator[Message]:
+    for file in mcap_of(bag):
+        yield from _messages(file, beside)
 
 
 def _closed(file: Path) -> bool:
@@ -83,9 +110,9 @@ def _closed(file: Path) -> bool:
         return size > 2 * len(_MAGIC) and data.read() == _MAGIC
 
 
-def _messages(file: Path) -> Iterator[Message]:
-    """Those of the whole records, as far as they can be read."""
-    with tempfile.TemporaryDirectory() as folder:
+def _messages(file: Path, beside: Path) -> Generator[Message]:
+    """Those of the whole records, as far as they can be read; ``beside`` is for a copy of them."""
+    with tempfile.TemporaryDirectory(dir=beside) as folder:
         cut = Path(folder, "cut.mcap")
         if not _copy_whole(file, cut):
             return
@@ -96,6 +123,9 @@ def _messages(file: Path) -> Iterator[Message]:
                 yield Message(way.topic, way.msgtype, time_ns, bytes(cdr))
         except Exception:  # of a power cut a record may be left whose bytes never came
             return
+        finally:
+            if reader.bio is not None:
+                reader.close()
 
 
 def _copy_whole(file: Path, cut: Path) -> bool:

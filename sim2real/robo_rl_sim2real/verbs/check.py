@@ -13,7 +13,7 @@ from robo_rl.cli.show import table
 from robo_rl.durable import write_file
 from robo_rl.errors import BundleError, ConfigError
 from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.check import robot, topics
+from robo_rl_sim2real.check import machine, robot, topics
 from robo_rl_sim2real.check.finding import Finding, Mark, failed
 from robo_rl_sim2real.check.survey import Facts, survey
 from robo_rl_sim2real.settings import Settings
@@ -22,7 +22,7 @@ from robo_rl_sim2real.verbs.deploy import Over, Overrides, read_settings
 
 RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     *(robot.contract, topics.readings, topics.pictures, robot.joints, robot.observation),
-    *(robot.policy, topics.command, topics.estop, topics.clock),
+    *(robot.policy, topics.command, topics.estop, topics.clock, machine.load, machine.ramp),
 )
 """In the order in which they are told."""
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,14 +17,20 @@ from robo_rl.durable import write_file
 from robo_rl.errors import DeviceError
 from robo_rl.export.bundle import Bundle
 from robo_rl.export.manifest import Contract
+from robo_rl_sim2real.episode import long_ramp
 from robo_rl_sim2real.flight import recording
-from robo_rl_sim2real.node import Health, Node
+from robo_rl_sim2real.health import Health
+from robo_rl_sim2real.node import Node
 from robo_rl_sim2real.settings import Settings
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import settle
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.verbs.signals import end_by_signal
 from robo_rl_sim2real.verbs.watched import watched
+from robo_rl_sim2real.watchdog.orders import Estate
+
+if TYPE_CHECKING:
+    from robo_rl_sim2real.recording.recorder import Recorder
 
 _PATIENCE_S = 20.0
 
@@ -52,7 +58,11 @@ def run(
         Path | None, typer.Option(help="Folder to record to; in full unless record.mode=ring.")
     ] = None,
 ) -> None:
-    """Run a bundle's policy on a robot, until Ctrl-C."""
+    """Run a bundle's policy on a robot, until Ctrl-C.
+
+    Exit status: 0; 2 for an error, or a policy that never began; 137 (128 + 9) where the watchdog
+    or anybody else killed this process. The watchdog says why.
+    """
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
@@ -61,25 +71,38 @@ def run(
     with (
         connected(chosen, loaded, dry_run=dry_run) as node,
         recording(node, loaded, chosen) as recorder,
-        watched(node, chosen),
+        watched(node, chosen, _estate(json_file, recorder)),
         resting(node),
     ):
         typer.echo(node.served, err=True)
         if dry_run:
             typer.echo("dry run: commands are worked out, and none is sent", err=True)
+        if said := long_ramp(chosen, loaded.manifest):
+            typer.echo(f"warning: {said}", err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
         view, starter = View(node), Starter(node, wanted)
         settle()
         node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
+    bags = [str(bag) for bag in recorder.bags] if recorder else []
     if json_file is not None:
-        write_file(json_file, json.dumps(node.health._asdict(), indent=2).encode() + b"\n")
+        health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
+        write_file(json_file, json.dumps(health, indent=2).encode() + b"\n")
     view.close()
     typer.echo(text(node))
-    for bag in recorder.bags if recorder else ():
+    for bag in bags:
         typer.echo(f"recorded: {bag}")
     if starter.wanted:
         never = {"home": "the robot never went to its start", "activate": "the policy never began"}
         raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
+
+
+def _estate(json_file: Path | None, recorder: Recorder | None) -> Estate:
+    """What the watchdog finishes in the place of this process, by absolute paths."""
+    bags = recorder.bags if recorder else ()
+    return Estate(
+        health="" if json_file is None else str(json_file.absolute()),
+        recordings=tuple(str(bag.absolute()) for bag in bags),
+    )
 
 
 def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
@@ -180,6 +203,7 @@ def text(node: Node) -> str:
     health: Health = node.health
     p50, p99 = (1e3 * value for value in health.latency_s)
     parts = [
+        *(["dry run: no command is sent"] if node.dry_run else []),
         f"{health.state}{f' ({health.reason})' if health.reason else ''}",
         f"{health.ticks} ticks, {health.missed} missed",
         f"reading to command {p50:.1f} / {p99:.1f} ms",

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from robo_rl.config import ConfigModel, compose, validate
 from robo_rl.config_files import available
+from robo_rl.durable import write_file
 from robo_rl.registry import Component, component, default
 from robo_rl_sim2real.sim_robot import SimRobot
 from robo_rl_sim2real.sim_world import SimWorld
 from robo_rl_sim2real.ticks import settle
 from robo_rl_sim2real.verbs.signals import end_by_signal
+
+_TOLD = ("episodes", "succeeded", "failed", "not_over", "missed_steps")
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
@@ -38,6 +43,9 @@ def run(
         bool, typer.Option("--services", help="Over dds: take goals of FollowJointTrajectory, too.")
     ] = False,
     seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="File to write the episodes' outcomes to.")
+    ] = None,
 ) -> None:
     """Simulate a robot in real time, until Ctrl-C."""
     cfg = validate(compose(settings, overrides or []), SimRobot.Config)
@@ -61,8 +69,30 @@ def run(
         simulated.run(lambda: next(steps, None) is None)
     finally:
         simulated.close()
-    missed = simulated.ticks.missed
-    typer.echo(f"{simulated.episode} episodes, {missed} steps missed {simulated.problem}".rstrip())
+    found = summary(simulated)
+    if json_file is not None:
+        write_file(json_file, json.dumps(found, indent=2).encode() + b"\n")
+    typer.echo(text(found))
+
+
+def summary(simulated: SimRobot) -> dict[str, Any]:
+    """What became of its episodes; the last one may not be over."""
+    over, succeeded = len(simulated.outcomes), sum(simulated.outcomes)
+    return {
+        "episodes": simulated.episode,
+        "succeeded": succeeded,
+        "failed": over - succeeded,
+        "not_over": simulated.episode - over,
+        "outcomes": simulated.outcomes,
+        "missed_steps": simulated.ticks.missed,
+        "problem": simulated.problem,
+    }
+
+
+def text(found: dict[str, Any]) -> str:
+    """A summary in a line."""
+    parts = [f"{found[name]} {name.replace('_', ' ')}" for name in _TOLD]
+    return ", ".join([*parts, *([found["problem"]] if found["problem"] else [])])
 
 
 def _task(name: str) -> dict[str, Any]:

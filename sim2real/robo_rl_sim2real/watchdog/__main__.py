@@ -2,7 +2,8 @@
 
     python -m robo_rl_sim2real.watchdog FILE    # an inherited file; its orders come on stdin
 
-It ends with 0 when the policy process has ended in order, with 3 after it has stopped the robot.
+It ends with 0 when the policy process has ended by itself while it sent no command, with 3 after it
+has stopped the robot. What a process that was killed leaves unfinished, it finishes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from robo_rl.errors import RoboRlError
 from robo_rl_sim2real.ticks import Clock, settle
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.watchdog.block import Block
+from robo_rl_sim2real.watchdog.estate import settled
 from robo_rl_sim2real.watchdog.judge import Verdict
 from robo_rl_sim2real.watchdog.orders import Orders
 from robo_rl_sim2real.watchdog.process import Process
 from robo_rl_sim2real.watchdog.watch import open_mouth, stop, watch
 
 _STOPPED = 3
+_READ_S = 1.0
+"""How long what is said is waited for."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -37,7 +41,7 @@ def main(words: Sequence[str]) -> int:
             return 0
         return _watch(orders, policy, Block.on(int(words[0]), len(orders.limits["low"])))
     except RoboRlError as error:
-        _say(str(error))
+        _saying(str(error)).join(_READ_S)
         return 2
 
 
@@ -46,20 +50,24 @@ def _watch(orders: Orders, policy: Process, block: Block) -> int:
     try:
         mouth = open_mouth(orders, transport)
         settle()
-        found = watch(block, policy, orders.dt_s + orders.grace_s, clock)
-        if found.verdict is Verdict.LEAVE:
+        found = watch(block, policy, mouth, orders, clock)
+        if not found.why:
             return 0
-        problem = stop(block, policy, mouth, orders, clock)
-        said = f"the policy process {found.why}; the robot was brought to rest{problem}"
-        return _STOPPED
+        what, stopped = f"the policy process {found.why}", found.verdict is Verdict.STOP
+        if stopped:
+            announcing = _saying(f"{what}; it is ended, and the robot brought to rest")
+            what += f"; the robot was brought to rest{stop(block, policy, mouth, orders, clock)}"
+            announcing.join(_READ_S)
+        said = "; ".join([what, *settled(orders.estate, what, block.policy.read())])
+        return _STOPPED if stopped else 0
     finally:
         transport.close()
         if said:
-            _say(said)
+            _saying(said).join(_READ_S)
 
 
-def _say(text: str) -> None:
-    """On a terminal that may be gone, or that nobody reads: this process ends all the same."""
+def _saying(text: str) -> threading.Thread:
+    """Say it on a terminal that may be gone, or that nobody reads: nothing waits for that long."""
 
     def say() -> None:
         with contextlib.suppress(OSError):
@@ -67,7 +75,7 @@ def _say(text: str) -> None:
 
     saying = threading.Thread(target=say, daemon=True)
     saying.start()
-    saying.join(1.0)
+    return saying
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from robo_rl.config import ConfigModel
 from robo_rl.errors import DeviceError
 from robo_rl_sim2real.braking import Motion
 from robo_rl_sim2real.watchdog.block import Block, Phase
+from robo_rl_sim2real.watchdog.judge import Life, Silence
 from robo_rl_sim2real.watchdog.orders import Orders
-from robo_rl_sim2real.watchdog.process import WITHOUT, demand_handles
+from robo_rl_sim2real.watchdog.process import WITHOUT, Process, demand_handles
 
 _PATIENCE_S = 20.0
 """For it to be ready: a second and a half on an idle machine."""
@@ -41,9 +42,13 @@ class Guard(Protocol):
         """Be sure that the robot may move.
 
         Raises:
-            DeviceError: It may not: nobody would stop it.
+            WatchdogLostError: It may not: nobody would stop it.
         """
         ...
+
+
+class WatchdogLostError(DeviceError):
+    """Nobody would stop the robot if this process could not."""
 
 
 class Unguarded:
@@ -80,13 +85,17 @@ class Watchdog:
 
         Args:
             enabled: Whether the robot moves only under its watch.
-            grace_s: How late a command may be; later, this process is ended and the robot stopped.
-            silent_s: For how long nothing may be heard of the watchdog itself.
+            grace_s: How late a command may be; later, what obeys velocities is told zero until the
+                next one. What obeys positions stands at the last command anyway.
+            hang_s: How late a command of a process that runs may be; later, that process counts as
+                hanging and is ended.
+            silent_s: For how long nothing may be heard of the watchdog itself while it runs.
         """
 
         enabled: bool = True
         grace_s: float = Field(default=0.05, gt=0.0)
-        silent_s: float = Field(default=0.5, gt=0.0)
+        hang_s: float = Field(default=3.0, gt=0.0)
+        silent_s: float = Field(default=1.0, gt=0.0)
 
     def __init__(
         self, cfg: Config, orders: Orders, now_s: Callable[[], float] = time.monotonic
@@ -101,6 +110,7 @@ class Watchdog:
             self._process = _start(orders, file)
         finally:
             os.close(file)
+        self._life, self._silence = Process(self._process.pid), Silence()
         self._wait()
 
     @property
@@ -116,15 +126,20 @@ class Watchdog:
     def demand(self) -> None:
         """See ``Guard``. One that fell silent is ended, lest it comes back and takes over."""
         if self._process.poll() is not None:
-            raise DeviceError("the watchdog ended", found=f"status {self._process.returncode}")
-        beat = self.block.watchdog.read()
-        age_s = float("inf") if beat is None else self._now_s() - beat.time_s
-        if age_s > self.cfg.silent_s:
+            raise WatchdogLostError(
+                "the watchdog ended", found=f"status {self._process.returncode}"
+            )
+        if self._life.life() is Life.STOPPED:
             self._process.kill()
-            raise DeviceError(
+            raise WatchdogLostError("the watchdog was stopped by a signal")
+        beat = self.block.watchdog.read()
+        silent_s = self._silence.look(0 if beat is None else beat.number, self._now_s())
+        if silent_s > self.cfg.silent_s:
+            self._process.kill()
+            raise WatchdogLostError(
                 "the watchdog fell silent",
                 expected=f"a beat every {self.cfg.silent_s:g} s",
-                found=f"{age_s:.2f} s without one",
+                found=f"{silent_s:.2f} s without one",
             )
 
     def close(self) -> None:

@@ -17,9 +17,10 @@ class Life(Enum):
 
 
 class Verdict(Enum):
-    """Go on watching, leave, or stop the robot."""
+    """Go on watching, tell velocities to be zero meanwhile, leave, or stop the robot."""
 
     WATCH = "watch"
+    STAND = "stand"
     LEAVE = "leave"
     STOP = "stop"
 
@@ -31,26 +32,70 @@ class Finding(NamedTuple):
     why: str = ""
 
 
-def judge(beat: Beat | None, life: Life, now_s: float, patience_s: float) -> Finding:
+class Patience(NamedTuple):
+    """For how long a process that runs may be silent while it sends commands.
+
+    Args:
+        late_s: Age of its last command beyond which velocities are told to be zero.
+        hang_s: Silence beyond which it counts as hanging.
+    """
+
+    late_s: float
+    hang_s: float
+
+
+class Silence:
+    """For how long a process has been silent, by the time in which the listener ran.
+
+    A machine that stands still, or has no time for the listener, is no evidence against the other
+    side: of the time between two looks at most ``most_s`` counts.
+    """
+
+    def __init__(self, most_s: float = 0.1) -> None:
+        self._most_s, self._number = most_s, -1
+        self._looked_s = self._silent_s = 0.0
+
+    def look(self, number: int, now_s: float) -> float:
+        """Seconds without a new beat.
+
+        Args:
+            number: Of the last beat.
+            now_s: What time it is.
+        """
+        if number != self._number:
+            self._number, self._silent_s = number, 0.0
+        else:
+            self._silent_s += min(now_s - self._looked_s, self._most_s)
+        self._looked_s = now_s
+        return self._silent_s
+
+
+def judge(
+    beat: Beat | None, life: Life, age_s: float, silent_s: float, patience: Patience
+) -> Finding:
     """What is to be done about a policy process.
 
     Only one that sends commands can do harm by falling silent: any other may take its time, and if
-    it dies nothing is left to do.
+    it dies nothing is left to do. One that is dead or stopped cannot come back by itself, so
+    nothing is waited for. One that runs may only be late: it is left alone until it hangs, for
+    whoever obeys positions stands at the last one anyway.
 
     Args:
         beat: Its last; None where there was none.
         life: How it is with it.
-        now_s: Time, on the clock of the beats.
-        patience_s: Age of a beat beyond which it counts as hanging.
+        age_s: Of the last beat.
+        silent_s: For how long the process has been silent, see ``Silence``.
+        patience: With one that runs.
     """
     if beat is None or beat.phase is not Phase.SENDING:
-        over = life is Life.GONE or (beat is not None and beat.phase is Phase.ENDED)
-        return Finding(Verdict.LEAVE if over else Verdict.WATCH)
+        ended = beat is not None and beat.phase is Phase.ENDED
+        if ended or life is Life.GONE:
+            return Finding(Verdict.LEAVE, "" if ended or beat is None else "died")
+        return Finding(Verdict.WATCH)
     if life is Life.GONE:
         return Finding(Verdict.STOP, "died")
     if life is Life.STOPPED:
         return Finding(Verdict.STOP, "was stopped by a signal")
-    age_s = now_s - beat.time_s
-    if age_s > patience_s:
+    if silent_s > patience.hang_s:
         return Finding(Verdict.STOP, f"hangs: its last command is {1e3 * age_s:.0f} ms old")
-    return Finding(Verdict.WATCH)
+    return Finding(Verdict.STAND if age_s > patience.late_s else Verdict.WATCH)

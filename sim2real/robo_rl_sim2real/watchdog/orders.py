@@ -14,6 +14,19 @@ from robo_rl.config import ConfigModel
 from robo_rl.registry import Component, component
 from robo_rl_sim2real.braking import Limits
 from robo_rl_sim2real.outlet import Outlet
+from robo_rl_sim2real.watchdog.judge import Patience
+
+
+class Estate(ConfigModel):
+    """What a policy process leaves unfinished if it is killed.
+
+    Args:
+        health: File that it was to write its health to; empty for none.
+        recordings: Folders of the recordings that it writes.
+    """
+
+    health: str = ""
+    recordings: tuple[str, ...] = ()
 
 
 class Orders(ConfigModel):
@@ -25,8 +38,10 @@ class Orders(ConfigModel):
         state: Topic on which the state is said.
         outlets: Where commands go.
         limits: Name → (n,), and ``dt_s``, as of ``Limits``.
-        grace_s: How late a command may be.
+        grace_s: How late a command may be before velocities are told to be zero.
+        hang_s: How late before the process counts as hanging.
         hold_s: How long a robot at rest is told to stay there.
+        estate: What the watchdog finishes in the place of a process that was killed.
     """
 
     pid: int
@@ -36,13 +51,20 @@ class Orders(ConfigModel):
     limits: dict[str, tuple[float, ...]]
     dt_s: float = Field(gt=0.0)
     grace_s: float = Field(gt=0.0)
+    hang_s: float = Field(gt=0.0)
     hold_s: float = Field(ge=0.0)
+    estate: Estate = Estate()
 
     @property
     def within(self) -> Limits:
         """The joints' limits."""
         columns = {name: np.array(values) for name, values in self.limits.items()}
         return Limits(**columns, dt_s=self.dt_s)
+
+    @property
+    def patience(self) -> Patience:
+        """With a process that runs."""
+        return Patience(self.dt_s + self.grace_s, self.dt_s + self.hang_s)
 
 
 def columns(limits: Limits) -> dict[str, tuple[float, ...]]:

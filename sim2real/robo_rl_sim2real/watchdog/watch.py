@@ -1,4 +1,8 @@
-"""A watchdog's life: look, and once it has to, end the policy process and stop the robot."""
+"""A watchdog's life: look, and once it has to, end the policy process and stop the robot.
+
+A command that is late is no fault yet. Who obeys positions stands at the last one by then. Who
+obeys velocities goes on, and is told zero until the policy process is back.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from robo_rl_sim2real.readings import Reading
 from robo_rl_sim2real.states import State
 from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import LATCHED, Publisher, Transport
-from robo_rl_sim2real.watchdog.block import Block, Phase
-from robo_rl_sim2real.watchdog.judge import Finding, Verdict, judge
+from robo_rl_sim2real.watchdog.block import Beat, Block, Phase
+from robo_rl_sim2real.watchdog.judge import Finding, Silence, Verdict, judge
 from robo_rl_sim2real.watchdog.orders import Orders
 from robo_rl_sim2real.watchdog.process import Process
 from robo_rl_sim2real.watchdog.rest import way_to_rest
@@ -30,10 +34,12 @@ class Mouth(NamedTuple):
 
     Args:
         commands: Where they are sent from.
+        velocities: Those of them that are obeyed as velocities.
         state: Where the state is said.
     """
 
     commands: Commands
+    velocities: Commands
     state: Publisher
 
     def say(self, state: State) -> None:
@@ -54,25 +60,41 @@ def open_mouth(orders: Orders, transport: Transport) -> Mouth:
     for _ in range(_WARM_UP):
         practice.send(still)
     commands = Commands(orders.outlets, transport)
-    return Mouth(commands, transport.advertise(orders.state, Kind.TEXT, LATCHED))
+    velocities = commands.only(Kind.TWIST)
+    return Mouth(commands, velocities, transport.advertise(orders.state, Kind.TEXT, LATCHED))
 
 
-def watch(block: Block, policy: Process, patience_s: float, clock: Clock) -> Finding:
-    """Until there is something to do.
+def watch(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clock) -> Finding:
+    """Until there is something to do for good.
 
     Args:
         block: Both sides' beats.
         policy: Whose process is watched.
-        patience_s: Age of its beat beyond which it hangs.
+        mouth: What velocities are told by while commands are late.
+        orders: What to watch for.
         clock: The machine's.
     """
+    silence, stood_s, problem = Silence(), -np.inf, ""
     while True:
-        life, now_s = policy.life(), clock.now_s()
-        found = judge(block.policy.read(), life, now_s, patience_s)
-        if found.verdict is not Verdict.WATCH:
-            return found
+        life, now_s, beat = policy.life(), clock.now_s(), block.policy.read()
+        age_s, number = (0.0, 0) if beat is None else (now_s - beat.time_s, beat.number)
+        found = judge(beat, life, age_s, silence.look(number, now_s), orders.patience)
+        if found.verdict in (Verdict.LEAVE, Verdict.STOP):
+            return Finding(found.verdict, f"{found.why}{problem}")
+        if found.verdict is Verdict.STAND and now_s - stood_s >= orders.dt_s:
+            stood_s, problem = now_s, _stand(mouth, block.policy.read()) or problem
         block.watchdog.write(now_s, Phase.SILENT)
         policy.wait(_LOOK_S)
+
+
+def _stand(mouth: Mouth, beat: Beat | None) -> str:
+    """Zero to whoever obeys velocities; says what went wrong, and is tried again a period later."""
+    pos = np.zeros(0) if beat is None else beat.motion.pos
+    try:
+        mouth.velocities.send(Motion(pos, np.zeros_like(pos), np.zeros_like(pos)))
+    except Exception as error:  # the watch goes on: the policy process may still die
+        return f"; velocities were not told to be zero: {type(error).__name__}: {error}"
+    return ""
 
 
 def stop(block: Block, policy: Process, mouth: Mouth, orders: Orders, clock: Clock) -> str:

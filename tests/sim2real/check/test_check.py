@@ -107,7 +107,7 @@ def test_a_robot_as_it_should_be_passes_and_hears_no_command(scene: Scene):
     found = scene.find()
     assert {finding.mark for finding in found.values()} == {Mark.OK}
     wanted = {"contract", "joints", "start", "observation", "first action", "policy", "clock"}
-    assert found.keys() == wanted | {JOINTS, COMMANDS, "/estop"}
+    assert found.keys() == wanted | {JOINTS, COMMANDS, "/estop", "busy machine"}
     assert "100.0 Hz, longest gap 10 ms" in found[JOINTS].text
     assert scene.sent == []
 

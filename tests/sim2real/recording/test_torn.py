@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_disk import mount_small_disk
 from small_flights import NAMES
 
 from robo_rl.cli.main import main
@@ -117,6 +119,21 @@ def test_where_nothing_is_whole_that_is_said(bag: Path, tmp_path: Path, left: in
     with pytest.raises(DataError, match="nothing in it is whole"):
         mend(bag, tmp_path / "mended")
     assert not (tmp_path / "mended").exists()
+
+
+def test_a_disk_that_is_full_is_said_and_leaves_nothing_in_the_way(bag: Path, tmp_path: Path):
+    (file,) = bag.glob("*.mcap")
+    file.write_bytes(file.read_bytes()[:-100])
+    with mount_small_disk(tmp_path / "small") as disk:
+        filler, torn = disk / "filler", disk / "torn"
+        shutil.copytree(bag, torn)
+        room = shutil.disk_usage(disk).free - 4096
+        filler.write_bytes(bytes(room))
+        assert main(["data", "mend", str(disk)]) == 2
+        assert sorted(path.name for path in disk.iterdir()) == ["filler", "torn"]
+        filler.unlink()
+        assert main(["data", "mend", str(disk)]) == 0
+        assert not is_torn(disk / "torn-mended")
 
 
 def test_what_was_mended_is_not_written_over(bag: Path, tmp_path: Path):

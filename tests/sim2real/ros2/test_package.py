@@ -172,6 +172,7 @@ def test_parameters_are_read_from_ros_arguments(tmp_path: Path):
         "bundle": "/some/where",
         "settings": "mine",
         "overrides": [""],
+        "home": False,
         "activate": True,
         "dry_run": False,
     }

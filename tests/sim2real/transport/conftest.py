@@ -56,3 +56,14 @@ def make_transport(request: pytest.FixtureRequest) -> Iterator[MakeTransport]:
     yield make
     for transport in made:
         transport.close()
+
+
+@pytest.fixture
+def make_goal_transport(
+    make_transport: MakeTransport, request: pytest.FixtureRequest
+) -> MakeTransport:
+    """Likewise, of transports that can send goals here."""
+    name = request.node.callspec.params["make_transport"]
+    if name == "ros2" and importlib.util.find_spec("control_msgs") is None:
+        pytest.skip("control_msgs is not installed: it comes with ROS 2, no wheel has it")
+    return make_transport

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -175,6 +176,23 @@ def test_nodes_without_rclpy_hear_it_and_are_heard(kind: Kind):
     finally:
         dds.close()
         echo.communicate(timeout=30)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="needs robo-rl[sim]")
+def test_a_simulated_robot_runs_and_says_what_it_cannot_take(tmp_path: Path):
+    words = ["sim-robot", "--transport", "ros2", "--domain", str(free_domain()), "--seconds", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "robo_rl", *words, "--json", tmp_path / "found.json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    takes = importlib.util.find_spec("control_msgs") is not None
+    assert ("it takes goals, too" in done.stderr) is takes
+    assert ("No module named 'control_msgs'" in done.stderr) is not takes
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["episodes"], found["not_over"], found["outcomes"]) == (1, 1, [])
 
 
 def test_who_is_beside_the_policy_has_a_name_of_its_own():

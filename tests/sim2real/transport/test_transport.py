@@ -228,8 +228,8 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
         time.sleep(0.02)
 
 
-def test_goals_come_as_trajectories_in_the_place_of_each_other(make_transport):
-    robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
+def test_goals_come_as_trajectories_in_the_place_of_each_other(make_goal_transport):
+    robot, node, heard = make_goal_transport("robot"), make_goal_transport("node"), Heard()
     out = node.pursue("/arm/follow_joint_trajectory")
     assert node.problems() == [f"/arm/follow_joint_trajectory: {NO_TAKER}"]
     robot.obey("/arm/follow_joint_trajectory", heard.put)
@@ -251,8 +251,8 @@ def test_goals_come_as_trajectories_in_the_place_of_each_other(make_transport):
         out.send(way)
 
 
-def test_it_knows_who_else_pursues_and_obeys(make_transport):
-    robot, other, node = (make_transport(name) for name in ("robot", "other", "node"))
+def test_it_knows_who_else_pursues_and_obeys(make_goal_transport):
+    robot, other, node = (make_goal_transport(name) for name in ("robot", "other", "node"))
     robot.obey("/arm/follow", print)
     other.pursue("/arm/follow")
     node.pursue("/arm/follow")

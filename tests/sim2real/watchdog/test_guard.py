@@ -24,7 +24,7 @@ from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.verbs.watched import orders
-from robo_rl_sim2real.watchdog.guard import Watchdog
+from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
 from robo_rl_sim2real.watchdog.orders import Orders
 
 ROBOT = load("robots", "panda")
@@ -55,7 +55,7 @@ class Ledger:
 
     def demand(self) -> None:
         if self.gone:
-            raise DeviceError("the watchdog ended")
+            raise WatchdogLostError("the watchdog ended")
 
 
 class World:
@@ -120,6 +120,7 @@ def test_losing_its_guard_is_a_fault_that_lasts(world: World):
     assert world.run(1) is State.FAULTED
     assert "the watchdog ended" in world.node.health.problem
     world.run(40)
+    assert world.node.health.reason == "watchdog lost"
     sent = [command.fields["data"] for command in world.commands]
     np.testing.assert_array_equal(sent[-1], sent[-2])
     limits = world.node.runtime.parts.safety.limits

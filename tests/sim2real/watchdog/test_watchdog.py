@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -35,7 +36,7 @@ robot: panda
 observe: {{pos: {observe}}}
 lifecycle: {{ramp_s: 0.2, hold_s: 0.2}}
 safety: {{obs_age_s: 2.0, obs_periods: 40}}
-watchdog: {{grace_s: 0.4, silent_s: 2.0}}
+watchdog: {{hang_s: 2.0, silent_s: 2.0}}
 """
 JOINTS = "{topic: /joint_states, field: position}"
 POSE = "{topic: /ee_pose, kind: geometry_msgs/msg/PoseStamped, field: position}"
@@ -100,6 +101,12 @@ def test_one_that_is_killed_is_followed_by_the_way_to_rest(deployment: Deploymen
     deployment.policy.kill()
     _, said = deployment.policy.communicate(timeout=20)  # its watchdog has ended, too
     assert "robo-rl watchdog: the policy process died; the robot was brought to rest" in said
+    health = json.loads(deployment.hang.with_name("health.json").read_text())
+    assert (health["ended"], health["problem"].split(";")[0]) == (
+        "killed",
+        "the policy process died",
+    )
+    assert health["ticks"] >= 30
     assert deployment.robot.since(fault_s)[0][0] - fault_s < 0.5
     assert deployment.robot.states[-1] == "faulted"
     at_rest_within_limits(deployment, fault_s)
@@ -143,6 +150,23 @@ def test_one_whose_loop_hangs_is_ended(deployment: Deployment):
     assert "the policy process hangs: its last command is" in said
     assert deployment.robot.states[-1] == "faulted"
     at_rest_within_limits(deployment, fault_s)
+
+
+def test_one_that_is_only_late_is_left_alone_and_goes_on(deployment: Deployment):
+    deployment.robot.wait(30)
+    deployment.hang.write_text("0.8")  # sixteen periods
+    while deployment.hang.exists():
+        time.sleep(0.01)
+    told = len(deployment.robot.sent)
+    deployment.robot.wait(told + 30)
+    assert deployment.policy.poll() is None
+    sent = deployment.robot.sent
+    gaps = np.diff([at_s for at_s, _ in sent])
+    late = int(gaps.argmax())
+    assert gaps[late] > 0.7
+    limits = commanded(deployment.bundle.manifest.contract, ROBOT).limits
+    assert excess(np.stack([pos for _, pos in sent[late:]][1:]), limits) < 1e-6  # from standstill
+    np.testing.assert_allclose(sent[late + 1][1], sent[late][1], atol=1e-3)
 
 
 def test_one_that_ends_in_order_ends_its_watchdog_which_is_light_and_has_a_session_of_its_own(

@@ -1,0 +1,39 @@
+"""Findings on time: how late a busy machine wakes, and what a ramp takes of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from robo_rl_sim2real.check.finding import Finding, ok, warning
+from robo_rl_sim2real.check.survey import Facts
+from robo_rl_sim2real.episode import episode_seconds, long_ramp
+
+_FACTOR = 4.0
+"""The patience with a process that runs, beside the worst that was seen in a second."""
+
+
+def load(facts: Facts) -> Iterator[Finding]:
+    """Whether the node keeps its periods, and is let live, when the machine is busy."""
+    if not len(facts.loaded_late_s):
+        return
+    late_s, watchdog = float(facts.loaded_late_s.max()), facts.settings.watchdog
+    period_s = 1.0 / facts.contract.act.rate_hz
+    text = f"with two busy processes a core wakes up to {1e3 * late_s:.0f} ms late"
+    if watchdog.enabled and _FACTOR * late_s > watchdog.hang_s:
+        text += f"; the watchdog ends a process that is silent for {watchdog.hang_s:g} s"
+        remedy = f"watchdog.hang_s={_FACTOR * late_s:.1g}, or a higher priority: chrt -f 10"
+        yield warning("busy machine", text, remedy)
+    elif late_s > period_s:
+        text += f", more than a period of {1e3 * period_s:.0f} ms: the robot holds now and then"
+        yield warning("busy machine", text, "a higher priority: chrt -f 10 robo-rl deploy …")
+    else:
+        yield ok("busy machine", text)
+
+
+def ramp(facts: Facts) -> Iterator[Finding]:
+    """Whether the ramp leaves the policy its episode."""
+    if said := long_ramp(facts.settings, facts.manifest):
+        yield warning("ramp", said, "a smaller lifecycle.ramp_s, or no time limit")
+    elif (episode_s := episode_seconds(facts.manifest)) > 0.0:
+        text = f"{facts.settings.lifecycle.ramp_s:g} s of an episode of {episode_s:g} s"
+        yield ok("ramp", text)
