@@ -79,7 +79,8 @@ class Plausibility:
             near: Distance from its command, or from where it was believed last, within which it is
                 believed again.
             readings: How many plausible readings in a row are believed, after one that was not.
-            late_s: How much later than another a reading may arrive, where no header tells.
+            late_s: Least time that counts between two readings, for positions may be updated more
+                seldom than they are sent. Where no header tells, one may arrive so much later.
         """
 
         beyond: float = Field(default=0.05, ge=0.0, le=1.0)
@@ -163,7 +164,7 @@ class Plausibility:
         """
         cfg, axes = self.cfg, self.axes
         farthest = cfg.rates * axes.velocity * dt_s
-        turned = cfg.rates * axes.acceleration * dt_s * 0.5 * (dt_s + start.span_s)
+        turned = cfg.rates * axes.acceleration * dt_s * 0.5 * (dt_s + max(start.span_s, dt_s))
         carried, noise = start.vel * dt_s, self.noise
         low = np.maximum(np.minimum(carried, 0.0) - turned, -farthest) - noise
         return low, np.minimum(np.maximum(carried, 0.0) + turned, farthest) + noise
@@ -197,5 +198,5 @@ def _elapsed_s(before: _Seen, reading: Reading, late_s: float) -> float:
     came_s, said_s = reading.stamp_s - before.at_s, reading.sent_s - before.sent_s
     stamped = before.sent_s > 0.0 and reading.sent_s > 0.0
     if stamped and said_s > 0.0 and abs(said_s - came_s) < _CLOCK_SET_S:
-        return said_s
+        return max(said_s, late_s)
     return came_s + late_s

@@ -242,7 +242,7 @@ def test_what_was_kept_under_other_settings_is_left_out_and_not_run_again(here: 
     assert "6 of 6 to run" in capsys.readouterr().out
     assert main(["bench", "tiny", "--seeds", "0"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("tiny: cells left out, since kept under other settings: 6; ")
+    assert line.startswith("tiny: cells left out, since of other settings or another world: 6; ")
     assert "robo-rl bench tiny --redo" in line
     assert not (here / "runs").exists()
 

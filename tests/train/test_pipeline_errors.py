@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -38,8 +39,7 @@ def undo(out: Path, first: str) -> None:
 def check_error(ended: Ended, *says: str) -> None:
     assert ended.status == 2, ended.output
     assert "Traceback" not in ended.output
-    said = [line for line in ended.output.splitlines() if line.startswith("robo-rl: ")]
-    (message,) = [line for line in said if not line.startswith("robo-rl: warning: ")]
+    (message,) = re.split(r"^robo-rl: (?!warning: )", ended.output, flags=re.MULTILINE)[1:]
     assert all(text in message for text in says), message
 
 
