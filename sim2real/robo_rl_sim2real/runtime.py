@@ -212,7 +212,7 @@ class Runtime:
         found = self.measured.look(inbox)
         if found is not None:
             told = self.parts.safety.limiter.motion.pos if self._commanding and self.sends else None
-            self.parts.witness.look(inbox, told)
+            self.parts.witness.look(inbox, found.pos, told)
         frame = self.parts.observer.look(inbox)
         if frame is None or found is None or self._doubt:
             return None

@@ -18,7 +18,7 @@ from robo_rl_sim2real.readings import Inbox, Reading, Values, pick
 
 class _Judged(NamedTuple):
     judge: Plausibility
-    order: tuple[int, ...]
+    rows: NDArray[np.intp]
 
 
 class Witness:
@@ -41,8 +41,8 @@ class Witness:
         self._measured, self._obeys = measured, obeys
         self._judged = {topic: self._of(topic, cfg, limits) for topic in measured.topics}
         self._noise = np.zeros(len(measured.names))
-        for judge, order in self._judged.values():
-            self._noise[list(order)] = judge.noise
+        for judge, rows in self._judged.values():
+            self._noise[rows] = judge.noise
 
     @property
     def doubt(self) -> str:
@@ -62,37 +62,39 @@ class Witness:
         """Whether two measured poses (n,) are one, but for noise."""
         return bool((np.abs(pos - other) <= 2.0 * self._noise).all())
 
-    def look(self, inbox: Inbox, commanded: Values | None) -> None:
+    def look(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
         """Judge the newest readings, of which every topic has one.
 
         Args:
             inbox: Of one moment.
+            pos: (n,) what was measured in it.
             commanded: (n,) what is commanded; None where nothing is.
 
         Raises:
             SpecError: A reading does not fit.
         """
         near = None if commanded is None else np.where(self._obeys, commanded, np.nan)
-        for topic, (judge, order) in self._judged.items():
+        for topic, (judge, rows) in self._judged.items():
             reading = inbox.get(topic)
             assert reading is not None
-            pos, vel = self._measured.read(topic, reading), self._velocity(topic, reading)
-            judge.look(reading, pos, vel, None if near is None else near[list(order)])
+            told = None if near is None else near[rows]
+            judge.look(reading, pos[rows], self._velocity(topic, reading), told)
 
     def _velocity(self, topic: str, reading: Reading) -> Values | None:
-        """What joints say of their velocity; many a driver says nothing, or of some alone."""
+        """What joints say of their velocity; None from a driver that says nothing, or NaN."""
         said = reading.fields.get("velocity")
         if topic != self._measured.topic or said is None or len(said) != len(reading.names):
+            return None
+        if not np.isfinite(said).all():
             return None
         return pick(reading, "velocity", self._measured.on(topic), topic)
 
     def _of(self, topic: str, cfg: Plausibility.Config, limits: Limits) -> _Judged:
         names = self._measured.on(topic)
-        order = tuple(self._measured.names.index(name) for name in names)
-        rows = list(order)
+        rows = np.array([self._measured.names.index(name) for name in names])
         axes = Axes(
             names,
             *(limits.low[rows], limits.high[rows], limits.velocity[rows]),
             *(limits.acceleration[rows], limits.high[rows] - limits.low[rows]),
         )
-        return _Judged(Plausibility(cfg, axes), order)
+        return _Judged(Plausibility(cfg, axes), rows)

@@ -66,6 +66,16 @@ def test_a_driver_that_says_zeros_from_now_on_ends_the_policy_and_moves_nothing(
     np.testing.assert_allclose(bench.sent[-1], rest, atol=1e-6)
 
 
+@pytest.mark.parametrize("vel", [np.full(JOINTS, np.nan), np.zeros(2), np.zeros(JOINTS)])
+def test_a_driver_that_knows_no_velocities_is_believed_all_the_same(vel):
+    bench = Bench(wave).begin()
+    for _ in range(60):
+        fields = {"position": bench.pos[::-1], "velocity": vel}
+        bench.inbox.put(TOPIC, Reading(fields, NAMES[::-1], bench.now_s, sent_s=bench.now_s))
+        bench.tick(silent=True)
+    assert bench.runtime.state is State.RUNNING
+
+
 def test_the_policy_is_not_shown_what_is_not_believed():
     bench = Bench(wave).begin()
     seen: list[np.ndarray] = []
