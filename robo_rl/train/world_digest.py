@@ -24,7 +24,7 @@ from robo_rl.train.experiment import Experiment
 World = dict[str, str]
 """Part → digest or version; nothing where it was not recorded."""
 
-WORLD, NOT_RECORDED = "world.json", "not recorded"
+WORLD = "world.json"
 _OURS = "robo-rl"
 _KNOWN: dict[str, World] = {}
 _IMPLIED = {"scene": "robot"}

@@ -11,7 +11,6 @@ from robo_rl.export.bundle import Bundle
 from robo_rl.train.report import deployed, results, road
 from robo_rl.train.report.markup import Html, el, join, void
 from robo_rl.train.report.record import RunRecord
-from robo_rl.train.world_digest import NOT_RECORDED
 
 
 def page(run: RunRecord, summary: Mapping[str, Any]) -> str:
@@ -70,7 +69,7 @@ def _world(run: RunRecord) -> dict[str, Any]:
     reports = [stage.report for stage in run.stages]
     found = reports[-1].get("world") if reports else None
     if not isinstance(found, Mapping) or not found:
-        return {"world": NOT_RECORDED}
+        return {"world": "not recorded"}
     return {f"world, {part}": value for part, value in found.items()}
 
 
