@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))
 HORIZON, EXEC = 8, 4
 TOPIC = "/joint_states"
-READINGS = 4
+READINGS = 9
 
 
 def contract(obs_horizon: int = 1) -> Contract:
@@ -128,7 +128,7 @@ class Bench:
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
                 Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),
-                Witness(Plausibility.Config(), measured, self.limits, np.ones(JOINTS, bool)),
+                Witness(Plausibility.Config(), measured, self.limits, *np.ones((2, JOINTS), bool)),
             ),
             measured,
             self.read,

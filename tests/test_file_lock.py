@@ -99,7 +99,7 @@ def test_a_lock_is_free_when_its_holder_is_killed_though_a_forked_child_lives(tm
         holder.kill()
         holder.wait()
         try:
-            lock_file(tmp_path / "lock").close()
+            lock_file(tmp_path / "lock", wait=True).close()  # as soon as the child has dropped it
         finally:
             os.kill(child, signal.SIGKILL)
 

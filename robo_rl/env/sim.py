@@ -26,7 +26,7 @@ from robo_rl.env.camera_set import CameraSet
 from robo_rl.env.mocap import placement
 from robo_rl.env.randomize import Randomizer, RandomizeTerm
 from robo_rl.env.renderer import Pending
-from robo_rl.env.task_check import check_on, demand_finite
+from robo_rl.env.task_check import check_on, demand_finite, finite_rows
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transition import with_new_episodes, without_invalid
 from robo_rl.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
@@ -249,7 +249,7 @@ class SimEnv:
         metrics["success"] = _kept(self.task.success(view))
         metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
         obs, rew = self._observe(view), _kept(rew)
-        demand_finite(self.task, rew, obs, good)
+        good = good & finite_rows(self.task, rew, obs, live & good)
         obs |= pictures()
         over = at_limit & ~terminated
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)

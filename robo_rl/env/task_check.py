@@ -79,15 +79,28 @@ def check_on(backend: Backend, task: Task) -> Scene:
     return scene
 
 
+def finite_rows(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
+    """(B,) where reward (B,) and observations are numbers that float32 holds.
+
+    A world that diverges is lost alone. That no world which is good (B,) has any is the task's
+    fault.
+
+    Raises:
+        PluginError: It is so; what is NaN or infinite is named.
+    """
+    parts = [rew[:, None], *(value.reshape(len(value), -1) for value in obs.values())]
+    finite = torch.stack([torch.isfinite(part).all(1) for part in parts]).all(0)
+    if bool(good.any()) and not bool((finite & good).any()):
+        demand_finite(task, rew, obs, good)
+    return finite
+
+
 def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> None:
     """Reward (B,) and observations of worlds that are good (B,) must be numbers.
 
     Raises:
         PluginError: One is NaN or infinite; it is named.
     """
-    total = rew + sum(value.reshape(len(value), -1).sum(1) for value in obs.values())
-    if bool((torch.isfinite(total) | ~good).all()):
-        return
     problems = Problems(task)
     for method, name, value in [
         ("reward", "reward", rew),

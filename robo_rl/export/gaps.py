@@ -16,6 +16,8 @@ from robo_rl.spec import ActSpec
 
 SHARE_LIMIT = 5e-5
 """Largest difference, as a share of an action's range: 1e-4 where that is −1 to 1."""
+_WIDE = 20.0
+"""Limits that are so many times wider than what a policy makes use of say nothing of its range."""
 
 
 class ActGap(NamedTuple):
@@ -25,7 +27,7 @@ class ActGap(NamedTuple):
         name: Of the action.
         unit: Of all that follows; empty for none.
         max_abs: Largest difference.
-        span: Its range: between its limits, or what the policy does where it has none.
+        span: Its range: between its limits, at most ``_WIDE`` times what the policy makes use of.
         scale: What the policy's normaliser takes for one, half a range; None where it has none.
         rows: Observations that were compared.
     """
@@ -78,7 +80,8 @@ def widest_gap(
         low = low.minimum(ours.amin(dim=(0, 1)).cpu())
         high = high.maximum(ours.amax(dim=(0, 1)).cpu())
         rows += len(ours)
-    spans = _spans(spec, high - low)
+    used = high - low if scale is None else torch.maximum(high - low, 2.0 * scale.cpu())
+    spans = _spans(spec, used)
     worst = int((gap / spans).argmax())
     return ActGap(
         spec.element(worst),
@@ -90,11 +93,12 @@ def widest_gap(
     )
 
 
-def _spans(spec: ActSpec, seen: Tensor) -> Tensor:
-    """Range (A,) of each action; seen (A,) and not 0 where its limits are not finite."""
+def _spans(spec: ActSpec, used: Tensor) -> Tensor:
+    """Range (A,) of each action: between its limits, unless these are far beyond what is used."""
     if not (spec.low and spec.high):
-        limits = torch.full_like(seen, torch.inf)
+        limits = torch.full_like(used, torch.inf)
     else:
         limits = torch.tensor(spec.high) - torch.tensor(spec.low)
     known = limits.isfinite() & (limits > 0)
-    return torch.where(known, limits, torch.where(seen > 0, seen, 1.0))
+    widest = torch.where(used > 0, _WIDE * used, torch.inf)
+    return torch.where(known, limits.minimum(widest), torch.where(used > 0, used, 1.0))

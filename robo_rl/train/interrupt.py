@@ -65,6 +65,7 @@ class Pause:
         if due or number:
             save()
             self._kept = kept
+            number = number or self._asked()  # one that came meanwhile has its checkpoint
         if number:
             raise Interrupted(number, kept)
 

@@ -24,6 +24,9 @@ from pydantic import Field
 from robo_rl.config import ConfigModel
 from robo_rl_sim2real.readings import Reading, Values
 
+_DRIFT = 0.05
+"""Share of its velocity limit at which a joint still counts as standing."""
+_ROUNDING_S = 1e-6
 _CLOCK_SET_S = 0.5
 """Difference of header and arrival from one reading to the next beyond which a clock was set."""
 
@@ -38,6 +41,7 @@ class Axes(NamedTuple):
         velocity: Largest speed.
         acceleration: Largest acceleration.
         range: What shares are of.
+        yields: (m,) bool, joints that stop at what they meet, and need not be near their command.
     """
 
     names: tuple[str, ...]
@@ -46,6 +50,7 @@ class Axes(NamedTuple):
     velocity: Values
     acceleration: Values
     range: Values
+    yields: Values
 
 
 class _Seen(NamedTuple):
@@ -79,6 +84,7 @@ class Plausibility:
             near: Distance from its command, or from where it was believed last, within which it is
                 believed again.
             readings: How many plausible readings in a row are believed, after one that was not.
+            still_s: For how long a joint that stands is measured in one place.
             late_s: Least time that counts between two readings, for positions may be updated more
                 seldom than they are sent. Where no header tells, one may arrive so much later.
         """
@@ -89,6 +95,7 @@ class Plausibility:
         rates: float = Field(default=1.5, ge=1.0)
         near: float = Field(default=0.05, gt=0.0, le=1.0)
         readings: int = Field(default=4, ge=2)
+        still_s: float = Field(default=0.15, gt=0.0)
         late_s: float = Field(default=0.05, ge=0.0)
 
     def __init__(self, cfg: Config, axes: Axes, *, believed: bool = False) -> None:
@@ -96,16 +103,19 @@ class Plausibility:
         self.noise = np.maximum(cfg.noise * axes.range, cfg.noise_least)
         self._last: _Seen | None = None
         self._believed: Values | None = None
-        self._streak, self._recent = 0, deque[Values](maxlen=cfg.readings)
+        self._streak, self._recent = 0, deque[_Seen]()
         self.believed = believed
         self.problem = "" if believed else "nothing was measured yet"
 
     @property
     def standing(self) -> bool:
-        """Whether the latest readings are believed and in one place."""
-        if not self.believed or len(self._recent) < self.cfg.readings:
+        """Whether the latest readings are believed and in one place, but for a slow drift."""
+        recent, cfg = self._recent, self.cfg
+        if not self.believed or recent[-1].at_s - recent[0].at_s < cfg.still_s - _ROUNDING_S:
             return False
-        return bool((np.ptp(self._recent, axis=0) <= 2.0 * self.noise).all())
+        spread = np.ptp([seen.pos for seen in recent], axis=0)
+        drift = _DRIFT * self.axes.velocity * cfg.still_s
+        return bool((spread <= np.maximum(drift, 2.0 * cfg.noise_least)).all())
 
     def look(
         self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
@@ -116,8 +126,8 @@ class Plausibility:
             reading: It, for its times.
             pos: (m,) positions in it.
             vel: (m,) velocities in it, None where it has none.
-            commanded: (m,) where the robot was told to be, NaN for joints that need not be there;
-                None where nothing is commanded.
+            commanded: (m,) where the robot was told to be, NaN for joints of which that says
+                nothing; None where nothing is commanded.
         """
         before = self._last
         if before is not None and reading.stamp_s == before.at_s:
@@ -126,13 +136,20 @@ class Plausibility:
         amiss = self._beyond(pos) or self._too_fast(vel) or self._jumped(before, seen)
         if amiss:
             self._recent.clear()
-        self._recent.append(pos)
+        self._keep(seen)
         self._streak = 0 if amiss else self._streak + 1
         if amiss or not self.believed:
             self.problem = amiss or self._waits() or self._far(pos, commanded)
             self.believed = not self.problem
         if self.believed:
             self._believed = pos
+
+    def _keep(self, seen: _Seen) -> None:
+        """The latest readings, as many as it takes to span ``still_s``."""
+        recent, since_s = self._recent, seen.at_s - self.cfg.still_s + _ROUNDING_S
+        recent.append(seen)
+        while len(recent) > 1 and recent[1].at_s <= since_s:
+            recent.popleft()
 
     def _beyond(self, pos: Values) -> str:
         margin, (names, low, high, *_) = self.cfg.beyond * self._range + self.noise, self.axes
@@ -176,14 +193,15 @@ class Plausibility:
     def _far(self, pos: Values, commanded: Values | None) -> str:
         if commanded is None:
             return ""
-        apart = np.nan_to_num(np.abs(pos - commanded)) / self._range
+        apart = np.nan_to_num(np.abs(pos - commanded) / self._range, nan=np.inf)
         if self._believed is not None:
             apart = np.minimum(apart, np.abs(pos - self._believed) / self._range)
+        apart[self.axes.yields] = 0.0
         worst = int(apart.argmax())
         if apart[worst] <= self.cfg.near:
             return ""
         name, share = self.axes.names[worst], 100.0 * apart[worst]
-        return f"'{name}' {pos[worst]:.3f} is {share:.0f} % of its range from its command"
+        return f"'{name}' {pos[worst]:.3f} is {share:.0f} % of its range from where it was"
 
 
 def _seen(before: _Seen | None, reading: Reading, pos: Values, late_s: float) -> _Seen:

@@ -64,4 +64,7 @@ class Publishers:
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY_S):
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # not to know is no reason to go on
+                self.problem = f"who publishes is not known: {type(error).__name__}: {error}"

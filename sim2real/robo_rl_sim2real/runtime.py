@@ -153,7 +153,7 @@ class Runtime:
             reason: What broke; it stays the reason until the policy begins anew.
         """
         if self.state.moves:
-            self.parts.safety.latched = reason
+            self.parts.safety.latch(reason)
         stalled, self._last = number - self._said > 1, number
         self.life.fail()
         return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
@@ -217,6 +217,8 @@ class Runtime:
         if frame is None or found is None or self._doubt:
             return None
         self._pos = found.pos
+        if self._left is not None and not self.parts.witness.same(found.pos, self._left):
+            self._left = None  # moved by somebody else: what it was told last says nothing
         self.seen_s = min(frame.stamp_s, found.stamp_s)
         return frame
 
@@ -231,9 +233,8 @@ class Runtime:
 
         That is so while commands are being sent, and as long as it has not moved since the last.
         """
-        safety, left = self.parts.safety, self._left
-        stayed = left is not None and self.parts.witness.same(self._pos, left)
-        known = self._commanding or (stayed and safety.reached(self._pos))
+        safety = self.parts.safety
+        known = self._commanding or (self._left is not None and safety.reached(self._pos))
         return safety.limiter.motion.pos if self.sends and known else None
 
     def _ask(self, frame: Frame, tick: int) -> None:

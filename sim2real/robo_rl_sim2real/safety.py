@@ -159,6 +159,10 @@ class Safety:
         self.latched = self._rest = self._yielded = None
         self.limiter.restart(pos)
 
+    def latch(self, reason: Reason) -> None:
+        """Come to rest for a reason that nothing here sees, until ``restart``."""
+        self.latched, self._why = reason, ""
+
     def step(self, asked: Asked, now_s: float) -> Command:
         """The command of this tick."""
         if asked.stalled:  # the robot has long come to rest at the last command, and stays there

@@ -138,7 +138,7 @@ def assemble(
     ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
     placed = places(ways, len(found.names))
     safety = Safety(settings.safety, found.limits, found.home, found.follows, placed, found.names)
-    witness = Witness(settings.plausibility, measured, found.limits, found.follows & placed)
+    witness = Witness(settings.plausibility, measured, found.limits, found.follows, placed)
     teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
     shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, measured.topics)

@@ -10,6 +10,7 @@ cannot do is not followed: the robot holds, and a leader counts anew once it is 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -180,8 +181,9 @@ class _Leader:
         self._judge = Plausibility(Plausibility.Config(), axes, believed=True)
 
     def hear(self, reading: Reading) -> None:
-        pos = pick(reading, "position", self._sources, self._where)
-        self._judge.look(reading, pos, None, None)
+        with contextlib.suppress(SpecError):  # ``target`` says what is wrong, to whom it concerns
+            pos = pick(reading, "position", self._sources, self._where)
+            self._judge.look(reading, pos, None, None)
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
         if not self._judge.believed:
@@ -253,7 +255,8 @@ def _leader_axes(names: tuple[str, ...], limits: Limits, moved: list[int], scale
     size = np.maximum(np.abs(scale), 1e-9)
     span = (limits.high - limits.low)[moved] / size
     far = np.full(len(names), np.inf)
-    return Axes(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span)
+    free = np.ones(len(names), bool)
+    return Axes(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span, free)
 
 
 _HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Velocities, Kind.TWIST: _Velocities}

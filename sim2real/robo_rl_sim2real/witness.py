@@ -28,7 +28,8 @@ class Witness:
         cfg: See ``Plausibility.Config``.
         measured: Where it is measured.
         limits: Of the robot, (n,), in the order of ``measured.names``.
-        obeys: (n,) bool, joints that are where they were told to be unless something is wrong.
+        follows: (n,) bool, joints that are where they were told to be unless something is wrong.
+        placed: (n,) bool, joints that go where a command says.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class Witness:
         cfg: Plausibility.Config,
         measured: Measured,
         limits: Limits,
-        obeys: NDArray[np.bool_],
+        follows: NDArray[np.bool_],
+        placed: NDArray[np.bool_],
     ) -> None:
-        self._measured, self._obeys = measured, obeys
+        self._measured, self._follows, self._placed = measured, follows, placed
         self._judged = {topic: self._of(topic, cfg, limits) for topic in measured.topics}
         self._noise = np.zeros(len(measured.names))
         for judge, rows in self._judged.values():
@@ -60,7 +62,7 @@ class Witness:
 
     def same(self, pos: Values, other: Values) -> bool:
         """Whether two measured poses (n,) are one, but for noise."""
-        return bool((np.abs(pos - other) <= 2.0 * self._noise).all())
+        return bool((np.abs(pos - other) <= self._noise).all())
 
     def look(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
         """Judge the newest readings, of which every topic has one.
@@ -73,7 +75,7 @@ class Witness:
         Raises:
             SpecError: A reading does not fit.
         """
-        near = None if commanded is None else np.where(self._obeys, commanded, np.nan)
+        near = None if commanded is None else np.where(self._placed, commanded, np.nan)
         for topic, (judge, rows) in self._judged.items():
             reading = inbox.get(topic)
             assert reading is not None
@@ -96,5 +98,6 @@ class Witness:
             names,
             *(limits.low[rows], limits.high[rows], limits.velocity[rows]),
             *(limits.acceleration[rows], limits.high[rows] - limits.low[rows]),
+            ~self._follows[rows],
         )
         return _Judged(Plausibility(cfg, axes), rows)

@@ -262,6 +262,26 @@ def test_what_is_too_large_for_float32_in_a_world_that_is_well_is_the_tasks_faul
         env.step(torch.zeros(2, 1))
 
 
+def test_a_world_whose_numbers_float32_does_not_hold_is_lost_alone(cart):
+    env = cart.env(3)
+    plain = env.task.reward
+
+    def reward(view, act):
+        rew, parts = plain(view, act)
+        return torch.where(torch.arange(3) == 1, 1e300, rew.double()), parts
+
+    env.task.reward = reward
+    before = env.reset(0)
+    step = env.step(torch.zeros(3, 1))
+    assert (step.valid.tolist(), step.truncated.tolist()) == (
+        [True, False, True],
+        [False, True, False],
+    )
+    assert step.metrics["nan_worlds"].tolist() == [0.0, 1.0, 0.0]
+    assert step.rew[1] == 0.0
+    assert same(step.next_obs, before, torch.tensor([False, True, False]))
+
+
 def test_an_episode_that_begins_with_what_is_not_finite_is_refused(cart):
     env = cart.env(2)
     huge_obs(env, after_s=-1.0)

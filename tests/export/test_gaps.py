@@ -97,3 +97,13 @@ def test_where_the_dataset_decides_the_scale_the_graph_is_not_blamed():
     assert "its range is 6 rad" in said
     assert "stages.bc.modes={act: quantile}" in said
     assert "onnx" not in said
+
+
+@pytest.mark.parametrize("wide", [1e6, 3e38])
+def test_limits_far_beyond_what_is_used_do_not_let_nonsense_pass(wide: float):
+    spec = ActSpec(shape=(1,), low=(-wide,), high=(wide,), rate_hz=20.0)
+    ours = torch.linspace(-1.0, 1.0, 1000)[:, None, None].repeat(1, 2, 1)
+    for scale in (None, torch.ones(1)):
+        found = widest_gap([(ours, -ours)], spec, scale)
+        assert found.span <= 40.0
+        assert not found.record.passed

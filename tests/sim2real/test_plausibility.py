@@ -14,6 +14,7 @@ NAMES = tuple(f"joint{i}" for i in range(JOINTS))
 AXES = Axes(
     NAMES,
     *(LIMITS.low, LIMITS.high, LIMITS.velocity, LIMITS.acceleration, LIMITS.high - LIMITS.low),
+    np.zeros(JOINTS, bool),
 )
 PERIOD_S = 0.02
 READINGS = Plausibility.Config().readings
@@ -47,7 +48,6 @@ def test_nothing_is_believed_before_several_readings_agree():
     assert not said.say(0.0, times=READINGS - 1).believed
     judge = said.say(0.0)
     assert judge.believed
-    assert judge.standing
     assert judge.problem == ""
 
 
@@ -117,7 +117,7 @@ def test_a_wrong_reading_that_stays_is_not_believed_while_the_robot_is_commanded
     said.say(0.0, times=READINGS, commanded=told)
     judge = said.say(0.8, times=500, commanded=told)
     assert not judge.believed
-    assert "is 32 % of its range from its command" in judge.problem
+    assert "is 32 % of its range from where it was" in judge.problem
     assert said.say(0.0, times=READINGS + 1, commanded=told).believed
 
 
@@ -129,11 +129,32 @@ def test_a_robot_that_is_held_up_is_believed_again_where_it_was_before():
     assert said.say(0.0, times=READINGS + 1, commanded=told).believed
 
 
-def test_a_joint_that_need_not_be_where_it_was_told_to_be_is_believed_by_itself():
+def test_a_joint_that_stops_at_what_it_meets_is_believed_by_itself():
     said = Measured()
+    said.judge = Plausibility(Plausibility.Config(), AXES._replace(yields=np.ones(JOINTS, bool)))
     said.say(0.0, times=READINGS)
-    said.say(0.8, commanded=np.full(JOINTS, np.nan))
-    assert said.say(0.8, times=READINGS, commanded=np.full(JOINTS, np.nan)).believed
+    said.say(0.8, commanded=np.zeros(JOINTS))
+    assert said.say(0.8, times=READINGS, commanded=np.zeros(JOINTS)).believed
+
+
+def test_where_a_command_says_no_place_a_jump_that_stays_is_not_believed():
+    """A hand that is told velocities."""
+    said, nowhere = Measured(), np.full(JOINTS, np.nan)
+    said.say(0.0, times=READINGS)
+    assert not said.say(0.4, times=100, commanded=nowhere).believed
+    assert said.say(0.0, times=READINGS + 1, commanded=nowhere).believed
+
+
+@pytest.mark.parametrize(("share", "stands"), [(0.0, True), (0.02, True), (0.2, False)])
+@pytest.mark.parametrize("period_s", [0.005, 0.02, 0.05])
+def test_standing_is_no_matter_of_how_often_it_is_measured(share, stands, period_s):
+    judge = Plausibility(Plausibility.Config(), AXES)
+    for number in range(round(0.5 / period_s)):
+        at_s = 10.0 + number * period_s
+        pos = share * LIMITS.velocity * (at_s - 10.0)
+        judge.look(Reading({}, (), at_s, sent_s=at_s), pos, None, None)
+    assert judge.believed
+    assert judge.standing is stands
 
 
 def test_two_sources_that_disagree_are_never_believed():
@@ -164,6 +185,6 @@ def test_a_clock_that_was_set_does_not_let_a_joint_jump():
 
 def test_noise_of_a_joint_that_stands_is_believed():
     rng, said = np.random.default_rng(0), Measured()
-    said.say(0.0, times=READINGS)
+    said.say(0.0, times=10)
     for _ in range(500):
-        assert said.say(rng.normal(0.0, 0.003, JOINTS)).standing
+        assert said.say(rng.normal(0.0, 0.0005, JOINTS)).standing

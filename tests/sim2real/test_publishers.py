@@ -44,3 +44,24 @@ def test_while_it_is_watched_a_second_publisher_is_found_by_itself():
         while not found.problem and time.monotonic() < until:
             time.sleep(0.02)
     assert found.problem.startswith("/pose: 2 nodes")
+
+
+def test_a_transport_that_breaks_is_a_problem_until_it_answers_again(monkeypatch):
+    bus = Bus()
+    node = Loopback(bus)
+    found, asked = Publishers(node, TOPICS), node.endpoints
+
+    def broken(topic: str, *, action: bool = False):
+        raise OSError("no buffer space")
+
+    def problem() -> str:
+        before, until = found.problem, time.monotonic() + 5.0
+        while found.problem == before and time.monotonic() < until:
+            time.sleep(0.02)
+        return found.problem
+
+    monkeypatch.setattr(node, "endpoints", broken)
+    with found.watched():
+        assert problem() == "who publishes is not known: OSError: no buffer space"
+        monkeypatch.setattr(node, "endpoints", asked)
+        assert problem() == ""

@@ -308,3 +308,17 @@ def test_a_stick_beyond_its_ends_and_a_velocity_in_another_unit_hold_the_robot()
     human.push(1, [0.0, 100.0, 0.0], [0.0] * 3)
     assert "/twist: a velocity" in human.bench.outputs[-1].problem
     assert human.bench.outputs[-1].state is State.HOLDING
+
+
+def test_a_leader_that_nobody_uses_may_say_what_it_likes():
+    human = Human(LEADER, act=still)
+    bench = human.bench
+    human.lead(30, a=0.0, held=False)
+    for _ in range(60):
+        broken = Reading({"position": np.full(2, np.nan)}, ("b", "a"), bench.now_s)
+        bench.inbox.put("/leader", broken)
+        bench.inbox.put("/held", Reading({"data": np.asarray(False)}, (), bench.now_s))
+        bench.tick()
+    assert bench.runtime.state is State.RUNNING
+    bench.inbox.put("/held", Reading({"data": np.asarray(True)}, (), bench.now_s))
+    assert "/leader" in bench.tick().problem

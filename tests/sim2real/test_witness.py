@@ -133,12 +133,28 @@ def test_after_silence_it_goes_on_from_what_it_was_told_unless_it_was_moved():
         np.testing.assert_allclose(first, where if moved else told, atol=1e-9)
 
 
+def test_one_that_was_moved_and_brought_back_begins_from_where_it_is():
+    bench = Bench(lag=1.0, hold_s=0.0, start_within=9.0).begin()
+    bench.run(60)
+    bench.life.deactivate()
+    bench.run(100)
+    for way in (0.01, -0.01):
+        for _ in range(40):
+            bench.pos = bench.pos + way
+            bench.tick()
+    bench.pos = bench.pos - 0.02
+    bench.watch()
+    bench.runtime.activate(bench.inbox, bench.number)
+    first = bench.runtime.parts.safety.limiter.motion.pos
+    np.testing.assert_allclose(first, bench.pos, atol=1e-9)
+
+
 def test_it_does_not_begin_while_it_is_moved_or_in_doubt():
     bench = Bench()
     bench.life.configure()
     bench.watch()
     for _ in range(10):
-        bench.pos = bench.pos + 0.03
+        bench.pos = bench.pos + 0.005
         bench.tick()
     bench.tell()
     with pytest.raises(TransitionError, match="cannot activate: the robot moves"):

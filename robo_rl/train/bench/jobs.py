@@ -17,6 +17,7 @@ from robo_rl.durable import make_directory, write_file
 from robo_rl.file_lock import lock_file
 from robo_rl.train.experiment import Experiment
 
+_PATIENCE_S = 120.0
 _TAIL_BYTES = 4096
 
 
@@ -83,9 +84,9 @@ class Job:
         return ""
 
     def interrupt(self) -> None:
-        """Ask it to save and stop, as Ctrl-C does."""
+        """Ask it to save and stop. SIGINT is ignored by what a shell starts in the background."""
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)  # what it started is its own to end
+            self._process.send_signal(signal.SIGTERM)  # what it started is its own to end
 
     def kill(self) -> None:
         """End it and all that it started; what it saved is whole."""
@@ -106,12 +107,13 @@ class BusyError(Exception):
 
 
 def stop(jobs: Iterable[Job]) -> None:
-    """End jobs after the update that each is at; a second Ctrl-C meanwhile ends them at once."""
+    """End jobs after the update that each is at, or after two minutes, or at a second Ctrl-C."""
     left = list(jobs)
     try:
         for job in left:
             job.interrupt()
-        while any(job.status is None for job in left):
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and any(job.status is None for job in left):
             time.sleep(0.05)
     finally:
         for job in left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from robo_rl_sim2real.check.finding import Finding, ok, warning
@@ -21,7 +22,7 @@ def load(facts: Facts) -> Iterator[Finding]:
     text = f"with two busy processes a core wakes up to {1e3 * late_s:.0f} ms late"
     if watchdog.enabled and _FACTOR * late_s > watchdog.hang_s:
         text += f"; the watchdog ends a process that is silent for {watchdog.hang_s:g} s"
-        remedy = f"watchdog.hang_s={_FACTOR * late_s:.1g}, or a higher priority: chrt -f 10"
+        remedy = f"watchdog.hang_s={math.ceil(_FACTOR * late_s)}, or a higher priority: chrt -f 10"
         yield warning("busy machine", text, remedy)
     elif late_s > period_s:
         text += f", more than a period of {1e3 * period_s:.0f} ms: the robot holds now and then"

@@ -104,6 +104,7 @@ class Dds:
         self._outs: list[_Out] = []
         self._bad: dict[str, str] = {}
         self._discovery: Discovery | None = None
+        self._discovering = threading.Lock()
         self._lock = threading.Lock()
         self._waits, self._open = WaitSet(self._participant), True
         self._thread = threading.Thread(target=self._listen, name=f"dds {node}", daemon=True)
@@ -166,11 +167,13 @@ class Dds:
 
     def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """See ``Transport``."""
-        if self._discovery is None:
-            self._discovery = Discovery(self._participant, self.codec)
+        name = f"rq{topic}{SEND_GOAL}Request" if action else f"rt{topic}"
+        with self._discovering:
+            if self._discovery is None:
+                self._discovery = Discovery(self._participant, self.codec)
+            ends = self._discovery.endpoints(name)
         if not action:
-            return self._discovery.endpoints(f"rt{topic}")
-        ends = self._discovery.endpoints(f"rq{topic}{SEND_GOAL}Request")
+            return ends
         return [end._replace(type=end.type.removesuffix("_SendGoal_Request")) for end in ends]
 
     def problems(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from robo_rl_sim2real.recording.recorder import Recorder
 
 _PATIENCE_S = 20.0
+_YOUNG_S = 2.0  # how much before now a recording of this run may have begun
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
@@ -71,7 +73,7 @@ def run(
     with (
         connected(chosen, loaded, dry_run=dry_run) as node,
         recording(node, loaded, chosen) as recorder,
-        watched(node, chosen, _estate(json_file, recorder)),
+        watched(node, chosen, _estate(json_file, recorder, time.time())),
         resting(node),
     ):
         typer.echo(node.served, err=True)
@@ -96,12 +98,12 @@ def run(
         raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
 
 
-def _estate(json_file: Path | None, recorder: Recorder | None) -> Estate:
+def _estate(json_file: Path | None, recorder: Recorder | None, now_s: float) -> Estate:
     """What the watchdog finishes in the place of this process, by absolute paths."""
-    bags = recorder.bags if recorder else ()
     return Estate(
         health="" if json_file is None else str(json_file.absolute()),
-        recordings=tuple(str(bag.absolute()) for bag in bags),
+        recordings=str(recorder.folder.absolute()) if recorder else "",
+        since_s=now_s - _YOUNG_S,
     )
 
 

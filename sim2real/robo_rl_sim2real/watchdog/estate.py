@@ -22,7 +22,7 @@ def settled(estate: Estate, what: str, beat: Beat | None) -> list[str]:
         what: What became of the process.
         beat: Its last.
     """
-    recorded, said = _mended(estate.recordings)
+    recorded, said = _mended(estate) if estate.recordings else ([], [])
     if not estate.health:
         return said
     health = {**_health(what, 0 if beat is None else beat.number), "recorded": recorded}
@@ -39,15 +39,15 @@ def _health(what: str, ticks: int) -> dict[str, Any]:
     return {**dict.fromkeys(Health._fields), **known, "ended": "killed"}
 
 
-def _mended(recordings: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def _mended(estate: Estate) -> tuple[list[str], list[str]]:
     """The whole recordings, and what is to be said of all."""
-    if not recordings:
-        return [], []
     # Only now: the robot stands, and rosbags takes its time to be loaded.
     from robo_rl_sim2real.recording.torn import is_torn, mend, mended
 
     whole, said = list[str](), list[str]()
-    for bag in map(Path, recordings):
+    for bag in sorted(Path(estate.recordings).iterdir()):
+        if not any(bag.glob("*.mcap")) or bag.stat().st_mtime < estate.since_s:
+            continue
         out = mended(bag) if is_torn(bag) else bag
         try:
             if out != bag:

@@ -22,11 +22,13 @@ class Estate(ConfigModel):
 
     Args:
         health: File that it was to write its health to; empty for none.
-        recordings: Folders of the recordings that it writes.
+        recordings: Folder in which it records; empty for none.
+        since_s: Wall clock at its beginning: what is older there is not its own.
     """
 
     health: str = ""
-    recordings: tuple[str, ...] = ()
+    recordings: str = ""
+    since_s: float = 0.0
 
 
 class Orders(ConfigModel):

@@ -32,7 +32,7 @@ def torn(tmp_path: Path) -> Path:
 
 def test_health_says_what_happened_and_the_recording_is_whole(torn: Path, tmp_path: Path):
     health = tmp_path / "health.json"
-    said = settled(Estate(health=str(health), recordings=(str(torn),)), "it died", BEAT)
+    said = settled(Estate(health=str(health), recordings=str(torn.parent)), "it died", BEAT)
     whole = torn.with_name("torn-mended")
     assert not is_torn(whole)
     found = json.loads(health.read_text())
@@ -45,6 +45,8 @@ def test_health_says_what_happened_and_the_recording_is_whole(torn: Path, tmp_pa
 def test_what_cannot_be_written_is_said_and_the_rest_is_done(torn: Path, tmp_path: Path):
     torn.with_name("torn-mended").mkdir()
     health = tmp_path / "nowhere" / "health.json"
-    mended, unwritten = settled(Estate(health=str(health), recordings=(str(torn),)), "died", BEAT)
+    mended, unwritten = settled(
+        Estate(health=str(health), recordings=str(torn.parent)), "died", BEAT
+    )
     assert "is there already" in mended
     assert unwritten == "its health was not written: No such file or directory"
