@@ -355,3 +355,29 @@ def test_where_somebody_else_commands_it_does_not_begin(world: World):
     other.close()
     world.say("activate")
     assert world.run(3) is State.RAMPING
+
+
+def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp_path: Path):
+    world = World(tmp_path)
+    other = Loopback(world.bus)
+    other.advertise("/joint_states", Kind.JOINT_STATES)
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert "cannot activate: readings of several sources" in world.node.health.problem
+    assert "/joint_states: 2 nodes publish it" in world.node.health.problem
+    other.close()
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
+    world.node.publishers.look()  # as its own thread does while it runs
+    assert world.run(3) is State.HOLDING
+    assert "2 nodes publish it" in world.node.health.problem
+    world.node.close()
+
+
+def test_several_publishers_are_let_be_where_the_settings_say_so(tmp_path: Path):
+    world = World(tmp_path, shared_topics=["/joint_states"])
+    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()
