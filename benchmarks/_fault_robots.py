@@ -54,7 +54,7 @@ READ_WRONG: dict[str, Spoil] = {
     "zeros": lambda pos: np.zeros_like(pos),
     "degrees": lambda pos: np.degrees(pos),
     "times 1000": lambda pos: 1000.0 * pos,
-    "another robot's": lambda pos: np.clip(pos[::-1] + 0.5, LOW, HIGH),
+    "of another robot": lambda pos: np.clip(pos[::-1] + 0.5, LOW, HIGH),
 }
 
 

@@ -82,7 +82,7 @@ def faults(bundle: Bundle) -> list[Fault]:
         ),
         *(
             (
-                f"reading: {name}",
+                f"reading {name}",
                 SHIELD,
                 40_000,
                 2_000,

@@ -84,7 +84,8 @@ def evaluated_again(stage: object, context: Context, report: Report) -> Report:
     found = stage.evaluate(context, report)
     if made and before and found.gate and before.detail != found.gate.detail:
         gate = before.model_dump(mode="json")
-        earlier.append({"eval": made.eval.model_dump(mode="json"), "gate": gate})
+        answer = {"eval": made.eval.model_dump(mode="json"), "gate": gate}
+        earlier = [each for each in earlier if each != answer] + [answer]
     found.earlier, found.seconds = earlier, seconds
     return found
 

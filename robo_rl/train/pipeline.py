@@ -245,9 +245,10 @@ def _kept(
     if again := report.digest != made.digest:
         if not differs_in_evaluation(place, experiment, index):
             raise _other(place, experiment)
+        world = report.world
         with apart():
             report = evaluated_again(stage, context, report)
-        report.digest, report.stage = made.digest, label
+        report.digest, report.stage, report.world = made.digest, label, world
     if _waive(report, experiment.waive.get(label)) or again:
         report.write(place)
     if (place / MARK).read_text() != made.digest:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 from robo_rl.env.base import VecEnv
-from robo_rl.errors import DataError
+from robo_rl.errors import DataError, Notice
 from robo_rl.spec import ActSpec, ObsSpec
 from robo_rl.train.stage import Context
 from robo_rl.train.world_digest import differences, world_of
@@ -17,15 +18,19 @@ _HINT = "it is of another task, robot or env: set those of the experiment to wha
 def made_elsewhere(world: Mapping[str, str], context: Context) -> dict[str, str]:
     """``made_in_another_world`` for a report: in what that one differs from the experiment's.
 
-    What was made there may be taken up all the same, for another robot's gains or a slow line; what
-    was measured there says nothing of here. Nothing where they do not differ, or nobody knows.
+    What was made there may be taken up all the same, for another robot's gains or a slow line, with
+    a warning; what was measured there says nothing of here. Nothing where they do not differ, or
+    nobody knows.
 
     Args:
         world: Parts of that in which it was made, see ``world_digest``.
         context: Of the stage that takes it up.
     """
     found = differences(world, world_of(context.experiment)) if world else ""
-    return {"made_in_another_world": found} if found else {}
+    if not found:
+        return {}
+    warnings.warn(f"what is taken up was made in another world: {found}", Notice, stacklevel=2)
+    return {"made_in_another_world": found}
 
 
 def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:

@@ -78,6 +78,7 @@ def test_a_bundle_is_proven_anew_by_more_episodes(exported: Any, tmp_path: Path)
     result = run(tmp_path / "runs", **EXPORT, eval=MORE)
     assert trained(tmp_path / "runs" / "tiny") == before
     assert result["stages"][4]["numbers"]["closed_loop_success"]["n"] == 12
+    assert result["stages"][4]["world"] == result["stages"][0]["world"] != {}
     manifest = Bundle.load(tmp_path / "runs" / "tiny" / "04-export" / "bundle").manifest
     config: Any = manifest.config
     assert config["eval"]["episodes"] == 12

@@ -79,6 +79,10 @@ def run(
         typer.echo(node.served, err=True)
         if dry_run:
             typer.echo("dry run: commands are worked out, and none is sent", err=True)
+        if not (home or activate):
+            typer.echo(
+                f"waits for 'activate' on {chosen.control}; --activate asks itself", err=True
+            )
         if said := long_ramp(chosen, loaded.manifest):
             typer.echo(f"warning: {said}", err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
