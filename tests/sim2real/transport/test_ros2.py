@@ -118,7 +118,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 def test_its_lifecycle_is_the_policys(manager: Manager):
     assert wait(lambda: manager.state == "inactive")
-    assert wait(lambda: manager.policy.inbox.get("/joint_states") is not None)
+    assert wait(lambda: manager.policy.runtime.parts.witness.standing)
     assert manager.change("activate")
     assert wait(lambda: manager.policy.runtime.state is State.RUNNING)
     assert manager.state == "active"
@@ -133,7 +133,7 @@ def test_its_lifecycle_is_the_policys(manager: Manager):
 
 def test_it_follows_what_the_policy_does_by_itself(manager: Manager):
     assert wait(lambda: manager.state == "inactive")
-    assert wait(lambda: manager.policy.inbox.get("/joint_states") is not None)
+    assert wait(lambda: manager.policy.runtime.parts.witness.standing)
     manager.policy.request("activate")
     assert wait(lambda: manager.state == "active")
     assert manager.ros.call("/arm/stop", PATIENCE_S).success
