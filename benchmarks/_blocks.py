@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import nn
 
-from robo_rl.algo.ppo import Ppo
-from robo_rl.algo.precision import Precision
-from robo_rl.algo.ratio import RatioMode
+from robo_rl.algo.ppo.ppo import Ppo
+from robo_rl.algo.ppo.ratio_units import RatioMode
+from robo_rl.config.registry import component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.optim.precision import Precision
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.registry import component
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 OBS = ObsSpec(items={"state": TensorSpec(shape=(39,))})
 ACT = ActSpec(shape=(8,), rate_hz=20.0, low=(-1.0,) * 8, high=(1.0,) * 8)

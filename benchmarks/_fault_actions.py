@@ -9,12 +9,12 @@ import numpy as np
 from _fault_stage import DT_S, EXEC, HORIZON, NAMES, ROBOT, Array, Stage, excess, wander
 from _fault_table import TOLERANCE, Tally
 
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.contract import commanded
-from robo_rl_sim2real.limiter import Limiter
-from robo_rl_sim2real.planner import Answer, InlinePlanner, Planner, Question
-from robo_rl_sim2real.states import State
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.limiter import Limiter
+from robo_rl_sim2real.control.planner import Answer, InlinePlanner, Planner, Question
+from robo_rl_sim2real.core.lifecycle_states import State
 
 BAD = (np.nan, np.inf, -np.inf, 1e30, -1e12)
 SHAPES = ((HORIZON, len(NAMES) - 1), (len(NAMES),), (HORIZON, len(NAMES), 1), (0, len(NAMES)))

@@ -26,11 +26,11 @@ from cyclonedds.qos import Policy, Qos
 from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.contract import commanded
-from robo_rl_sim2real.messages import Kind, to_message
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.transport.codec import Codec
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.messages.kinds import Kind, to_message
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.transport.dds.codec import Codec
 
 A_SECOND = 1000
 AGAIN_S = 5.0

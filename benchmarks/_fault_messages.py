@@ -20,15 +20,15 @@ from _fault_stage import (
 )
 from _fault_table import TOLERANCE, Tally
 
-from robo_rl.config import strict
-from robo_rl.errors import BundleError
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.lag import Lag
-from robo_rl_sim2real.messages import Kind, to_message, to_reading
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.settings import Settings, assemble
-from robo_rl_sim2real.states import State
-from robo_rl_sim2real.transport.codec import Codec
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import strict
+from robo_rl.core.errors import BundleError
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.settings import Settings, assemble
+from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.transport.dds.codec import Codec
 
 RECOVERY_S = 0.5
 FAULTY, PATIENCE = 60, 40  # ticks of a fault, and for what comes after it

@@ -15,11 +15,11 @@ from _fault_stage import DT_S, SETTINGS, Stage
 from _fault_table import TOLERANCE, Tally
 from numpy.typing import NDArray
 
-from robo_rl.export.bundle import Bundle
-from robo_rl.spec import ObsSpec, TensorSpec
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.states import State
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.core.spec import ObsSpec, TensorSpec
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.loopback import Loopback
 
 SIZE = (32, 40, 3)

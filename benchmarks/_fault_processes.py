@@ -23,14 +23,14 @@ from _fault_stage import DT_S, JOINTS, NAMES, ROBOT, SETTINGS, WANTED, Array, co
 from _fault_table import TOLERANCE, Tally
 from _standstill import Standstills, watched
 
-from robo_rl.config import to_yaml
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.contract import commanded
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import to_yaml
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import SENSOR, Qos
-from robo_rl_sim2real.transport.dds import Dds
+from robo_rl_sim2real.transport.dds.transport import Dds
 
 PATIENCE_S = 120.0
 WITHIN_S = 0.1

@@ -13,10 +13,10 @@ from _fault_stage import DT_S, JOINTS, NAMES, READINGS, ROBOT, Array, Stage
 from _fault_stage import excess as excess_of
 from _fault_table import TOLERANCE, Tally
 
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.runtime import Output
-from robo_rl_sim2real.states import State
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.readings import Reading
 
 BEYOND = 0.02  # rad, or m, by which commands may pass the place where braking ends
 OFTEN = 0.01  # chance of a wrong reading in a period

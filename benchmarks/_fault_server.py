@@ -11,9 +11,9 @@ import time
 import numpy as np
 from _fault_table import Tally
 
-from robo_rl.env.remote_host import Host
-from robo_rl.env.remote_worker import Patience, RemoteWorker
-from robo_rl.export.bundle import Bundle
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.env.remote.host import Host
+from robo_rl.env.remote.worker import Patience, RemoteWorker
 
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
 PATIENCE = Patience(start_s=30.0, step_s=30.0, silence_s=30.0)

@@ -16,20 +16,20 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from robo_rl.config import strict
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
-from robo_rl.registry import load
-from robo_rl.robot import Robot
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.runtime import Output
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import Settings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from robo_rl.durable import make_directory, write_file
+from robo_rl.core.atomic_files import make_directory, write_file
 
 TOLERANCE = 1e-6  # of limits, for rounding
 

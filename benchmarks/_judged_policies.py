@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import torch
 from _kept import keep, kept, resolved
 
-from robo_rl.config import digest
+from robo_rl.config.models import digest
+from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.durable import make_directory, write_file
 from robo_rl.ope.calibration import outside
 from robo_rl.ope.verdict import bootstrapped, hull, within
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.stats import Interval
-from robo_rl.train.judge import Judge, JudgeConfig
-from robo_rl.train.pipeline import run_experiment
-from robo_rl.train.policies import load_policy
+from robo_rl.stats.intervals import Interval
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.ope.judge import Judge, JudgeConfig
+from robo_rl.train.pipeline.run import run_experiment
 
 EVAL = {"episodes": 400, "num_envs": 100}
 WAIVED = "a policy that may be bad"

@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from robo_rl.compose import compose
-from robo_rl.config import validate
-from robo_rl.durable import write_file
-from robo_rl.train.bench.kept import agree
-from robo_rl.train.experiment import Experiment
+from robo_rl.bench.results.record import agree
+from robo_rl.config.compose import compose
+from robo_rl.config.models import validate
+from robo_rl.core.atomic_files import write_file
+from robo_rl.train.pipeline.experiment import Experiment
 
 _ELSEWHERE = ("name", "waive")
 """What says nothing of the numbers."""

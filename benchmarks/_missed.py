@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from _standstill import Gap, Standstills
 
-from robo_rl_sim2real.listener import Tick
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 
 
 class Late(NamedTuple):
@@ -21,7 +21,7 @@ class Late(NamedTuple):
 
 
 class Missed:
-    """A listener of a node, from its next period on; see ``robo_rl_sim2real.listener``."""
+    """A listener of a node, from its next period on; see ``robo_rl_sim2real.control.events``."""
 
     def __init__(self) -> None:
         self.first: Tick | None = None

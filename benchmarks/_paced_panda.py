@@ -13,14 +13,14 @@ import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 
-from robo_rl.registry import Component, component, load
-from robo_rl.robot import Rates, Robot
-from robo_rl_sim2real.sim_cameras import SimCameras
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
-from robo_rl_sim2real.ticks import settle
-from robo_rl_sim2real.transport.dds import Dds
-from robo_rl_sim2real.verbs.signals import end_by_signal
+from robo_rl.api.robot import Rates, Robot
+from robo_rl.config.registry import Component, component, load
+from robo_rl_sim2real.cli.signals import end_by_signal
+from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.simulated.cameras import SimCameras
+from robo_rl_sim2real.simulated.robot import SimRobot
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.dds.transport import Dds
 
 CAMERA = "wrist"
 WORLD_HZ = 100

@@ -91,7 +91,7 @@ class BareWarp:
         import mujoco_warp as mjw
         import warp as wp
 
-        from robo_rl.env.warp_memory import make_data, put_model
+        from robo_rl.env.warp.memory import make_data, put_model
 
         self.wp, self.mjw, model = wp, mjw, env.task.scene().compile()
         self.substeps = round(env.dt_s / model.opt.timestep)

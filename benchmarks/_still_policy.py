@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import ClosedLoopParity, Latency, Manifest, NumericParity
+from robo_rl.core.atomic_files import make_directory
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Affine, Normalizer
-from robo_rl.durable import make_directory
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import ClosedLoopParity, Latency, Manifest, NumericParity
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.policy.flow import FlowPolicy
-from robo_rl.robot import Robot
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 PICTURE = "wrist_rgb"
 SIDE = 128

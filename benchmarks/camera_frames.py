@@ -62,7 +62,7 @@ class Plain:
     """A process with one ``mujoco.Renderer``."""
 
     def __init__(self, name: str, folder: Path, states: int, opengl: str) -> None:
-        from robo_rl.env.offscreen import environment
+        from robo_rl.env.rendering.offscreen import environment
 
         files = [str(folder / name) for name in ("model.mjb", "states.npy")]
         command = [sys.executable, "-c", _ALONE, *files, name, str(SIDE), CAMERA]
@@ -96,9 +96,9 @@ class Ours:
     def __init__(self, backend: str, worlds: int, workers: int = 0) -> None:
         import torch
 
-        from robo_rl.env.camera_config import CameraSettings
-        from robo_rl.env.camera_set import CameraSet
-        from robo_rl.registry import component
+        from robo_rl.api.cameras import CameraSettings
+        from robo_rl.config.registry import component
+        from robo_rl.env.rendering.camera_set import CameraSet
 
         task = component("tasks").make("lift_cube").build()
         camera = {"name": CAMERA, "width": SIDE, "height": SIDE}
@@ -180,9 +180,9 @@ def _write(folder: Path) -> str:
     import numpy as np
     import torch
 
-    from robo_rl.env.camera_config import CameraItem, Drawing
-    from robo_rl.env.render_pool import RenderPool
-    from robo_rl.registry import component
+    from robo_rl.api.cameras import CameraItem, Drawing
+    from robo_rl.config.registry import component
+    from robo_rl.env.rendering.pool import RenderPool
 
     task = component("tasks").make("lift_cube").build()
     model = task.scene().compile()

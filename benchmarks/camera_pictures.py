@@ -1,8 +1,9 @@
 """What a picture costs on its way from a camera to the policy: decoding, judging, resizing.
 
 A photograph-like picture (smooth shapes and a sensor's noise) of two cameras, raw and as JPEG and
-PNG. ``resize`` is ``robo_rl.image.resize`` of the largest square in it, or all of it; ``decode``
-what OpenCV takes for it; ``ready`` all that the darkroom's thread does. ``OpenCV`` is its own
+PNG. ``resize`` is ``robo_rl.core.images.resize`` of the largest square in it, or all of it;
+``decode`` what OpenCV takes for it; ``ready`` all that the darkroom's thread does. ``OpenCV`` is
+its own
 resize by area, the yardstick. Milliseconds of this thread's CPU, the median and the smallest of the
 repeats, so that a busy machine matters less.
 
@@ -21,12 +22,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from robo_rl.image import Image, resize
-from robo_rl.spec import TensorSpec
-from robo_rl_sim2real.camera_guard import CameraGuard
-from robo_rl_sim2real.cameras import Eye, View
-from robo_rl_sim2real.compressed import decode
-from robo_rl_sim2real.readings import Reading
+from robo_rl.core.images import Image, resize
+from robo_rl.core.spec import TensorSpec
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.perception.camera_guard import CameraGuard
+from robo_rl_sim2real.perception.cameras import Eye, View
+from robo_rl_sim2real.perception.jpeg_png import decode
 
 ROWS = {"640x480 to 128": (480, 640, 128), "1280x720 to 224": (720, 1280, 224)}
 

@@ -22,16 +22,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.aggregates import rate_interval
-from robo_rl.compose import compose
-from robo_rl.config import validate
-from robo_rl.env.base import VecEnv, successes
+from robo_rl.api.env import VecEnv, successes
+from robo_rl.config.compose import compose
+from robo_rl.config.models import validate
+from robo_rl.core.seeding import make_generator
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.seeding import make_generator
-from robo_rl.stats import wilson
-from robo_rl.train.experiment import HAS_RUN, Experiment
-from robo_rl.train.policies import load_policy
-from robo_rl_sim2real.chunks import Chunk, ChunkScheduler, Merge
+from robo_rl.stats.across_runs import rate_interval
+from robo_rl.stats.intervals import wilson
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
+from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler, Merge
 
 SEED = 7
 CLONE = Path("runs/lift_reactive/01-bc")

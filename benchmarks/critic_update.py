@@ -26,13 +26,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from robo_rl.algo.descent import Descent
-from robo_rl.algo.ema import Ema
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.critic.heads import HeadConfig
 from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Transitions
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.optim.ema import Ema
+from robo_rl.optim.optimizer import Descent
 
 OBS = ObsSpec(items={"state": TensorSpec(shape=(39,))})
 ACT = ActSpec(shape=(4,), rate_hz=20.0, low=(-1.0,) * 4, high=(1.0,) * 4)

@@ -31,8 +31,8 @@ import _fault_server as server
 from _fault_stage import make_bundle
 from _fault_table import HEADER, Fault, Tally, filled, line
 
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.lag import Lag
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.simulated.network_delay import Lag
 
 QUICK = 0.01
 KEPT = Path(__file__).parent / "results" / "deploy_faults"

@@ -33,13 +33,13 @@ from _paced_panda import CAMERA, as_component, panda_at, simulated
 from _standstill import watched
 from _still_policy import PICTURE, still_bundle
 
-from robo_rl.config import strict
-from robo_rl.export.bundle import Bundle
-from robo_rl.robot import Robot
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.ticks import settle
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import strict
+from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import Settings
 
 HZ = 50.0
 NETS = ("mlp", "unet1d")

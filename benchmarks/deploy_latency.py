@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl.export.bundle import Bundle
-from robo_rl.stats import wilson
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.states import State
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.stats.intervals import wilson
+from robo_rl_sim2real.cli.deploy import read_settings
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED
-from robo_rl_sim2real.verbs.deploy import read_settings
 
 PATIENCE_S = 30.0
 DEMO = Path("runs/demo/04-export/bundle")

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl.config import compose, validate
-from robo_rl.export.bundle import Bundle
-from robo_rl.registry import component
-from robo_rl_sim2real.flight import recording
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
-from robo_rl_sim2real.ticks import Clock, Ticks
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import compose, validate
+from robo_rl.config.registry import component
+from robo_rl_sim2real.core.clock import Clock, Ticks
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.recorded_run import recording
+from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.simulated.robot import SimRobot
+from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 DEMO = Path("runs/demo/04-export/bundle")

@@ -50,10 +50,10 @@ from _judged_policies import (
 )
 from scipy.stats import rankdata
 
-from robo_rl.durable import make_directory
+from robo_rl.core.atomic_files import make_directory
 from robo_rl.ope.calibration import conformal, outside, widened
 from robo_rl.ope.verdict import Answer, judge, within
-from robo_rl.train.judge import Judgement
+from robo_rl.train.ope.judge import Judgement
 
 COLUMNS = (
     *("task", "who", "policies", "strange", "covered", "width", "of the strange"),

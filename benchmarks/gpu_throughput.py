@@ -55,8 +55,8 @@ def main() -> None:
 
 
 def make_env(task: str, num_envs: int, device: str) -> Any:
-    from robo_rl.env.sim import SimEnv
-    from robo_rl.registry import component
+    from robo_rl.config.registry import component
+    from robo_rl.env.mujoco.sim_env import SimEnv
 
     backend = {"name": "mujoco_warp", "device": device}
     cfg = SimEnv.Config.model_validate({"backend": backend})
@@ -101,7 +101,7 @@ def by_mjx(task: str, num_envs: int, steps: int) -> dict[str, float]:
         from mujoco import mjx
     except ImportError:
         return {}
-    from robo_rl.registry import component
+    from robo_rl.config.registry import component
 
     made = component("tasks").make(task).build()
     model = made.scene().compile()

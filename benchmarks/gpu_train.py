@@ -27,9 +27,9 @@ _carried.use_tree()
 
 import torch  # noqa: E402
 
-from robo_rl.config import to_yaml  # noqa: E402
-from robo_rl.durable import make_directory, write_file  # noqa: E402
-from robo_rl.train.pipeline import run_experiment  # noqa: E402
+from robo_rl.config.models import to_yaml  # noqa: E402
+from robo_rl.core.atomic_files import make_directory, write_file  # noqa: E402
+from robo_rl.train.pipeline.run import run_experiment  # noqa: E402
 
 SUCCESS = 0.95
 

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from robo_rl.aggregates import student_interval
-from robo_rl.durable import make_directory, write_file
+from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.stats.across_runs import student_interval
 
 KEPT = Path(__file__).parent / "results" / "latency_realism"
 ARMS = {"without": False, "with": True}

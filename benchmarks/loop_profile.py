@@ -22,16 +22,16 @@ from typing import Any
 
 import torch
 
+from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.suite.suite_file import load_plan
+from robo_rl.core.seeding import make_generator
+from robo_rl.core.suggestions import did_you_mean
 from robo_rl.data.normalize import Normalizer
-from robo_rl.env.chunk import ChunkEnv, ChunkStep
-from robo_rl.naming import did_you_mean
-from robo_rl.seeding import make_generator
-from robo_rl.train.bench.suite import Key
-from robo_rl.train.bench.suite_file import load_plan
-from robo_rl.train.experiment import Experiment
-from robo_rl.train.explore import exploring
-from robo_rl.train.loop_config import LoopConfig
-from robo_rl.train.rollouts import Collector
+from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.rl.collector import Collector
+from robo_rl.train.rl.exploration import exploring
+from robo_rl.train.rl.loop_config import LoopConfig
 
 METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")
 PARTS = ("physics", "inference", "learning")

@@ -20,16 +20,16 @@ import torch
 from _kept import keep, kept, resolved
 from torch import Tensor
 
-from robo_rl.algo.logged_critics import LoggedCritics
-from robo_rl.compose import compose
-from robo_rl.config import validate
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.config.compose import compose
+from robo_rl.config.models import validate
+from robo_rl.core.atomic_files import make_directory
 from robo_rl.data.replay import Replay
-from robo_rl.durable import make_directory
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.experiment import Experiment
-from robo_rl.train.improve import ImproveOffline
-from robo_rl.train.pipeline import run_experiment
-from robo_rl.train.stage import Context, Report
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.stages.offline_rl import ImproveOffline
 
 KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5

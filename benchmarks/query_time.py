@@ -21,7 +21,7 @@ import numpy as np
 from _paced_panda import panda_at
 from _still_policy import still_bundle
 
-from robo_rl.export.bundle import Bundle
+from robo_rl.bundle.bundle import Bundle
 
 NETS: dict[str, Any] = {
     "MLP, 256 wide": "mlp",

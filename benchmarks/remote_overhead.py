@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
-from robo_rl.env.interpreters import interpreter
-from robo_rl.env.remote import RemoteEnv
+from robo_rl.env.remote.env import RemoteEnv
+from robo_rl.env.remote.interpreters import interpreter
 from robo_rl.env.serve import point_mass_world
 from robo_rl.testing.env import random_act
 

@@ -92,8 +92,8 @@ def report(backend: str, num_envs: int, row: dict[str, float]) -> None:
 
 def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """Env steps a second by number of envs: every backend, and its bare physics; both axes log."""
-    from robo_rl.train.report.charts import Axis
-    from robo_rl.train.report.lines import Frame, lines_figure
+    from robo_rl.report.charts import Axis
+    from robo_rl.report.line_figure import Frame, lines_figure
 
     lines: dict[str, list[tuple[float, float]]] = {}
     for backend, rows in results.items():
@@ -109,8 +109,8 @@ def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 
 
 def make_env(num_envs: int, backend: str = "mujoco_cpu") -> Any:
-    from robo_rl.env.sim import SimEnv
-    from robo_rl.registry import load
+    from robo_rl.config.registry import load
+    from robo_rl.env.mujoco.sim_env import SimEnv
 
     task = load("tasks", "lift_cube")
     cfg = SimEnv.Config.model_validate({"backend": backend})

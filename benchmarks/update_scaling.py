@@ -30,8 +30,8 @@ import torch
 from _blocks import Setting, prepared
 
 from robo_rl.data.rollout import Rollout
-from robo_rl.train.report.charts import linear_axis
-from robo_rl.train.report.lines import Frame, lines_figure
+from robo_rl.report.charts import linear_axis
+from robo_rl.report.line_figure import Frame, lines_figure
 
 BASE = Setting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
 FACTORS = (1, 2, 4, 8, 16)

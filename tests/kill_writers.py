@@ -85,7 +85,7 @@ def _plain_zarr(directory: Path) -> None:
 def _checkpoints(directory: Path) -> None:
     import torch
 
-    from robo_rl.train.checkpoint_series import CheckpointSeries
+    from robo_rl.train.checkpoint.series import CheckpointSeries
 
     series = CheckpointSeries(directory / "ckpt")
     state = series.load_latest()
@@ -99,7 +99,7 @@ def _checkpoints(directory: Path) -> None:
 def _replaced_checkpoint(directory: Path) -> None:
     import torch
 
-    from robo_rl.train import checkpoint
+    from robo_rl.train.checkpoint import files as checkpoint
 
     path = directory / "best"
     step = checkpoint.load(path).meta["step"] if any(directory.iterdir()) else 0
@@ -136,7 +136,7 @@ def _serve() -> None:
     import torch
     import zarr
 
-    import robo_rl.train.checkpoint
+    import robo_rl.train.checkpoint.files
 
     del safetensors, small_stores, torch, zarr, robo_rl
     for line in sys.stdin:

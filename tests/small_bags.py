@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from small_flights import NAMES
 
+from robo_rl.config.registry import component
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.registry import component
-from robo_rl_sim2real.interfaces import dialect_of, store_of
-from robo_rl_sim2real.messages import Kind, to_message
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.messages.kinds import Kind, to_message
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.rosbags_types import dialect_of, store_of
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.log import Message
 

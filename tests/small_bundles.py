@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
-from robo_rl.robot import Robot
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 
 HORIZON, EXEC = 8, 4
 

@@ -10,9 +10,9 @@ from typing import Any
 import mujoco
 import torch
 
-from robo_rl.env.base import Step
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.env import Step
+from robo_rl.api.task import Reset
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 
 SCENE = """
 <mujoco><option timestep="0.005"/>

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import torch
 
+from robo_rl.config.registry import component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.registry import component
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
 ACT = ActSpec(shape=(1,), rate_hz=10.0, low=(-1.0,), high=(1.0,))

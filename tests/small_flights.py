@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from small_bundles import make_bundle, with_items
 
-from robo_rl.config import strict
-from robo_rl.registry import load
-from robo_rl.spec import TensorSpec
-from robo_rl_sim2real.flight import recording
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.readings import Reading
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.core.spec import TensorSpec
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.recorded_run import recording
+from robo_rl_sim2real.node.settings import Settings
 from robo_rl_sim2real.recording.recorder import Recorder
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.ticks import Clock
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 

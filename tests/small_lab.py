@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from robo_rl.config import strict
-from robo_rl.registry import component
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.runtime import Output
-from robo_rl_sim2real.sim_robot import SimRobot
-from robo_rl_sim2real.sim_world import SimWorld
-from robo_rl_sim2real.ticks import Clock
+from robo_rl.config.models import strict
+from robo_rl.config.registry import component
+from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.simulated.robot import SimRobot
+from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 DT_S, PERIOD = 0.01, 5

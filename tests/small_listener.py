@@ -8,12 +8,12 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.robot import Robot
-from robo_rl_sim2real.hand import HandPoses
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl.api.robot import Robot
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED, SENSOR, Qos
-from robo_rl_sim2real.transport.dds import Dds
+from robo_rl_sim2real.transport.dds.transport import Dds
 
 
 class Listener:

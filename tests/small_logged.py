@@ -13,14 +13,14 @@ import torch
 from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
-from robo_rl.algo.iql import Iql
-from robo_rl.algo.logged_critics import LoggedCritics
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.iql import Iql
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.ope.clock import timed
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.tree import flatten
+from robo_rl.train.checkpoint.pytree import flatten
 
 HORIZON = 3
 GAMMA = 0.99

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.stage import Context, Report
+from robo_rl.train.pipeline.stage import Context, Report
 
 OBS = ObsSpec(items={"place": TensorSpec(shape=(1,)), "speed": TensorSpec(shape=(2,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0)

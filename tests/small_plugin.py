@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from robo_rl import registry
+from robo_rl.config import registry
 
 ROBOT = """\
 name: scara
@@ -49,9 +49,9 @@ from pathlib import Path
 import mujoco
 import torch
 
-from robo_rl.robot import Robot
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.robot import Robot
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.api.task import Reset
 from robo_rl_tasks.scene import tabletop
 
 SCARA = Robot.from_dir(Path(__file__).parent)

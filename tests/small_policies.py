@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from robo_rl.config.registry import component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.registry import component
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(3,)), "goal": TensorSpec(shape=(2,))})
 ACT = ActSpec(shape=(2,), rate_hz=20.0, low=(-1.0, -1.0), high=(1.0, 1.0))

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from robo_rl.export.bundle import Bundle
-from robo_rl_sim2real.verbs.deploy import connected, read_settings, resting
-from robo_rl_sim2real.verbs.watched import watched
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.cli.deploy import connected, read_settings, resting
+from robo_rl_sim2real.cli.watched import watched
 from robo_rl_sim2real.watchdog.orders import Estate
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from robo_rl.env.remote import RemoteEnv
+from robo_rl.env.remote.env import RemoteEnv
 
 FAULTS = str(Path(__file__).parent / "env" / "remote_faults.py")
 OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP, OSERROR, NAN_REW = range(10)

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from small_limits import JOINTS, limits
 
-from robo_rl.export.manifest import Contract
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_sim2real.chunks import ChunkScheduler
-from robo_rl_sim2real.lifecycle import Lifecycle
-from robo_rl_sim2real.measured import Measured
-from robo_rl_sim2real.observe import Observer, Source
-from robo_rl_sim2real.planner import Answer, Question
-from robo_rl_sim2real.plausibility import Plausibility
-from robo_rl_sim2real.readings import Inbox, Reading
-from robo_rl_sim2real.runtime import Output, Parts, Runtime
-from robo_rl_sim2real.safety import Safety
-from robo_rl_sim2real.teleop import Teleop
-from robo_rl_sim2real.witness import Witness
+from robo_rl.bundle.manifest import Contract
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
+from robo_rl_sim2real.control.feedback import Measured
+from robo_rl_sim2real.control.feedback_checks import Witness
+from robo_rl_sim2real.control.lifecycle import Lifecycle
+from robo_rl_sim2real.control.planner import Answer, Question
+from robo_rl_sim2real.control.plausibility import Plausibility
+from robo_rl_sim2real.control.runtime import Output, Parts, Runtime
+from robo_rl_sim2real.control.safety import Safety
+from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.perception.observer import Observer, Source
 
 Array = NDArray[np.float64]
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))

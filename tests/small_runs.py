@@ -148,10 +148,10 @@ class Runner:
 
 def _import_everything() -> None:
     """What a run would load when it gets there; no thread may be started, because forks follow."""
-    for name in ("torch._dynamo", "scipy.stats", "mink", "robo_rl.train.pipeline"):
+    for name in ("torch._dynamo", "scipy.stats", "mink", "robo_rl.train.pipeline.run"):
         import_module(name)
-    from robo_rl.config import validate
-    from robo_rl.train.experiment import Experiment
+    from robo_rl.config.models import validate
+    from robo_rl.train.pipeline.experiment import Experiment
 
     validate(EXPERIMENT, Experiment)
 
@@ -185,7 +185,7 @@ def _launch(rank: int, size: int, folder: str) -> None:
 def _become(job: dict[str, Any], writing: int) -> None:
     """Be ``robo-rl``, without pictures, which are tested elsewhere and take seconds."""
     from robo_rl.cli.main import main
-    from robo_rl.train import video
+    from robo_rl.train.stages import video
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell
     video.film = lambda *_args, **_kwargs: None

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from small_runs import EXPERIMENT
 
-from robo_rl.train.bench.kept import Kept
+from robo_rl.bench.results.record import Kept
 
 SUITE: dict[str, Any] = {
     "about": "Two ways to explore from one clone.",

@@ -15,12 +15,12 @@ from small_logged import Always, small_policy
 from small_policies import ACT, OBS
 from torch import Tensor
 
+from robo_rl.core.seeding import make_generator
 from robo_rl.critic.q import QCritic
 from robo_rl.data.replay import Replay
 from robo_rl.ope.clock import ELAPSED, timed
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample
-from robo_rl.seeding import make_generator
 from robo_rl.world.dynamics import Dynamics, Expected
 
 M, HORIZON, DECISIONS = 6, 3, 3

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import robo_rl_robots
-from robo_rl import fingerprint, registry
-from robo_rl.train import world_digest
+from robo_rl.config import fingerprint, registry
+from robo_rl.train.pipeline import world_digest
 
 TASK = """\
 from pathlib import Path
@@ -41,7 +41,7 @@ class Touch(Reach):
 ROBOT = """\
 from pathlib import Path
 
-from robo_rl.robot import Robot
+from robo_rl.api.robot import Robot
 
 ARM = Robot.from_dir(Path(__file__).parent / "arm")
 """
@@ -53,7 +53,7 @@ class AcmePolicy(FlowPolicy):
     pass
 """
 ENV = """\
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
 
 
 class Bare:

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from robo_rl.cli.main import VERBS
-from robo_rl.config import compose, validate
+from robo_rl.config.models import compose, validate
+from robo_rl.config.registry import Component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.registry import Component
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.testing.task import check_task
 
 ROOT = Path(__file__).parents[1]
@@ -75,7 +75,7 @@ def test_the_docs_stage_has_a_config(python):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_experiments_compose(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from robo_rl.train.experiment import Experiment
+    from robo_rl.train.pipeline.experiment import Experiment
 
     monkeypatch.chdir(ROOT)
     for index, block in enumerate(blocks(page, "yaml")):

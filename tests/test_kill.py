@@ -15,8 +15,8 @@ from safetensors.torch import load
 from small_stores import flat_rows, make_episode
 
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.train import checkpoint
-from robo_rl.train.checkpoint_series import CheckpointSeries
+from robo_rl.train.checkpoint import files as checkpoint
+from robo_rl.train.checkpoint.series import CheckpointSeries
 
 KILLS = pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.slow)])
 pytestmark = pytest.mark.timeout(900)

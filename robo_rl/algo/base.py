@@ -79,7 +79,10 @@ class LearnsFromGroups(Protocol):
 
 @runtime_checkable
 class LearnsTogether(Protocol):
-    """An algorithm whose losses and statistics are those of all processes (``robo_rl.ranks``)."""
+    """An algorithm whose losses and statistics are those of all processes.
+
+    See ``robo_rl.distributed.process_group``.
+    """
 
     learns_together: ClassVar[bool]
 

@@ -10,10 +10,10 @@ import typer
 from robo_rl.cli.json_file import Json, write_json
 from robo_rl.cli.show import table
 from robo_rl.cli.stages import Overrides
-from robo_rl.errors import ConfigError
+from robo_rl.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from robo_rl.train.bench.desk import Desk, Folders
+    from robo_rl.bench.runner.suite_runner import Desk, Folders
 
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
@@ -55,7 +55,7 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Run what is missing of a suite and print its tables; run it again to continue."""
-    from robo_rl.train.bench.desk import Desk, Folders
+    from robo_rl.bench.runner.suite_runner import Desk, Folders
 
     modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
     given = {
@@ -139,8 +139,8 @@ def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
 
 def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]:
     """Print what would be run, of a single cell all that it is; the same as JSON."""
-    from robo_rl.config import to_yaml
-    from robo_rl.train.bench.outlook import outlook, total
+    from robo_rl.bench.runner.dry_run import outlook, total
+    from robo_rl.config.models import to_yaml
 
     found = [outlook(desk, jobs, redo=redo) for desk in desks]
     for each in found:
@@ -156,24 +156,24 @@ def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]
 
 
 def _write_page(path: Path, folders: Folders) -> None:
-    from robo_rl.train.bench.desk import Desk
-    from robo_rl.train.bench.page import write_page
-    from robo_rl.train.bench.suite_file import names
+    from robo_rl.bench.results_page import write_page
+    from robo_rl.bench.runner.suite_runner import Desk
+    from robo_rl.bench.suite.suite_file import names
 
     write_page(path, [Desk(name, [], folders) for name in names()])
     typer.echo(f"written: {path}")
 
 
 def _names(suite: str) -> list[str]:
-    from robo_rl.train.bench.suite_file import names
+    from robo_rl.bench.suite.suite_file import names
 
     return names() if suite == ALL else [suite]
 
 
 def _suites(results: Path) -> str:
     """All suites, what they are about, and how many of their cells are kept."""
-    from robo_rl.train.bench.outlook import listed
-    from robo_rl.train.bench.suite_file import names
+    from robo_rl.bench.runner.dry_run import listed
+    from robo_rl.bench.suite.suite_file import names
 
     rows = [listed(name, results) for name in names()]
     header = ("suite", "kept", "further seeds", "stale", "about")
@@ -181,7 +181,7 @@ def _suites(results: Path) -> str:
 
 
 def _print(desk: Desk, summary: dict[str, Any]) -> None:
-    from robo_rl.train.bench.remarks import remarks
+    from robo_rl.bench.reporting.remarks import remarks
 
     for each in desk.tables(summary):
         typer.echo(f"{each.title}\n\n{table(each.rows, each.header)}\n")

@@ -12,7 +12,7 @@ from robo_rl.cli.show import table
 from robo_rl.cli.stages import Name, Overrides
 
 if TYPE_CHECKING:
-    from robo_rl.train.experiment import Experiment
+    from robo_rl.train.pipeline.experiment import Experiment
 
 
 def run(
@@ -22,7 +22,7 @@ def run(
     check: Annotated[bool, typer.Option(help="Validate, and fill in defaults.")] = True,
 ) -> None:
     """Print a composed experiment; say where each value comes from."""
-    from robo_rl import config
+    from robo_rl.config import models as config
 
     tree = config.compose(experiment, overrides or [])
     checked = config.validate(tree, _model()) if check else None
@@ -37,13 +37,13 @@ def run(
 
 def _warn(experiment: Experiment) -> None:
     """Of gates that can hardly pass."""
-    from robo_rl.train.foretold import warn_of_doubts
+    from robo_rl.train.pipeline.power_warnings import warn_of_doubts
 
     warn_of_doubts(experiment, experiment.stages)
 
 
 def _model():
-    from robo_rl.train.experiment import Experiment
+    from robo_rl.train.pipeline.experiment import Experiment
 
     return Experiment
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from robo_rl.cli.show import table
-from robo_rl.compose import overlay, tree_of
-from robo_rl.config import ConfigModel, validate
-from robo_rl.errors import DataError
-from robo_rl.registry import Component, component, default
+from robo_rl.config.compose import overlay, tree_of
+from robo_rl.config.models import ConfigModel, validate
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.errors import DataError
 
 if TYPE_CHECKING:
     from robo_rl.data.convert import Converter
@@ -37,7 +37,7 @@ class _From(ConfigModel):
 @app.command()
 def info(path: _Store) -> None:
     """Say what a dataset holds."""
-    from robo_rl.config import to_yaml
+    from robo_rl.config.models import to_yaml
     from robo_rl.data.zarr_store import ZarrStore
 
     store = ZarrStore.open(path)

@@ -17,8 +17,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from robo_rl.cli.show import table
-from robo_rl.errors import ConfigError, DeviceError, Notice, RoboRlError
-from robo_rl.naming import did_you_mean
+from robo_rl.core.errors import ConfigError, DeviceError, Notice, RoboRlError
+from robo_rl.core.suggestions import did_you_mean
 
 _RENDER = """
 import time, mujoco
@@ -70,7 +70,7 @@ def _checked(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
 
 
 def _missing(error: ModuleNotFoundError) -> Finding:
-    from robo_rl.registry import missing_extra
+    from robo_rl.config.registry import missing_extra
 
     return Finding("note", f"{error.name} is not installed", str(missing_extra(error) or ""))
 
@@ -125,7 +125,7 @@ def _rendering() -> Iterator[Finding]:
     """In a process of its own, since a broken GL driver can take the process with it."""
     if (mujoco := _installed("mujoco")) is None:
         raise ModuleNotFoundError(name="mujoco")
-    from robo_rl.env.offscreen import install
+    from robo_rl.env.rendering.offscreen import install
 
     gl = os.environ.get("MUJOCO_GL", "egl")
     remedy = f"{install(gl)}, or go on without pictures"
@@ -176,7 +176,7 @@ def _machine() -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     """Load everything that is registered."""
-    from robo_rl.registry import clashes, kinds, names
+    from robo_rl.config.registry import clashes, kinds, names
 
     named = [(kind, name) for kind in kinds() for name in names(kind)]
     failed: dict[tuple[str, str], list[str]] = {}
@@ -194,7 +194,7 @@ def _plugins() -> Iterator[Finding]:
 
 
 def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
-    from robo_rl.registry import load
+    from robo_rl.config.registry import load
 
     try:
         with warnings.catch_warnings():

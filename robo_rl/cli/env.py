@@ -17,7 +17,7 @@ def create(
     python: Annotated[str, typer.Option(help="The Python to make it from.")] = "",
 ) -> None:
     """Make one, with the versions that are known to work; instant if it is there."""
-    from robo_rl.env import interpreters
+    from robo_rl.env.remote import interpreters
 
     typer.echo(interpreters.create(name, python, typer.echo))
 
@@ -25,7 +25,7 @@ def create(
 @app.command("list")
 def list_() -> None:
     """Say which there can be, and where those are that were made."""
-    from robo_rl.env import interpreters
+    from robo_rl.env.remote import interpreters
 
     rows = [
         (name, str(interpreters.interpreter(name) or f"robo-rl env create {name}"))

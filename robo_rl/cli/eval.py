@@ -18,7 +18,7 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Evaluate under the protocol of the run that it comes from."""
-    from robo_rl.train.revisit import evaluate_path
+    from robo_rl.train.pipeline.reevaluate import evaluate_path
 
     result = evaluate_path(path, episodes=episodes, seed=seed)
     numbers = result.named()[result.measure]

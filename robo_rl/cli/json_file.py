@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.durable import make_directory, write_file
-from robo_rl.errors import ConfigError
+from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.core.errors import ConfigError
 
 
 def _tried(path: Path | None) -> Path | None:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from robo_rl.cli.show import table
-from robo_rl.errors import ConfigError
-from robo_rl.naming import did_you_mean
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
 
 
 def run(
@@ -17,7 +17,7 @@ def run(
     ] = "",
 ) -> None:
     """List what is registered, with the distribution that brings it, and the configs."""
-    from robo_rl.registry import kinds, names, provider
+    from robo_rl.config.registry import kinds, names, provider
 
     known = [*kinds(), "configs"]
     if kind and kind not in known:
@@ -33,7 +33,7 @@ def run(
 
 
 def _configs() -> list[tuple[str, str, str, str]]:
-    from robo_rl.config import available
+    from robo_rl.config.models import available
 
     return [
         ("configs", name, "robo-rl" if path.is_absolute() else "./configs", str(path))

@@ -19,9 +19,9 @@ from typing import Annotated, Any
 
 import typer
 
-from robo_rl.errors import ConfigError, LostProcessError, Notice, PluginError, RoboRlError
-from robo_rl.naming import did_you_mean
-from robo_rl.train.interrupt import Interrupted, at_once
+from robo_rl.core.errors import ConfigError, LostProcessError, Notice, PluginError, RoboRlError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl.train.checkpoint.interrupt import Interrupted, at_once
 
 VERBS = {
     "demo": "The whole road on one task, ending in a table, a report and videos.",
@@ -132,7 +132,7 @@ def _app(verb: str | None) -> typer.Typer:
 def code_of(verb: str) -> Any:
     """The function or the group of commands behind a verb."""
     if verb in ON_ROBOTS:
-        from robo_rl.registry import load
+        from robo_rl.config.registry import load
 
         return load("verbs", verb.replace(" ", "-"))
     module: Any = import_module(f"robo_rl.cli.{verb.replace('-', '_')}")
@@ -160,15 +160,15 @@ def _nothing() -> None:
 
 def _told(error: Exception) -> RoboRlError | None:
     """What a user is told in one line; None for what is nobody's but ours."""
-    from robo_rl.registry import missing_extra
+    from robo_rl.config.registry import missing_extra
 
     return error if isinstance(error, RoboRlError) else missing_extra(error) or _by_plugin(error)
 
 
 def _by_plugin(error: Exception) -> PluginError | None:
     """The line for what the code of another distribution raised; None if it had no part in it."""
-    from robo_rl.fault import fault_of
-    from robo_rl.registry import plugin_packages
+    from robo_rl.config.plugin_fault import fault_of
+    from robo_rl.config.registry import plugin_packages
 
     packages = plugin_packages()
     if (fault := fault_of(error, packages)) is None:

@@ -20,9 +20,9 @@ def run(
     socket: Annotated[Path, typer.Argument(help="Where to listen; a file that does not exist.")],
 ) -> None:
     """Serve worlds to any run whose env names the socket; one connection, one process."""
-    from robo_rl.env import interpreters
-    from robo_rl.env.remote_host import server_command, server_environment
-    from robo_rl.errors import ConfigError, DeviceError
+    from robo_rl.core.errors import ConfigError, DeviceError
+    from robo_rl.env.remote import interpreters
+    from robo_rl.env.remote.host import server_command, server_environment
 
     made = interpreters.interpreter(interpreter)
     python = str(made) if made else shutil.which(interpreter)

@@ -30,7 +30,7 @@ def execute(
     """Run an experiment's stages up to one; print a line a stage, and what their gates saw.
 
     Raises:
-        RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
+        RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
     result = result_of(experiment, overrides or [], out, until)
     if result is None:
@@ -53,10 +53,10 @@ def result_of(
         What came of it; None in a process that assists another, which shows it.
 
     Raises:
-        RoboRlError: See ``robo_rl.train.pipeline.run_experiment``.
+        RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    from robo_rl.train.launch import run_together, wanted
-    from robo_rl.train.pipeline import run_experiment
+    from robo_rl.train.pipeline.launch import run_together, wanted
+    from robo_rl.train.pipeline.run import run_experiment
 
     number = wanted(experiment, overrides)
     if number > 1:

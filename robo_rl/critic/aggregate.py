@@ -11,8 +11,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.config import ConfigModel
-from robo_rl.errors import ConfigError
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
 
 
 class Aggregate:

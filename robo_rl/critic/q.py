@@ -12,10 +12,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.critic.heads import HeadConfig, HistogramHead, make_head
 from robo_rl.nets.ensemble import MlpEnsemble
-from robo_rl.spec import ActSpec, ObsSpec
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 

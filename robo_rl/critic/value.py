@@ -8,10 +8,10 @@ from __future__ import annotations
 from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.spec import ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.base import dense
-from robo_rl.spec import ObsSpec
 
 
 class ValueCritic(nn.Module):

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import MemoryStore
 
+from robo_rl.core.atomic_files import overwrite_file, remove_temporary, sync, write_file
+from robo_rl.core.checksummed_json import seal
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.schema import METADATA_FILE, REPAIR_HINT, StoreSchema, array_path, read_metadata
-from robo_rl.durable import overwrite_file, remove_temporary, sync, write_file
-from robo_rl.errors import DataError
-from robo_rl.seal import seal
-from robo_rl.spec import TensorSpec
 
 _CRC_BYTES = 4
 

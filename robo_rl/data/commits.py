@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, ValidationError
 
+from robo_rl.core.atomic_files import append_file, truncate_file, write_file
+from robo_rl.core.checksummed_json import seal, unseal
+from robo_rl.core.errors import DataError
+from robo_rl.core.file_lock import lock_file
 from robo_rl.data.schema import REPAIR_HINT
-from robo_rl.durable import append_file, truncate_file, write_file
-from robo_rl.errors import DataError
-from robo_rl.file_lock import lock_file
-from robo_rl.seal import seal, unseal
 
 LOG_FILE = "commits.jsonl"
 QUARANTINE_FILE = "commits.quarantine.jsonl"

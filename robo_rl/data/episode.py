@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
+from robo_rl.core.errors import DataError, SpecError
+from robo_rl.core.labels import as_label
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.commits import EpisodeRecord
 from robo_rl.data.schema import StoreSchema, aligned
-from robo_rl.errors import DataError, SpecError
-from robo_rl.labels import as_label
-from robo_rl.spec import TensorSpec
 
 _SAID_OF_IT = {"success", "seed", "meta"}
 

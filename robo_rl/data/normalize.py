@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
+from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 
 if TYPE_CHECKING:
+    from robo_rl.core.spec import ActSpec, ObsSpec
     from robo_rl.data.dataset import KeyStats, Stats, WindowDataset
-    from robo_rl.spec import ActSpec, ObsSpec
 
 FEATURE_LIMIT = 3.0
 """Bound of a network's input features, in half ranges or standard deviations of the data."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl.spec import ActSpec
+from robo_rl.core.spec import ActSpec
 
 if TYPE_CHECKING:
     from robo_rl.data.zarr_store import ZarrStore

@@ -16,18 +16,12 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.data.dataset import INTERVENTION
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
-from robo_rl.data.transitions import (
-    Transitions,
-    block_of,
-    look_ahead,
-    return_to_go,
-    transitions_of,
-)
-from robo_rl.errors import CheckpointError, DataError
+from robo_rl.data.transitions import Transitions, block_of, look_ahead, return_to_go, transitions_of
 
 __all__ = ["Replay", "Transitions", "transitions_of"]
 

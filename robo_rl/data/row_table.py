@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor
 
-from robo_rl.errors import DataError
+from robo_rl.core.errors import DataError
 
 
 class RowTable:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from robo_rl.errors import DataError
-from robo_rl.naming import names_array
-from robo_rl.seal import unseal
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.checksummed_json import unseal
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.suggestions import names_array
 
 FORMAT = "robo-rl/episodes"
 VERSION = 1

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.data.moments import Moments, everywhere
+from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import CONSTANT, Normalizer
-from robo_rl.errors import ConfigError
+from robo_rl.distributed.moments import Moments, everywhere
 
 _OBS = "obs."
 

@@ -26,10 +26,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from robo_rl.core.errors import DataError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout
-from robo_rl.errors import DataError
 
 
 class Transitions(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from robo_rl.core.errors import DataError
 from robo_rl.data.arrays import RowArray, create_array, group_metadata, write_metadata
 from robo_rl.data.commits import (
     LOG_FILE,
@@ -36,7 +37,6 @@ from robo_rl.data.schema import (
     read_metadata,
     read_schema,
 )
-from robo_rl.errors import DataError
 
 _CHUNK = re.compile(r"c\.[0-9]{1,12}(\.0)*")
 

@@ -21,6 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
+from robo_rl.core.atomic_files import staged_directory
+from robo_rl.core.checksummed_json import seal
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.arrays import RowArray, create_array, group_metadata, write_metadata
 from robo_rl.data.commits import (
     LOG_FILE,
@@ -32,10 +36,6 @@ from robo_rl.data.commits import (
 )
 from robo_rl.data.episode import Block, check_episode, lay_out, side_by_side
 from robo_rl.data.schema import REPAIR_HINT, StoreSchema, aligned, read_schema
-from robo_rl.durable import staged_directory
-from robo_rl.errors import DataError
-from robo_rl.seal import seal
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
 
 if TYPE_CHECKING:
     from robo_rl.data.verify import Repair, Report

@@ -15,10 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.errors import GateError
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.gaps import SHARE_LIMIT, ActGap
-from robo_rl.export.manifest import (
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import (
     INPAINT_FILE,
     MODEL_FILE,
     SCHEMA_VERSION,
@@ -29,6 +27,10 @@ from robo_rl.export.manifest import (
     Manifest,
     Measured,
 )
+from robo_rl.bundle.session import Session
+from robo_rl.config.provenance import versions
+from robo_rl.core.errors import GateError
+from robo_rl.export.gaps import SHARE_LIMIT, ActGap
 from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import (
     MIN_ROWS,
@@ -39,8 +41,6 @@ from robo_rl.export.parity import (
     policy_latency,
     session_latency,
 )
-from robo_rl.export.session import Session
-from robo_rl.train.provenance import versions
 
 GRAPH, INPAINTING, POLICY = "onnx", "onnx_inpaint", "torch"
 

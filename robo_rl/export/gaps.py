@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.export.manifest import NumericParity
-from robo_rl.spec import ActSpec
+from robo_rl.bundle.manifest import NumericParity
+from robo_rl.core.spec import ActSpec
 
 SHARE_LIMIT = 5e-5
 """Largest difference, as a share of an action's range: 1e-4 where that is −1 to 1."""

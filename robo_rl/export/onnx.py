@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robo_rl.errors import BundleError, DeviceError, GateError
+from robo_rl.bundle.manifest import Contract
+from robo_rl.bundle.session import ACT, NOISE, PLANNED, WEIGHT, Session
+from robo_rl.core.errors import BundleError, DeviceError, GateError
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.derivatives import spelled_out
-from robo_rl.export.manifest import Contract
 from robo_rl.export.parity import both_acts
-from robo_rl.export.session import ACT, NOISE, PLANNED, WEIGHT, Session
-from robo_rl.spec import ActSpec, ObsSpec
 
 _EXAMPLE_ROWS = 2  # an example of one row would freeze the batch to 1
 _TRIED_ROWS = (1, 2, 7)

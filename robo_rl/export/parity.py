@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.comparisons import newcombe_interval
+from robo_rl.bundle.manifest import ClosedLoopParity, Latency
+from robo_rl.bundle.session import Planned, Session
 from robo_rl.data.normalize import Normalizer
 from robo_rl.export.gaps import ActGap, widest_gap
-from robo_rl.export.manifest import ClosedLoopParity, Latency
-from robo_rl.export.session import Planned, Session
-from robo_rl.power import differing_episodes
-from robo_rl.stats import wilson
+from robo_rl.stats.intervals import wilson
+from robo_rl.stats.paired_tests import newcombe_interval
+from robo_rl.stats.power import differing_episodes
 
 MIN_ROWS = 1000
 _BATCH_ROWS = 256

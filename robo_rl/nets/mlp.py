@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
 from robo_rl.nets.base import TimeEmbedding, dense
 
 

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
 from robo_rl.nets.base import TimeEmbedding, dense
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from robo_rl.stats import Interval
+from robo_rl.stats.intervals import Interval
 
 
 def outside(interval: Interval, truth: float) -> float:

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.spec import ObsSpec, TensorSpec
 
 ELAPSED = "share_of_time_elapsed"
 """An observation of the critics' own: 0 when an episode begins, 1 at its limit."""

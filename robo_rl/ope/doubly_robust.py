@@ -26,15 +26,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.unseen import left_out
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import initialising, make_generator
 from robo_rl.critic.q import td_target
-from robo_rl.errors import DataError
 from robo_rl.ope.clock import ELAPSED
 from robo_rl.ope.estimator import Case
 from robo_rl.ope.fqe import Estimate, Fqe
 from robo_rl.ope.occupancy import Decisions, Occupancy
 from robo_rl.ope.rollouts import Imagined, imagined, known_steps
-from robo_rl.seeding import initialising, make_generator
+from robo_rl.optim.out_of_bag_selection import left_out
 from robo_rl.world.dynamics import flat
 
 _AT_ONCE = 2048

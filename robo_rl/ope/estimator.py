@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from robo_rl.algo.answers import Judged
+from robo_rl.algo.policy_samples import Judged
 from robo_rl.data.replay import Replay
 from robo_rl.ope.fqe import Estimate, Fqe
 from robo_rl.ope.resample import Resample

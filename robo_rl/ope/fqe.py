@@ -22,16 +22,16 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from robo_rl.algo.answers import Answers, Judged, acted
-from robo_rl.algo.descent import Descent
-from robo_rl.algo.ema import Follower
-from robo_rl.config import ConfigModel
+from robo_rl.algo.policy_samples import Answers, Judged, acted
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import make_generator
 from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.replay import Replay
-from robo_rl.errors import DataError
 from robo_rl.ope.clock import TimedNormalizer, knowing_time
 from robo_rl.ope.resample import Resample
-from robo_rl.seeding import make_generator
+from robo_rl.optim.ema import Follower
+from robo_rl.optim.optimizer import Descent
 
 _LEAST = 4
 """Members of which a standard error can be told."""

@@ -18,10 +18,10 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from robo_rl.algo.descent import Descent
-from robo_rl.algo.unseen import BestUnseen
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
 from robo_rl.nets.ensemble import MlpEnsemble
+from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.out_of_bag_selection import BestUnseen
 
 _LOOKED_AT = 2048
 """Decisions of either kind by which it is told whether members still get better."""

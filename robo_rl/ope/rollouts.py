@@ -17,12 +17,12 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.answers import Judged, acted
-from robo_rl.errors import DataError
+from robo_rl.algo.policy_samples import Judged, acted
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import make_generator
 from robo_rl.ope.estimator import Case
 from robo_rl.ope.fqe import Estimate
 from robo_rl.ope.resample import Resample
-from robo_rl.seeding import make_generator
 from robo_rl.world.dynamics import Dynamics, Expected, flat
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from robo_rl.algo.answers import Judged, acted
+from robo_rl.algo.policy_samples import Judged, acted
+from robo_rl.core.errors import DataError
 from robo_rl.data.replay import Replay
-from robo_rl.errors import DataError
 
 _LOOKED_AT, _KNOWN, _LIKE = 2048, 50_000, 16
 """Decisions that are compared, those that they are compared with, and how many of these are

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from scipy.special import stdtrit
 from torch import Tensor
 
-from robo_rl.power import by_root_n
-from robo_rl.stats import Interval
+from robo_rl.stats.intervals import Interval
+from robo_rl.stats.power import by_root_n
 
 
 class Answer(str, Enum):

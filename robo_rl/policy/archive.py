@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from robo_rl.config.registry import component
+from robo_rl.core.errors import CheckpointError
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import CheckpointError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.registry import component
-from robo_rl.spec import ActSpec, ObsSpec
 
 
 def describe(policy: DenoisingPolicy) -> dict[str, Any]:

@@ -17,25 +17,17 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import ConfigError, SpecError
 from robo_rl.nets.base import ChunkNet, dense
-from robo_rl.policy.chain import (
-    Chain,
-    Past,
-    Predict,
-    Prediction,
-    Sampler,
-    beta_of,
-    draw_chain,
-)
+from robo_rl.policy.chain import Chain, Past, Predict, Prediction, Sampler, beta_of, draw_chain
 from robo_rl.policy.correlation import Correlation, continued
 from robo_rl.policy.inpaint import Plan
 from robo_rl.policy.kernel import Kernel
 from robo_rl.policy.schedule import at_progress, number
-from robo_rl.registry import Component, component, default
-from robo_rl.spec import ActSpec, ObsSpec
 
 
 class DenoisingPolicy(nn.Module):

@@ -15,14 +15,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.errors import ConfigError
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import StdBounds, held, limits
 from robo_rl.policy.schedule import NonNegative, Share, number
-from robo_rl.registry import Component, component, default
 
 
 @cache

@@ -14,14 +14,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component, default
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
 from robo_rl.policy.noise import LearntStd, StdBounds, held, learnt_std
 from robo_rl.policy.schedule import Positive, PositiveShare, number
-from robo_rl.registry import Component, component, default
 
 MIN_GAP = 0.1
 """Floor of 1 − t where an action prediction is turned into a velocity; 1/K where that is less."""

@@ -11,12 +11,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from robo_rl.config.registry import Component, component, default
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
 from robo_rl.policy.inpaint import Plan
 from robo_rl.policy.kernel import Kernel
 from robo_rl.policy.noise import LearntStd, learnt_std
-from robo_rl.registry import Component, component, default
 
 
 class Gaussian:

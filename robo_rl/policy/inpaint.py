@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from robo_rl.errors import SpecError
+from robo_rl.core.errors import SpecError
 from robo_rl.policy.chain import Prediction, Sampler
 
 MAX_GUIDANCE = 5.0

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
 
 _Config = TypeVar("_Config", bound=ConfigModel)
 

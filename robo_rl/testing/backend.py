@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Backend, SimView
-from robo_rl.env.mocap import demand_placeable
-from robo_rl.errors import PluginError
+from robo_rl.api.env import Backend, SimView
+from robo_rl.core.errors import PluginError
+from robo_rl.env.mujoco.mocap import demand_placeable
 
 
 def check_backend(make_backend: Callable[[], Backend]) -> None:

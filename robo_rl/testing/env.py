@@ -16,9 +16,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import Branchable, OpenLoop, Step, VecEnv
-from robo_rl.errors import PluginError, SpecError
-from robo_rl.spec import ActSpec
+from robo_rl.api.env import Branchable, OpenLoop, Step, VecEnv
+from robo_rl.core.errors import PluginError, SpecError
+from robo_rl.core.spec import ActSpec
 from robo_rl.testing.backend import check_backend, require
 
 __all__ = ["check_backend", "check_branchable", "check_vec_env", "random_act"]

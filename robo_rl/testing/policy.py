@@ -17,10 +17,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from robo_rl.core.spec import TensorSpec
 from robo_rl.policy.archive import describe, rebuild
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Kernel, Prediction
-from robo_rl.spec import TensorSpec
 from robo_rl.testing.backend import require
 from robo_rl.testing.env import random_act
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl.errors import PluginError
-from robo_rl.robot import Robot
+from robo_rl.api.robot import Robot
+from robo_rl.core.errors import PluginError
 
 # Any, because mujoco brings no types.
 mujoco: Any = import_module("mujoco")

@@ -19,12 +19,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from robo_rl.env.base import SimView
-from robo_rl.env.sim import SimEnv
-from robo_rl.env.task_check import check_contract
-from robo_rl.errors import PluginError
-from robo_rl.seeding import make_generator
-from robo_rl.task import Demonstrable, Expert, Reset, Task
+from robo_rl.api.env import SimView
+from robo_rl.api.task import Demonstrable, Expert, Reset, Task
+from robo_rl.core.errors import PluginError
+from robo_rl.core.seeding import make_generator
+from robo_rl.env.mujoco.sim_env import SimEnv
+from robo_rl.env.task_check.check import check_contract
 from robo_rl.testing.env import random_act
 
 MakeTask = Callable[[], Task]

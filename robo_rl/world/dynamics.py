@@ -19,8 +19,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from robo_rl.config import ConfigModel
-from robo_rl.errors import DataError
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
 from robo_rl.nets.ensemble import MlpEnsemble
 
 _OBS = "obs."

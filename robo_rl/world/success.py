@@ -17,11 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import CheckpointError
+from robo_rl.core.spec import ObsSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import CheckpointError
 from robo_rl.nets.ensemble import MlpEnsemble
-from robo_rl.spec import ObsSpec
 from robo_rl.world.calibration import pooled, restored
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robo_rl.robot import FILE_NAME, Robot
+from robo_rl.api.robot import FILE_NAME, Robot
 
 
 def __getattr__(name: str) -> Robot:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from robo_rl.errors import ConfigError
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_tasks.hand import HandControl
 from robo_rl_tasks.poses import quat_to_rot6d
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
-    from robo_rl.robot import Robot
-    from robo_rl.robot_axes import Axis, Joint
+    from robo_rl.api.control_axes import Axis, Joint
+    from robo_rl.api.env import SimView
+    from robo_rl.api.robot import Robot
 
 
 Actions = Literal["joints", "pose"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.rotations import quat_conj, quat_mul
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.rotations import quat_conj, quat_mul
 from robo_rl_tasks.noise import CorrelatedNoise
 from robo_rl_tasks.poses import quat_to_yaw, wrap_angle, yaw_to_quat
 from robo_rl_tasks.tracker import Tracker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
+    from robo_rl.api.env import SimView
     from robo_rl_tasks.arm import ArmTask
 
 

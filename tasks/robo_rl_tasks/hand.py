@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robo_rl.errors import ConfigError
-from robo_rl.rotations import (
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.rotations import (
     matrix_to_turn,
     quat_conj,
     quat_mul,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robo_rl.robot import Robot
-    from robo_rl.robot_axes import Axis, Joint
+    from robo_rl.api.control_axes import Axis, Joint
+    from robo_rl.api.robot import Robot
 
 _ROUNDS = 2
 _DAMPING = 0.01
@@ -74,7 +74,7 @@ class HandControl:
 
         Args:
             qpos: (B, nq) positions of all joints as measured.
-            act: (B, 6) position and turn, see ``robo_rl.robot_axes.Hand``.
+            act: (B, 6) position and turn, see ``robo_rl.api.control_axes.Hand``.
         """
         import torch
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.registry import Component, component
-from robo_rl.spec import TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.task import Reset
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component
+from robo_rl.core.spec import TensorSpec
 from robo_rl_tasks import rewards
 from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.lift_expert import LiftExpert, LiftExpertConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
+    from robo_rl.api.env import SimView
 
 # Four contacts a pad resist turning without torsional friction, which would cost time.
 GRIP = {"condim": 3, "priority": 2, "friction": [1.0, 0.01, 0.0001], "solref": [0.01, 1.0]}

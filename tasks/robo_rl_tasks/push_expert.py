@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
+    from robo_rl.api.env import SimView
     from robo_rl_tasks.push_t import PushT
 
 PHASES = 4

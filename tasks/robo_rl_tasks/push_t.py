@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.registry import Component, component
-from robo_rl.spec import TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.task import Reset
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component
+from robo_rl.core.spec import TensorSpec
 from robo_rl_tasks import rewards, tee
 from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.overlap import overlap_area
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
+    from robo_rl.api.env import SimView
 
 TARGET = "target"
 WEIGHTS = {"overlap": 0.04, "place": 0.03, "turn": 0.02, "near": 0.01}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.registry import Component, component
-from robo_rl.spec import TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.task import Reset
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component
+from robo_rl.core.spec import TensorSpec
 from robo_rl_tasks import rewards
 from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.env.base import SimView
+    from robo_rl.api.env import SimView
 
 GOAL = "goal_pos"
 WEIGHTS = {"reach": 0.1}

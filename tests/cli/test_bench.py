@@ -10,14 +10,14 @@ import pytest
 import yaml
 from small_suites import kept, write_suite
 
+from robo_rl.bench.results.store import Results
+from robo_rl.bench.runner.shared_stages import shares
+from robo_rl.bench.suite.suite import Key, keys
+from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.cli.main import main
-from robo_rl.errors import ConfigError
-from robo_rl.train.bench.results import Results
-from robo_rl.train.bench.shared import shares
-from robo_rl.train.bench.suite import Key, keys
-from robo_rl.train.bench.suite_file import load_plan
-from robo_rl.train.online import FineTune
-from robo_rl.train.pipeline import stage_folder
+from robo_rl.core.errors import ConfigError
+from robo_rl.train.pipeline.run import stage_folder
+from robo_rl.train.stages.online_rl import FineTune
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
 
@@ -141,7 +141,7 @@ def test_only_what_is_to_be_run_is_asked_whether_it_can(
 
 def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     write_suite(here, "second", seeds=[0])
-    monkeypatch.setattr("robo_rl.train.bench.suite_file.names", lambda: ["tiny", "second"])
+    monkeypatch.setattr("robo_rl.bench.suite.suite_file.names", lambda: ["tiny", "second"])
     keep(here)
     assert main(["bench", "all", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (

@@ -9,7 +9,7 @@ import pytest
 from robo_rl.cli import doctor
 from robo_rl.cli.doctor import Finding
 from robo_rl.cli.main import main
-from robo_rl.errors import DeviceError, PluginError
+from robo_rl.core.errors import DeviceError, PluginError
 
 
 def test_this_machine_has_the_basics(capsys: pytest.CaptureFixture[str]):
@@ -71,7 +71,7 @@ def test_a_broken_plugin_is_named(
     def load(kind: str, name: str) -> object:
         raise PluginError("fails to load") if name == "reach" else DeviceError("needs an extra")
 
-    monkeypatch.setattr("robo_rl.registry.load", load)
+    monkeypatch.setattr("robo_rl.config.registry.load", load)
     assert main(["doctor", "plugins"]) == 1
     shown = capsys.readouterr().out
     assert "FAIL  plugins  tasks.reach: fails to load" in shown

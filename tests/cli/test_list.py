@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from robo_rl.cli.main import main
-from robo_rl.config import available
-from robo_rl.registry import names
+from robo_rl.config.models import available
+from robo_rl.config.registry import names
 
 
 def test_one_kind(capsys: pytest.CaptureFixture[str]):

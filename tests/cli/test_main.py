@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from robo_rl.cli import main as cli
-from robo_rl.errors import DataError
-from robo_rl.train.interrupt import Interrupted
+from robo_rl.core.errors import DataError
+from robo_rl.train.checkpoint.interrupt import Interrupted
 
 HEAVY = ["torch", "mujoco", "zarr", "pandas", "onnxruntime", "gymnasium", "diffusers", "rich"]
 
@@ -103,7 +103,7 @@ def test_debug_shows_the_traceback(verb, capsys: pytest.CaptureFixture[str]):
 def test_a_warning_of_ours_is_one_line_and_others_say_where_they_are_from():
     code = (
         "import warnings; from robo_rl.cli import main as cli; cli.main(['--version']);"
-        "from robo_rl.errors import Notice;"
+        "from robo_rl.core.errors import Notice;"
         "say = lambda kind: warnings.warn_explicit('all failed', kind, '/lib/other.py', 7);"
         "say(Notice); say(UserWarning)"
     )

@@ -10,9 +10,9 @@ from small_plugin import FILES, POINTS, Plugins, plugins, sweep
 from small_runs import EXPERIMENT
 
 from robo_rl.cli.main import main
-from robo_rl.config import compose, validate
-from robo_rl.registry import Component
-from robo_rl.train.experiment import Experiment
+from robo_rl.config.models import compose, validate
+from robo_rl.config.registry import Component
+from robo_rl.train.pipeline.experiment import Experiment
 
 __all__ = ["plugins"]
 
@@ -22,7 +22,7 @@ EXPERT = (
 BROKEN = {"__init__.py": "1 / 0\n"}
 LIFT = {"tasks": {"lift_cube": "Sweep", "reach": "Sweep"}}
 UNFINISHED = """\
-from robo_rl.registry import load
+from robo_rl.config.registry import load
 from robo_rl_tasks.arm import ArmTask
 
 class Unfinished(ArmTask):

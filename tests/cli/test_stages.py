@@ -60,7 +60,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         return RESULT
 
     fake = SimpleNamespace(run_experiment=run_experiment)
-    monkeypatch.setitem(sys.modules, "robo_rl.train.pipeline", fake)
+    monkeypatch.setitem(sys.modules, "robo_rl.train.pipeline.run", fake)
     return made
 
 

@@ -7,8 +7,8 @@ from itertools import combinations
 import pytest
 import torch
 
+from robo_rl.core.errors import ConfigError
 from robo_rl.critic.aggregate import Aggregate, lower_bound
-from robo_rl.errors import ConfigError
 
 VALUES = torch.tensor([[1.0, 8.0], [2.0, 4.0], [6.0, 0.0]])
 

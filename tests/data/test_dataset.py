@@ -3,9 +3,9 @@ import pytest
 import torch
 from small_stores import COLUMNS, flat_rows, make_episode, make_store
 
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.errors import DataError
-from robo_rl.spec import TensorSpec
 
 TO, H = 3, 4
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_stores import ACT, OBS, make_episode, make_store
 
+from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats
 from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compressed
-from robo_rl.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 
 REAL = st.floats(-1e4, 1e4, width=32)
 COLUMNS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=20)

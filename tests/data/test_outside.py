@@ -9,10 +9,10 @@ import pytest
 from small_stores import OBS, make_episode
 
 from robo_rl.cli.main import main
+from robo_rl.core.spec import ActSpec
 from robo_rl.data.outside import outside, outside_of
 from robo_rl.data.verify import verify
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.spec import ActSpec
 
 ACT = ActSpec(
     shape=(2,),

@@ -6,11 +6,11 @@ import pytest
 import torch
 from small_rollouts import GAMMA, Record, World, chunk, numbers, observation
 
+from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import RolloutBuilder
 from robo_rl.data.row_table import RowTable
-from robo_rl.errors import CheckpointError, DataError
-from robo_rl.train.tree import flatten, unflatten
+from robo_rl.train.checkpoint.pytree import flatten, unflatten
 
 B = 5
 

@@ -7,10 +7,10 @@ import copy
 import pytest
 import torch
 
+from robo_rl.core.errors import ConfigError
 from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.tracker import ObsTracker
-from robo_rl.errors import ConfigError
 
 
 def normalizer(mean: float = 0.0, std: float = 1.0, mode: str = "standard") -> Normalizer:

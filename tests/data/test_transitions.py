@@ -7,11 +7,11 @@ import pytest
 import torch
 from small_stores import COLUMNS, make_episode, make_store
 
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Replay, transitions_of
-from robo_rl.errors import DataError
-from robo_rl.spec import TensorSpec
 
 TO, H, GAMMA = 2, 4, 0.9
 

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from small_stores import flat_rows, make_episode, make_store
 
+from robo_rl.core.errors import DataError
 from robo_rl.data import commits
 from robo_rl.data.arrays import RowArray
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.verify import repair, verify
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
 
 
 @pytest.fixture

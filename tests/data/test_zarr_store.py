@@ -18,9 +18,9 @@ from small_stores import (
     make_store,
 )
 
+from robo_rl.core.errors import DataError
 from robo_rl.data import arrays, commits
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
 
 
 @pytest.fixture

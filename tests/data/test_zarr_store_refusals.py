@@ -5,12 +5,12 @@ import pytest
 import zarr
 from small_stores import ACT, concatenated, make_episode, make_store
 
-from robo_rl import durable
+from robo_rl.core import atomic_files as durable
+from robo_rl.core.checksummed_json import seal, unseal
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data import arrays
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl.seal import seal, unseal
-from robo_rl.spec import ObsSpec, TensorSpec
 
 
 def edit_metadata(file, change):

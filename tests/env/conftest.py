@@ -13,11 +13,11 @@ import mujoco
 import pytest
 import torch
 
-from robo_rl.env.sim import SimEnv
-from robo_rl.errors import DeviceError
-from robo_rl.registry import component
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.task import Reset
+from robo_rl.api.task import Reset
+from robo_rl.config.registry import component
+from robo_rl.core.errors import DeviceError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.env.mujoco.sim_env import SimEnv
 
 SCENE = """
 <mujoco><option timestep="0.005"/><worldbody>
@@ -107,7 +107,7 @@ lasting_cart = pytest.fixture(_carts, name="lasting_cart", scope="module")
 @pytest.fixture
 def make(monkeypatch):
     """Makes GymEnvs and closes them; workers can import the faulty env."""
-    from robo_rl.env.gym_env import GymEnv
+    from robo_rl.env.gym_envs.env import GymEnv
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     made = []
@@ -125,8 +125,8 @@ def make(monkeypatch):
 @pytest.fixture(scope="session")
 def opengl():
     """Skips where nothing can be drawn; gives the kind of OpenGL that can."""
-    from robo_rl.env.camera_config import CameraItem, Drawing
-    from robo_rl.env.render_pool import RenderPool
+    from robo_rl.api.cameras import CameraItem, Drawing
+    from robo_rl.env.rendering.pool import RenderPool
 
     model = mujoco.MjSpec.from_string(
         SCENE.replace("<body", '<camera name="c"/><body', 1)

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from robo_rl.errors import GateError
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import ClosedLoopParity, Contract, GateRecord, Latency, NumericParity
+from robo_rl.bundle.session import Session
+from robo_rl.core.errors import GateError
 from robo_rl.export import build
 from robo_rl.export.build import Evidence, build_bundle
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import ClosedLoopParity, Contract, GateRecord, Latency, NumericParity
 from robo_rl.export.parity import closed_loop_parity, latency, numeric_parity
-from robo_rl.export.session import Session
 
 
 def run_build(

@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from robo_rl.errors import GateError
+from robo_rl.bundle.manifest import ClosedLoopParity, Contract
+from robo_rl.core.errors import GateError
+from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.export.build import _judge
 from robo_rl.export.gaps import SHARE_LIMIT, ActGap, widest_gap
-from robo_rl.export.manifest import ClosedLoopParity, Contract
-from robo_rl.spec import ActSpec, ObsSpec
 
 ACT = ActSpec(
     shape=(3,),

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from robo_rl.errors import GateError
-from robo_rl.export.manifest import Contract
+from robo_rl.bundle.manifest import Contract
+from robo_rl.bundle.session import Session
+from robo_rl.core.errors import GateError
 from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import as_act, both_acts
-from robo_rl.export.session import Session
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 64])

@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_policies import OBS, make_policy
 
+from robo_rl.bundle.session import Session
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.export.parity import inpaint_parity, numeric_parity
-from robo_rl.export.session import Session
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from robo_rl.ope.calibration import conformal, outside, widened
-from robo_rl.stats import Interval
+from robo_rl.stats.intervals import Interval
 
 
 @pytest.mark.parametrize(("truth", "far"), [(0.1, 0.2), (0.3, 0.0), (0.4, -0.1), (0.9, 0.3)])

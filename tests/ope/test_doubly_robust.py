@@ -11,7 +11,8 @@ from small_logged import Always
 from small_policies import make_policy
 from small_walk import DECISIONS, HORIZON, WORTH, M, Right, Walk, WalkCase, Wrong, walk_case
 
-from robo_rl.errors import DataError
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import make_generator
 from robo_rl.ope.doubly_robust import (
     DoublyRobust,
     clipped,
@@ -22,7 +23,6 @@ from robo_rl.ope.doubly_robust import (
     state_values,
 )
 from robo_rl.ope.fqe import Fqe
-from robo_rl.seeding import make_generator
 
 CFG = DoublyRobust.Config(steps=300, hidden=(32,), lr=3e-3)
 UNTRAINED = DoublyRobust.Config(steps=1, hidden=(32,), lr=1e-6)

@@ -8,7 +8,7 @@ from small_chain import GAMMA, logged_chain
 from small_logged import HORIZON, Always, logged_replay, small_policy
 from small_policies import make_policy
 
-from robo_rl.algo.answers import acted
+from robo_rl.algo.policy_samples import acted
 from robo_rl.critic.q import QCritic
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.errors import DataError
+from robo_rl.core.errors import DataError
 from robo_rl.ope.occupancy import Decisions, Occupancy
 
 M, N = 4, 1500

@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_logged import Always, logged_columns, small_policy
 
+from robo_rl.core.errors import DataError
 from robo_rl.data.replay import Replay
-from robo_rl.errors import DataError
 from robo_rl.ope.support import likest, nearest, strangeness
 
 ROWS = 400

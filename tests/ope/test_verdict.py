@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from robo_rl.ope.verdict import Answer, judge, within
-from robo_rl.stats import Interval
+from robo_rl.stats.intervals import Interval
 
 SPREAD = torch.linspace(-1.0, 1.0, 9)
 

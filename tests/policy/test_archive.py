@@ -11,8 +11,8 @@ import pytest
 import torch
 from small_policies import ACT, OBS, SAMPLERS, make_obs, make_policy
 
+from robo_rl.core.errors import CheckpointError, RoboRlError
 from robo_rl.data.normalize import Affine, Normalizer
-from robo_rl.errors import CheckpointError, RoboRlError
 from robo_rl.policy.archive import describe, rebuild
 from robo_rl.policy.flow import FlowPolicy
 

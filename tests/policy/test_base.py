@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.errors import ConfigError
+from robo_rl.core.errors import ConfigError
 
 
 @pytest.mark.parametrize("finetune_steps", [0, 2])

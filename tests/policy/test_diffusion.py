@@ -6,10 +6,10 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.errors import ConfigError
+from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim, Ddpm
-from robo_rl.train.policies import demand_decode
+from robo_rl.train.checkpoint.policies import demand_decode
 
 diffusers = pytest.importorskip("diffusers", reason="the oracle is diffusers' scheduler")
 

@@ -7,7 +7,7 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
-from robo_rl.errors import SpecError
+from robo_rl.core.errors import SpecError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim

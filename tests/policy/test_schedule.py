@@ -8,11 +8,11 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.config import NestedError
+from robo_rl.config.models import NestedError
+from robo_rl.config.registry import component
 from robo_rl.policy.archive import describe, rebuild
 from robo_rl.policy.flow import FlowNoise
 from robo_rl.policy.schedule import Schedule, at_progress, is_scheduled, number
-from robo_rl.registry import component
 
 # ReinFlow's learn_decay on Hopper: σ in [0.10, 0.24], σ_max held for 35 % of training, then a
 # cosine to 0.3·0.10 + 0.7·0.24 = 0.198.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from robo_rl.errors import ConfigError, SpecError
-from robo_rl.robot import Robot
+from robo_rl.api.robot import Robot
+from robo_rl.core.errors import ConfigError, SpecError
 
 YAML = """\
 name: stick

@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from robo_rl.errors import PluginError, RoboRlError
-from robo_rl.robot import Robot
+from robo_rl.api.robot import Robot
+from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.testing.robot import check_robot
 
 pytest.importorskip("mujoco")

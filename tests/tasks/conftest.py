@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from robo_rl.env.base import SimView
+from robo_rl.api.env import SimView
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ from torch import Tensor
 
 pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 
-from robo_rl.config import ConfigModel, compose, validate
-from robo_rl.env.base import Sized
-from robo_rl.env.sim import SimEnv
-from robo_rl.registry import Component, component
+from robo_rl.api.env import Sized
+from robo_rl.config.models import ConfigModel, compose, validate
+from robo_rl.config.registry import Component, component
+from robo_rl.env.mujoco.sim_env import SimEnv
 
 WORLDS, STEPS = 4, 100
 TOUCHED_M = 1e-4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.errors import PluginError
+from robo_rl.core.errors import PluginError
 from robo_rl.testing.task import check_task
 from robo_rl_tasks.reach import Reach, ReachConfig
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.env.base import SimView
-from robo_rl.env.sensor_slices import sensor_slices
-from robo_rl.registry import component, names
+from robo_rl.api.env import SimView
+from robo_rl.config.registry import component, names
+from robo_rl.env.mujoco.sensor_slices import sensor_slices
 
 META = torch.device("meta")
 

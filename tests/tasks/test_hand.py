@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 import torch
 
-from robo_rl.env.sim import SimEnv
-from robo_rl.errors import ConfigError
-from robo_rl.registry import component, load
+from robo_rl.config.registry import component, load
+from robo_rl.core.errors import ConfigError
+from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.lift_cube import LiftCube, LiftCubeConfig
 from robo_rl_tasks.push_t import PushT, PushTConfig

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.registry import load
-from robo_rl.robot import Robot
+from robo_rl.api.robot import Robot
+from robo_rl.config.registry import load
 from robo_rl_tasks.arm import arm_joints
 from robo_rl_tasks.kinematics import Chain
 

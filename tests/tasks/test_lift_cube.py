@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 import torch
 
-from robo_rl.config import ConfigModel, compose, validate
-from robo_rl.registry import Component, component
+from robo_rl.config.models import ConfigModel, compose, validate
+from robo_rl.config.registry import Component, component
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.lift_cube import LiftCube, LiftCubeConfig
 
@@ -64,7 +64,7 @@ def test_expert_keeps_to_joint_speeds():
 
 
 def _expert_acts(task, steps):
-    from robo_rl.env.sim import SimEnv
+    from robo_rl.env.mujoco.sim_env import SimEnv
 
     env = SimEnv(SimEnv.Config(), task, 4)
     expert = task.expert(4, torch.Generator().manual_seed(0), 0.0)

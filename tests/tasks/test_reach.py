@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.registry import load
+from robo_rl.config.registry import load
 from robo_rl.testing.task import check_task, demonstrate
 from robo_rl_tasks.reach import Reach, ReachConfig
 

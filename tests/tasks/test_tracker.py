@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.registry import load
+from robo_rl.config.registry import load
 from robo_rl_tasks.tracker import Tracker
 
 DT_S, SPEED = 0.05, 0.5

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from robo_rl.env.base import Step
-from robo_rl.env.mujoco_cpu import MujocoCpu
-from robo_rl.errors import PluginError
-from robo_rl.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.api.env import Step
+from robo_rl.core.errors import PluginError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.env.mujoco.cpu_backend import MujocoCpu
 from robo_rl.testing.env import check_backend, check_branchable, check_vec_env
 
 

@@ -9,8 +9,8 @@ import torch
 from small_policies import ACT, FAMILY, OBS, SAMPLERS, make_policy
 from torch import nn
 
+from robo_rl.core.errors import PluginError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import PluginError
 from robo_rl.policy.chain import Kernel
 from robo_rl.policy.flow import FlowNoise, FlowPolicy
 from robo_rl.testing.policy import check_policy

@@ -7,10 +7,10 @@ import torch
 from small_chain import logged_chain
 from torch import Tensor
 
-from robo_rl.algo.dynamics_fit import DynamicsFit
-from robo_rl.errors import DataError, PluginError
+from robo_rl.core.errors import DataError, PluginError
 from robo_rl.ope.resample import Resample
 from robo_rl.world.dynamics import Dynamics, flat
+from robo_rl.world.dynamics_trainer import DynamicsFit
 
 H, E = 3, 2
 

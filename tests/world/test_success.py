@@ -6,8 +6,8 @@ import pytest
 import torch
 from small_marked import ACT, OBS
 
+from robo_rl.core.errors import CheckpointError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.errors import CheckpointError
 from robo_rl.world.success import Calibration, SuccessModel, describe, lasting, rebuild
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from robo_rl_sim2real.check.finding import Finding, ok, warning
 from robo_rl_sim2real.check.survey import Facts
-from robo_rl_sim2real.episode import episode_seconds, long_ramp
+from robo_rl_sim2real.node.episode import episode_seconds, long_ramp
 
 _FACTOR = 4.0
 """The patience with a process that runs, beside the worst that was seen in a second."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from robo_rl.errors import SpecError
-from robo_rl_sim2real.braking import Limits
+from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts, looked
-from robo_rl_sim2real.contract import commanded
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.contract import commanded
 
 _SLACK = 0.02
 """Share of a joint's range by which a sensor may say that it is beyond it."""

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import RoboRlError
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import Contract, Manifest
-from robo_rl_sim2real.darkroom import Darkroom
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import nothing, warm
-from robo_rl_sim2real.planner import Query
-from robo_rl_sim2real.readings import Inbox, Reading
-from robo_rl_sim2real.runtime import Runtime
-from robo_rl_sim2real.settings import Settings, Wiring, assemble
-from robo_rl_sim2real.ticks import Clock
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import Contract, Manifest
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.control.planner import Query
+from robo_rl_sim2real.control.runtime import Runtime
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.node.node import nothing, warm
+from robo_rl_sim2real.node.settings import Settings, Wiring, assemble
+from robo_rl_sim2real.perception.image_thread import Darkroom
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Transport
 
 _QUERIES, _FEW = 200, 5

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
 from robo_rl_sim2real.check.survey import Facts
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.publishers import REMEDY, rivals
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.node.publishers import REMEDY, rivals
 from robo_rl_sim2real.transport.base import COMMAND, NEWEST, SENSOR, Endpoint, Qos, deaf
 
 

@@ -16,11 +16,11 @@ from rosbags.highlevel import AnyReader
 from rosbags.rosbag2.storage_mcap import McapReader
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Reader
 
-from robo_rl.errors import DataError, RoboRlError
-from robo_rl.naming import did_you_mean
-from robo_rl_sim2real.interfaces import store_of
-from robo_rl_sim2real.messages import Kind, to_reading
-from robo_rl_sim2real.readings import Reading
+from robo_rl.core.errors import DataError, RoboRlError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.messages.kinds import Kind, to_reading
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.rosbags_types import store_of
 from robo_rl_sim2real.recording.torn import is_torn, mcap_of, mended
 
 _MEND = "`robo-rl data mend` writes what is whole of it to a recording beside it"

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import DataError
+from robo_rl.core.errors import DataError
 from robo_rl_sim2real.convert.bags import OpenBag
 from robo_rl_sim2real.convert.moments import ways
 from robo_rl_sim2real.convert.wanted import Wanted
-from robo_rl_sim2real.messages import IMAGES
-from robo_rl_sim2real.readings import Values
+from robo_rl_sim2real.messages.kinds import IMAGES
+from robo_rl_sim2real.messages.readings import Values
 
 _PASSES_S = 1.0  # within which a message that was late is followed by one that is not
 

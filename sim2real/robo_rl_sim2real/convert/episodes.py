@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import DataError, SpecError
-from robo_rl_sim2real.cameras import Eye
+from robo_rl.core.errors import DataError, SpecError
 from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.moments import Moment
 from robo_rl_sim2real.convert.wanted import Wanted
-from robo_rl_sim2real.observe import Frame
-from robo_rl_sim2real.readings import Inbox, Values
+from robo_rl_sim2real.messages.readings import Inbox, Values
+from robo_rl_sim2real.perception.cameras import Eye
+from robo_rl_sim2real.perception.observer import Frame
 
 
 class Row(NamedTuple):

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import DataError, SpecError
-from robo_rl.labels import as_label
-from robo_rl_sim2real.contract import commanded
+from robo_rl.core.errors import DataError, SpecError
+from robo_rl.core.labels import as_label
+from robo_rl_sim2real.control.command_publishers import outlets
+from robo_rl_sim2real.control.command_topic import Outlet
+from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.events import By
 from robo_rl_sim2real.convert.bags import Came, OpenBag
 from robo_rl_sim2real.convert.wanted import Wanted
-from robo_rl_sim2real.listener import By
-from robo_rl_sim2real.outlet import Outlet
-from robo_rl_sim2real.outlets import outlets
-from robo_rl_sim2real.readings import Values
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.readings import Values
 from robo_rl_sim2real.recording.topics import SENT, TICK
-from robo_rl_sim2real.states import State
 
 
 class Moment(NamedTuple):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.convert import Converted
 from robo_rl.data.outside import outside_of
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl.spec import TensorSpec
 
 if TYPE_CHECKING:
     from robo_rl_sim2real.convert.moments import Moment

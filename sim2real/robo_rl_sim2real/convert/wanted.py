@@ -7,19 +7,19 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from robo_rl.config import ConfigModel, compose, validate
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
+from robo_rl.config.models import ConfigModel, compose, validate
+from robo_rl.config.registry import Component, component
+from robo_rl.core.errors import ConfigError, DataError
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import ConfigError, DataError
-from robo_rl.export.bundle import Bundle
-from robo_rl.export.manifest import MANIFEST_FILE, Contract
-from robo_rl.registry import Component, component
-from robo_rl_sim2real.camera_guard import CameraGuard
-from robo_rl_sim2real.cameras import Eye, eyes
+from robo_rl_sim2real.control.command_publishers import Out
+from robo_rl_sim2real.control.safety import Safety
 from robo_rl_sim2real.convert.bags import OpenBag
-from robo_rl_sim2real.observe import Observer, Source
-from robo_rl_sim2real.outlets import Out
+from robo_rl_sim2real.perception.camera_guard import CameraGuard
+from robo_rl_sim2real.perception.cameras import Eye, eyes
+from robo_rl_sim2real.perception.observer import Observer, Source
 from robo_rl_sim2real.recording.topics import FORMAT, RUN, VERSION
-from robo_rl_sim2real.safety import Safety
 
 
 class Sources(ConfigModel):

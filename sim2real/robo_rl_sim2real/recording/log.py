@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from robo_rl_sim2real.interfaces import dialect_of, store_of
-from robo_rl_sim2real.listener import Tick
-from robo_rl_sim2real.messages import Kind, to_message
-from robo_rl_sim2real.readings import Reading, Values
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.messages.kinds import Kind, to_message
+from robo_rl_sim2real.messages.readings import Reading, Values
+from robo_rl_sim2real.messages.rosbags_types import dialect_of, store_of
 from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.recording.items import Heard, Item, Told
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.errors import ConfigError
-from robo_rl_sim2real.listener import Tick
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording.backlog import Backlog
 from robo_rl_sim2real.recording.items import Heard, Item, Told, size_of
 

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from robo_rl_sim2real.listener import Tick
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.items import Item, size_of, stamp_of
 from robo_rl_sim2real.recording.log import Log
 from robo_rl_sim2real.recording.topics import RUN
-from robo_rl_sim2real.states import State
 
 
 class Sink(Protocol):

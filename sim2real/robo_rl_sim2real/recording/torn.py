@@ -20,8 +20,8 @@ from typing import BinaryIO
 
 from rosbags.rosbag2.storage_mcap import McapReader
 
-from robo_rl.errors import DataError
-from robo_rl_sim2real.interfaces import store_of
+from robo_rl.core.errors import DataError
+from robo_rl_sim2real.messages.rosbags_types import store_of
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.log import Message
 from robo_rl_sim2real.recording.topics import RUN

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.states import State
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 
 POLICY = "robo_rl"
 """The policy's node, unless it is given another name; nodes beside it are ``robo_rl_…``."""

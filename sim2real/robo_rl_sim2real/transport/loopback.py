@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.messages import STAMPED, Kind
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.trajectory_messages import FOLLOW
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.messages.kinds import STAMPED, Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.trajectory import FOLLOW
 from robo_rl_sim2real.transport.base import (
     COMMAND,
     NEWEST,

@@ -15,8 +15,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.ticks import Clock, settle
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.core.clock import Clock, settle
 from robo_rl_sim2real.transport.base import POLICY
 from robo_rl_sim2real.watchdog.block import Block
 from robo_rl_sim2real.watchdog.estate import settled

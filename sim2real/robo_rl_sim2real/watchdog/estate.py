@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from robo_rl.durable import write_file
-from robo_rl.errors import DataError
-from robo_rl_sim2real.health import Health
-from robo_rl_sim2real.states import State
+from robo_rl.core.atomic_files import write_file
+from robo_rl.core.errors import DataError
+from robo_rl_sim2real.control.health import Health
+from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.watchdog.block import Beat
 from robo_rl_sim2real.watchdog.orders import Estate
 

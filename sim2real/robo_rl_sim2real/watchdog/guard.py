@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.errors import DeviceError
-from robo_rl_sim2real.braking import Motion
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DeviceError
+from robo_rl_sim2real.control.braking import Motion
 from robo_rl_sim2real.watchdog.block import Block, Phase
 from robo_rl_sim2real.watchdog.judge import Life, Silence
 from robo_rl_sim2real.watchdog.orders import Orders

@@ -10,10 +10,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from robo_rl.config import ConfigModel
-from robo_rl.registry import Component, component
-from robo_rl_sim2real.braking import Limits
-from robo_rl_sim2real.outlet import Outlet
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.command_topic import Outlet
 from robo_rl_sim2real.watchdog.judge import Patience
 
 

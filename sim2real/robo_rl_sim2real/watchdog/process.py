@@ -8,7 +8,7 @@ import select
 import signal
 from pathlib import Path
 
-from robo_rl.errors import DeviceError
+from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.watchdog.judge import Life
 
 _STOPPED = ("T", "t")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from robo_rl_sim2real.braking import Limits, Motion
-from robo_rl_sim2real.limiter import Limiter
-from robo_rl_sim2real.ticks import Clock, Ticks
+from robo_rl_sim2real.control.braking import Limits, Motion
+from robo_rl_sim2real.control.limiter import Limiter
+from robo_rl_sim2real.core.clock import Clock, Ticks
 from robo_rl_sim2real.watchdog.block import Beat
 
 

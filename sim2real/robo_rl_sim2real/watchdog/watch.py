@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl_sim2real.braking import Motion
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlets import Commands
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.command_publishers import Commands
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED, Publisher, Transport
 from robo_rl_sim2real.watchdog.block import Beat, Block, Phase
 from robo_rl_sim2real.watchdog.judge import Finding, Silence, Verdict, judge

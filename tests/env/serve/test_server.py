@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 import torch
 
+from robo_rl.core.errors import PluginError, RoboRlError
+from robo_rl.core.suggestions import names_array
 from robo_rl.env import serve
-from robo_rl.env.gym_shared import allocate
-from robo_rl.env.remote_host import Host, server_command
-from robo_rl.env.remote_worker import Patience, RemoteWorker
+from robo_rl.env.remote.host import Host, server_command
+from robo_rl.env.remote.worker import Patience, RemoteWorker
 from robo_rl.env.serve import server
 from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
-from robo_rl.errors import PluginError, RoboRlError
-from robo_rl.naming import names_array
+from robo_rl.env.workers.shared_memory import allocate
 
 FOLDER = Path(serve.__file__).parent
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}

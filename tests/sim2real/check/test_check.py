@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from small_bundles import make_bundle, with_items
 
-from robo_rl.config import strict
-from robo_rl.export.bundle import Bundle
-from robo_rl.registry import load
-from robo_rl.spec import TensorSpec
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.check.finding import Finding, Mark
 from robo_rl_sim2real.check.survey import Facts, survey
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.cli.check import RULES, check, text
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.settings import Settings
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Qos
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
-from robo_rl_sim2real.verbs.check import RULES, check, text
 
 ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from small_bundles import make_bundle
 
-from robo_rl.config import strict
-from robo_rl.export.manifest import Manifest
-from robo_rl.registry import load
+from robo_rl.bundle.manifest import Manifest
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
 from robo_rl_sim2real.check import machine
 from robo_rl_sim2real.check.finding import Mark
 from robo_rl_sim2real.check.survey import busy
-from robo_rl_sim2real.settings import Settings
+from robo_rl_sim2real.node.settings import Settings
 
 ROBOT = load("robots", "panda")
 

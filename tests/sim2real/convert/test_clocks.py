@@ -13,20 +13,20 @@ import yaml
 from small_bundles import make_bundle
 from small_flights import HOME, ROBOT
 
+from robo_rl.config.registry import component
+from robo_rl.core.errors import DataError
 from robo_rl.data.convert import Converted
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl.registry import component
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
 from rosbags.rosbag2 import StoragePlugin, Writer
 from small_bags import BEGUN_NS, JOINTS, STORE, Said, joints, write
 
-from robo_rl_sim2real.interfaces import dialect_of
-from robo_rl_sim2real.messages import to_message
+from robo_rl_sim2real.messages.kinds import to_message
+from robo_rl_sim2real.messages.rosbags_types import dialect_of
 
 COMMAND = ROBOT.topics.command
 SET_S = 1.0

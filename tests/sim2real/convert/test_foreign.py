@@ -14,10 +14,10 @@ from small_bundles import make_bundle
 from small_flights import HOME, ROBOT, Flight
 
 from robo_rl.cli.main import main
+from robo_rl.core.errors import DataError
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 

@@ -13,11 +13,11 @@ pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
 from small_bags import Said, convert, joints, write
 
-from robo_rl.errors import DataError
-from robo_rl.registry import load
-from robo_rl_sim2real.hand import HandPoses
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl.config.registry import load
+from robo_rl.core.errors import DataError
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
 HAND = HandPoses.of(ROBOT)

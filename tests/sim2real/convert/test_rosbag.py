@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from small_flights import Flight, sent_of
 
+from robo_rl.config.registry import component
+from robo_rl.core.errors import DataError
+from robo_rl.core.images import resize
+from robo_rl.core.spec import TensorSpec
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.errors import DataError
-from robo_rl.image import resize
-from robo_rl.registry import component
-from robo_rl.spec import TensorSpec
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.loopback import Loopback
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")

@@ -13,17 +13,17 @@ from small_bundles import contract as contract_of
 from small_lab import Lab
 from small_runs import EXPERIMENT
 
+from robo_rl.api.task import Task
+from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
-from robo_rl.config import ConfigTree, compose, validate
+from robo_rl.config.models import ConfigTree, compose, validate
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.export.bundle import Bundle
-from robo_rl.task import Task
-from robo_rl.train.pipeline import run_experiment
-from robo_rl_sim2real.flight import recording
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.settings import Settings
+from robo_rl.train.pipeline.run import run_experiment
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.recorded_run import recording
+from robo_rl_sim2real.node.settings import Settings
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -113,7 +113,7 @@ def test_record_convert_retrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     fields = {**EXPERIMENT, "task": "lift_cube", "eval": {"episodes": 2, "num_envs": 2}}
     stages = {"dataset": {"path": str(data)}, "bc": {"steps": 20, "batch": 32}}
     fields |= {"stages": stages, "waive": {"bc": "too short to pass"}}
-    monkeypatch.setattr("robo_rl.train.offline.record_video", lambda *_: {})
+    monkeypatch.setattr("robo_rl.train.stages.behaviour_cloning.record_video", lambda *_: {})
     done = run_experiment(ConfigTree(fields, {}), [], tmp_path / "runs")
     assert [stage["status"] for stage in done["stages"]] == ["passed", "waived"]
     assert done["stages"][0]["numbers"]["dataset"] == store.digest()

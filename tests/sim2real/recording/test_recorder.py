@@ -11,12 +11,12 @@ import pytest
 from small_disk import mount_small_disk
 from small_flights import DT_S, HOME, NAMES, WATCHED, Flight, sent_of
 
-from robo_rl.errors import ConfigError
-from robo_rl_sim2real.listener import Tick
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
+from robo_rl.core.errors import ConfigError
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording import topics
-from robo_rl_sim2real.states import State
 
 rosbags = pytest.importorskip("rosbags.highlevel", reason="pip install 'robo-rl[dds]'")
 

@@ -17,18 +17,18 @@ from small_disk import mount_small_disk
 from small_flights import NAMES
 
 from robo_rl.cli.main import main
-from robo_rl.errors import DataError
+from robo_rl.core.errors import DataError
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
-from robo_rl_sim2real.interfaces import store_of
-from robo_rl_sim2real.listener import Tick
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.safety import Command
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.rosbags_types import store_of
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.log import Log, Origin
 from robo_rl_sim2real.recording.torn import is_torn, mend
-from robo_rl_sim2real.runtime import Output
-from robo_rl_sim2real.safety import Command
-from robo_rl_sim2real.states import State
 
 _FLIER = """
 import sys, time

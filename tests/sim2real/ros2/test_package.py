@@ -19,11 +19,11 @@ import tomllib
 from small_bundles import make_bundle
 from small_domains import free_domain
 
-from robo_rl.config import compose, validate
-from robo_rl.registry import load
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.services import ASKED
-from robo_rl_sim2real.settings import Settings
+from robo_rl.config.models import compose, validate
+from robo_rl.config.registry import load
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.node.services import ASKED
+from robo_rl_sim2real.node.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "sim2real" / "ros2"
@@ -88,7 +88,7 @@ def test_every_file_that_is_installed_is_there_and_every_config_is_installed(tol
 def test_it_depends_on_every_ros_package_that_it_imports():
     transport = ROOT / "sim2real" / "robo_rl_sim2real" / "transport"
     files = [*(PACKAGE / "launch").glob("*.py"), *(PACKAGE / "robo_rl_ros2").glob("*.py")]
-    files += [transport / "ros2_node.py"]
+    files += [transport / "ros2" / "lifecycle_node.py"]
     wanted = set[str]().union(*map(imported, files)) | {"rclpy", "lifecycle_msgs", "std_srvs"}
     wanted |= {kind.value.partition("/")[0] for kind in Kind}
     listed = {str(depend.text) for depend in MANIFEST.findall("exec_depend")}
@@ -182,7 +182,7 @@ def test_parameters_are_read_from_ros_arguments(tmp_path: Path):
 def test_the_node_runs_under_the_name_it_is_given_until_it_is_shut_down(tmp_path: Path):
     from lifecycle_msgs.srv import ChangeState
 
-    from robo_rl_sim2real.transport.ros2 import Ros2
+    from robo_rl_sim2real.transport.ros2.transport import Ros2
 
     make_bundle(tmp_path / "bundle", load("robots", "panda"), 0.0)
     settings = tmp_path / "settings.yaml"

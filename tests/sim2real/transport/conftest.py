@@ -21,14 +21,14 @@ def loopback(node: str, domain: int, bus: Bus) -> Transport:
 
 
 def dds(node: str, domain: int, bus: Bus) -> Transport:
-    from robo_rl_sim2real.transport.dds import Dds
+    from robo_rl_sim2real.transport.dds.transport import Dds
 
     del bus
     return Dds(Dds.Config(domain=domain, services=True), node)
 
 
 def ros2(node: str, domain: int, bus: Bus) -> Transport:
-    from robo_rl_sim2real.transport.ros2 import Ros2
+    from robo_rl_sim2real.transport.ros2.transport import Ros2
 
     del bus
     return Ros2(Ros2.Config(domain=domain), node)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from robo_rl.errors import RoboRlError
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.reports import Level, Status, reading_of
-from robo_rl_sim2real.trajectory_messages import FOLLOW
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.messages.diagnostics import Level, Status, reading_of
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.trajectory import FOLLOW
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NO_TAKER, SENSOR, Qos, Reply
 from robo_rl_sim2real.transport.loopback import Loopback
 

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
-from robo_rl_sim2real.health import Health
-from robo_rl_sim2real.interfaces import store_of
+from robo_rl_sim2real.control.health import Health
+from robo_rl_sim2real.messages.rosbags_types import store_of
 from robo_rl_sim2real.recording.bag import Bag
 from robo_rl_sim2real.recording.log import Log, Origin
 from robo_rl_sim2real.recording.torn import is_torn

@@ -11,19 +11,19 @@ import pytest
 from small_bundles import make_bundle
 from small_limits import excess
 
-from robo_rl.config import strict
-from robo_rl.errors import DeviceError
-from robo_rl.registry import load
-from robo_rl_sim2real.braking import Motion
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.node import Node
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.settings import Settings
-from robo_rl_sim2real.states import State
-from robo_rl_sim2real.ticks import Clock
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.core.errors import DeviceError
+from robo_rl_sim2real.cli.watched import orders
+from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import Settings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
-from robo_rl_sim2real.verbs.watched import orders
 from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
 from robo_rl_sim2real.watchdog.orders import Orders
 

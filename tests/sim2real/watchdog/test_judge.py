@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_limits import JOINTS
 
-from robo_rl_sim2real.braking import Motion
+from robo_rl_sim2real.control.braking import Motion
 from robo_rl_sim2real.watchdog.block import Beat, Phase
 from robo_rl_sim2real.watchdog.judge import Life, Patience, Silence, Verdict, judge
 

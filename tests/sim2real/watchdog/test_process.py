@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from robo_rl.errors import DeviceError
+from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.watchdog.judge import Life
 from robo_rl_sim2real.watchdog.process import Process
 

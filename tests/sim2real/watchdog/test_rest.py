@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.braking import Array, Limits
-from robo_rl_sim2real.limiter import Limiter
-from robo_rl_sim2real.ticks import Clock
+from robo_rl_sim2real.control.braking import Array, Limits
+from robo_rl_sim2real.control.limiter import Limiter
+from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.watchdog.block import Beat, Phase
 from robo_rl_sim2real.watchdog.rest import way_to_rest
 

@@ -10,14 +10,14 @@ import time
 import numpy as np
 import pytest
 
-from robo_rl.registry import load
-from robo_rl_sim2real.braking import Motion
-from robo_rl_sim2real.hand import HandPoses
-from robo_rl_sim2real.messages import Kind
-from robo_rl_sim2real.outlet import Outlet
-from robo_rl_sim2real.outlets import Commands
-from robo_rl_sim2real.readings import Reading
-from robo_rl_sim2real.ticks import Clock
+from robo_rl.config.registry import load
+from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.command_publishers import Commands
+from robo_rl_sim2real.control.command_topic import Outlet
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.watchdog.block import Block, Phase

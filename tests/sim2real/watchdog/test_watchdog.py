@@ -24,9 +24,9 @@ if not hasattr(os, "pidfd_open"):
 
 from small_listener import Listener
 
-from robo_rl.export.manifest import Contract
-from robo_rl.registry import load
-from robo_rl_sim2real.contract import commanded
+from robo_rl.bundle.manifest import Contract
+from robo_rl.config.registry import load
+from robo_rl_sim2real.control.contract import commanded
 
 ROBOT = load("robots", "panda")
 DT_S = 1.0 / ROBOT.rates.control_hz

@@ -1,0 +1,1 @@
+"""Advantage estimation: returns, GAE, groups."""

@@ -1,0 +1,238 @@
+"""Who is to blame: advantages of a block's decisions, by a critic or by comparison in groups.
+
+Shapes: T decisions, B envs, N valid decisions, G episodes of a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.advantages.gae import ReturnScale, demand_finite, gae, group_advantages
+from robo_rl.critic.value import ValueCritic
+from robo_rl.data.rollout import Rollout
+from robo_rl.distributed.moments import everywhere, mean, std, var
+from robo_rl.optim.minibatches import NOBODY, Minibatches
+from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.optim.precision import PrecisionConfig, autocast
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Credit(NamedTuple):
+    """What a block's decisions were worth.
+
+    Args:
+        rollout: The block; decisions that teach nothing are no longer ``valid``.
+        adv: (N,) of those that are.
+        metrics: Name → number.
+    """
+
+    rollout: Rollout
+    adv: Tensor
+    metrics: dict[str, float]
+
+
+def compared(rollout: Rollout, worth: Tensor) -> Credit:
+    """Advantages of mean 0 and std 1, from what decisions were worth (T, B).
+
+    A decision alone compares with nothing: a block of fewer than two valid ones teaches nothing.
+    """
+    adv = rollout.rows(worth)
+    if everywhere(len(adv)) < 2:
+        return Credit(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
+    return Credit(rollout, (adv - mean(adv)) / (std(adv) + 1e-8), {})
+
+
+def stood_in(credit: Credit) -> Credit:
+    """The same, with a decision that counts for nothing where only other processes have any.
+
+    So that every process goes the same way through an update, and gives no gradient to it.
+    """
+    rollout, adv, _ = credit
+    others_have = everywhere(len(adv)) > 0
+    if len(adv) or not others_have:
+        return credit
+    valid, shard = rollout.valid.clone(), torch.full_like(rollout.valid, NOBODY, dtype=torch.int64)
+    valid[0, 0] = True
+    rollout = replace(rollout, valid=valid, shard=shard)
+    return credit._replace(rollout=rollout, adv=adv.new_zeros(1))
+
+
+class Creditor(Protocol):
+    """Gives credit, and learns to."""
+
+    @property
+    def warmup_updates(self) -> int:
+        """How many updates it wants to learn for before what it says teaches anyone."""
+        ...
+
+    def assign(self, rollout: Rollout) -> Credit:
+        """The credit of a block."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints, as nested dicts of tensors and numbers."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        ...
+
+
+class ValueCreditConfig(PrecisionConfig, DescentConfig):
+    """The critic, how it learns, and λ of its advantages.
+
+    ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
+    ``warmup_updates`` train the critic alone.
+    """
+
+    critic: ValueCritic.Config = ValueCritic.Config()
+    critic_lr: float = Field(default=1e-3, gt=0.0)
+    critic_epochs: int = Field(default=4, ge=1)
+    critic_minibatch: int = Field(default=0, ge=0)
+    warmup_updates: int = Field(default=2, ge=0)
+    gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
+
+
+class ValueCredit:
+    """Generalised advantages under a critic that is fitted to every block after it was used.
+
+    Args:
+        cfg: See ``ValueCreditConfig``.
+        policy: Whose observations and normaliser the critic shares.
+        num_envs: B, for the running return scale.
+        generator: Draws minibatches.
+    """
+
+    def __init__(
+        self,
+        cfg: ValueCreditConfig,
+        policy: DenoisingPolicy,
+        num_envs: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.generator = cfg, generator
+        self.critic = ValueCritic(
+            cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
+        )
+        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        self.scale = ReturnScale(num_envs)
+
+    @property
+    def warmup_updates(self) -> int:
+        """As configured."""
+        return self.cfg.warmup_updates
+
+    def assign(self, rollout: Rollout) -> Credit:
+        """Advantages as ``compared``; the critic learns their returns.
+
+        Raises:
+            PluginError: A return is not finite.
+        """
+        adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
+        credit = stood_in(compared(rollout, adv))
+        metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
+        metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.descent.skipped)}
+        return credit._replace(metrics=metrics)
+
+    def _scale_rewards(self, rollout: Rollout) -> Tensor:
+        self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
+        return rollout.rew / self.scale.std
+
+    @torch.no_grad()
+    def _advantages(self, rollout: Rollout, rew: Tensor) -> tuple[Tensor, Tensor]:
+        value = self._values(rollout.obs)
+        next_value = torch.cat([value[1:], self.critic(rollout.last_obs)[None]])
+        if len(rollout.ended):
+            t, env = rollout.ended.T
+            next_value[t, env] = self.critic(rollout.final_obs)
+        return gae(
+            rew,
+            value,
+            next_value,
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            valid=rollout.valid,
+            discount=rollout.discount,
+            lam=self.cfg.gae_lambda,
+        )
+
+    def _values(self, obs: dict[str, Tensor]) -> Tensor:
+        steps, envs = next(iter(obs.values())).shape[:2]
+        return self.critic({name: o.flatten(0, 1) for name, o in obs.items()}).view(steps, envs)
+
+    def _fit(self, rollout: Rollout, returns: Tensor) -> dict[str, float]:
+        obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
+        returns = rollout.rows(returns)
+        with torch.no_grad():
+            residual = returns - self.critic(obs)
+        rows = self.cfg.critic_minibatch or self.cfg.minibatch
+        passes = Minibatches(len(returns), rows, self.generator, rollout.shards)
+        for _ in range(self.cfg.critic_epochs):
+            for pick, share in passes:
+                with autocast(self.cfg.precision, self.critic):
+                    value = self.critic({name: o[pick] for name, o in obs.items()})
+                self.descent.step(0.5 * (value - returns[pick]).square().mean(), share)
+        explained = 1.0 - float(var(residual) / var(returns).clamp(min=1e-8))
+        return {"value_loss": 0.5 * float(mean(residual.square())), "explained": explained}
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "critic": self.critic.state_dict(),
+            "critic_optim": self.descent.optim.state_dict(),
+            "scale": self.scale.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.critic.load_state_dict(state["critic"])
+        self.descent.optim.load_state_dict(state["critic_optim"])
+        self.scale.load_state_dict(state["scale"])
+
+
+class GroupCredit:
+    """Every decision of an episode is worth what the episode is beside others of the same start.
+
+    See ``returns.group_advantages``. There is no critic and no state.
+
+    Args:
+        group_size: G.
+    """
+
+    warmup_updates = 0
+
+    def __init__(self, group_size: int) -> None:
+        self.group_size = group_size
+
+    def assign(self, rollout: Rollout) -> Credit:
+        """Advantages; decisions of groups whose episodes ended alike are not valid any more.
+
+        Raises:
+            PluginError: A reward is not finite.
+        """
+        demand_finite(rollout.rew)
+        adv, alive = group_advantages(
+            rollout.rew,
+            terminated=rollout.terminated,
+            truncated=rollout.truncated,
+            valid=rollout.valid,
+            discount=rollout.discount,
+            group_size=self.group_size,
+        )
+        block = replace(rollout, valid=alive)
+        live = alive.any(0).unflatten(0, (-1, self.group_size)).any(1)
+        metrics = {"live_groups": float(mean(live.float()))}
+        return stood_in(Credit(block, block.rows(adv), metrics))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing."""
+        del state

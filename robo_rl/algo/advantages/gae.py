@@ -1,0 +1,176 @@
+"""Advantages and reward scaling on chunk-level transitions.
+
+Shapes: T decisions, B envs. Pure functions on tensors, and the running scale that has state.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.errors import PluginError
+from robo_rl.distributed.moments import Moments
+from robo_rl.distributed.process_group import gathered, own
+
+GROUP_STD = 1e-6
+"""Added to the std of a group's returns; groups that vary less are dead."""
+
+
+def gae(
+    rew: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    *,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
+    discount: Tensor,
+    lam: float,
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation over decisions that last a varying number of env steps.
+
+    δ = rew + discount·(1−terminated)·V(next_obs) − V(obs); A = δ + discount·λ·A', cut where the
+    episode ended by either flag, and where the next decision is not valid (Schulman et al. 2016,
+    arXiv 1506.02438, eq. 16).
+
+    Args:
+        rew: (T, B), summed over the executed steps with their own discounts.
+        value: (T, B), V(obs).
+        next_value: (T, B), V of the true successor, also at truncation.
+        terminated: (T, B) bool.
+        truncated: (T, B) bool.
+        valid: (T, B) bool; rows without a transition get advantage 0 and take no part.
+        discount: (T, B), γ to the number of executed env steps.
+        lam: λ per decision.
+
+    Returns:
+        Advantages (T, B) and returns (T, B) = advantage + value.
+    """
+    going_on = ~(terminated | truncated)
+    delta = rew + discount * ~terminated * next_value - value
+    adv = torch.zeros_like(rew)
+    after = torch.zeros_like(rew[0])
+    for t in reversed(range(len(rew))):
+        after = torch.where(valid[t], delta[t] + discount[t] * lam * going_on[t] * after, 0.0)
+        adv[t] = after
+    return adv, adv + value
+
+
+def group_advantages(
+    rew: Tensor,
+    *,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
+    discount: Tensor,
+    group_size: int,
+) -> tuple[Tensor, Tensor]:
+    """Advantages relative to other episodes from the same start, without a critic (GRPO).
+
+    A = (R − mean R)/(std R + 1e-6) over the G episodes of a group, the same for all decisions of
+    an episode up to its end; R is the discounted return of the block's first episode in an env
+    (Shao et al. 2024, arXiv 2402.03300, section 4.1). Groups whose episodes are all worth the
+    same are dead: they teach nothing and are left out. So are episodes that lost their world or
+    did not end.
+
+    Args:
+        rew: (T, B), as for ``gae``; likewise the flags and ``discount``.
+        terminated: (T, B) bool.
+        truncated: (T, B) bool.
+        valid: (T, B) bool.
+        discount: (T, B).
+        group_size: G; envs i·G … i·G+G−1 are a group.
+
+    Returns:
+        Advantages (T, B), and (T, B) bool, which decisions have one.
+    """
+    ended = terminated | truncated
+    counted = ended.int().cumsum(0) - ended.int() == 0
+    whole = (ended & counted).any(0) & (valid | ~counted).all(0)
+    weight = torch.cat([torch.ones_like(discount[:1]), discount[:-1]]).cumprod(0)
+    total = (rew * weight * counted).sum(0).unflatten(0, (-1, group_size))
+    taken = whole.unflatten(0, (-1, group_size))
+    size = taken.sum(1, keepdim=True).clamp(min=1)
+    gap = total - (total * taken).sum(1, keepdim=True) / size
+    std = ((gap.square() * taken).sum(1, keepdim=True) / size).sqrt()
+    adv = gap / (std + GROUP_STD)
+    alive = counted & (taken & (std > GROUP_STD)).flatten()
+    return torch.where(alive, adv.flatten(), 0.0), alive
+
+
+class ReturnScale:
+    """Running std of the discounted return, by which rewards are divided (no mean is taken off).
+
+    The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize, without their bound of what
+    comes out: one return accumulates per env and is cut at episode ends; the std is over all that
+    was seen.
+
+    Args:
+        num_envs: B.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.running = torch.zeros(num_envs)
+        self.count, self.mean, self.sq_dev = 0.0, 0.0, 0.0
+
+    def update(self, rew: Tensor, discount: Tensor, ended: Tensor) -> None:
+        """Take in a block (T, B) of rewards, discounts per decision, and episode ends.
+
+        Raises:
+            PluginError: A return is not finite; nothing of the block is kept.
+        """
+        running, returns = self.running, list[Tensor]()
+        for t in range(len(rew)):
+            returns.append(running * discount[t] + rew[t])
+            running = torch.where(ended[t], 0.0, returns[-1])
+        seen = torch.stack(returns)
+        demand_finite(seen)
+        self.running = running
+        self._merge(seen.double())
+
+    def _merge(self, batch: Tensor) -> None:
+        """Chan et al.'s parallel update of mean and squared deviation."""
+        size, mean, sq_dev = Moments.of(batch.flatten())
+        gap, total = float(mean) - self.mean, self.count + size
+        self.sq_dev += float(sq_dev) + gap**2 * self.count * size / total
+        self.mean += gap * size / total
+        self.count = total
+
+    @property
+    def std(self) -> float:
+        """The divisor; 1 until returns vary."""
+        spread = (self.sq_dev / self.count) ** 0.5 if self.count else 0.0
+        return 1.0 if spread <= 1e-6 else spread
+
+    def state_dict(self) -> dict[str, Tensor | float]:
+        """For checkpoints."""
+        return {
+            "running": gathered(self.running),
+            "count": self.count,
+            "mean": self.mean,
+            "sq_dev": self.sq_dev,
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
+        """From a checkpoint."""
+        self.__dict__.update(state)
+        self.running = own(self.running)
+
+
+def demand_finite(returns: Tensor) -> None:
+    """Of rewards or returns (T, B): one that is not would be in all that is made of them.
+
+    Raises:
+        PluginError: One is not finite.
+    """
+    lost = (~returns.isfinite()).nonzero()
+    if len(lost):
+        decision, env = lost[0].tolist()
+        raise PluginError(
+            "rewards are not finite",
+            where=f"env {env}, decision {decision} of the block",
+            expected="numbers",
+            found=float(returns[decision, env]),
+            hint="look at the task's reward() there: a division by zero, a root of a negative"
+            " number, a state that ran away",
+        )

@@ -1,0 +1,1 @@
+"""Negative-aware fine-tuning."""

@@ -1,0 +1,1 @@
+"""Off-policy learning from replayed transitions."""

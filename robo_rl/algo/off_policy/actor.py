@@ -1,0 +1,136 @@
+"""A policy that climbs action values: gradient of the critic through a reparameterised action.
+
+Shapes: B rows, K denoising steps, H horizon, E executed actions (E ≤ H), A act_dim. Chunks are in
+network units, as chains are.
+
+Nothing is squashed: where the env clips, so does the critic, and Q is flat beyond the limits. An
+action that has drifted out there would find no way back and its noise would explore nothing, so
+what lies beyond costs its squared distance (``out_of_range``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.off_policy.kl_to_base import BaseKl, BaseKlConfig, demand_density
+from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.policy.base import DenoisingPolicy
+
+Value = Callable[[dict[str, Tensor], Tensor], Tensor]
+"""(observations name → (B, To, …), chunks (B, H, A)) → values (B,)."""
+
+
+class ValueActorConfig(DescentConfig):
+    """The actor's learning rate, and what its loss holds besides −Q.
+
+    ``range_penalty`` is the price of a squared network unit by which an executed action lies beyond
+    its limits, ``anchor`` that of leaving the policy that RL began with. Both are in the unit of
+    values.
+    """
+
+    lr: float = Field(default=3e-4, gt=0.0)
+    range_penalty: float = Field(default=1.0, ge=0.0)
+    anchor: BaseKlConfig = BaseKlConfig()
+
+
+class ValueActor(Protocol):
+    """How a policy acts as far as values are concerned, and how it climbs them.
+
+    Args:
+        descent: Of its policy's weights.
+    """
+
+    descent: Descent
+
+    def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the policy would do next, (B, H, A), and what that costs besides, (B,)."""
+        ...
+
+    def climb(self, obs: dict[str, Tensor], value: Value) -> dict[str, Tensor]:
+        """One step up the value; returns metrics."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Policy, optimiser, and what else it learns."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        ...
+
+
+class Climber:
+    """What all value actors have: a policy, its optimiser, its limits, its base.
+
+    Args:
+        cfg: See ``ValueActorConfig``.
+        policy: Trained in place. If only its last K' steps are to be trained, or an anchor needs
+            it, it keeps a frozen copy of its networks from now on.
+        generator: Draws actions.
+
+    Raises:
+        ConfigError: An anchor is asked for, and no trained step has a density.
+    """
+
+    def __init__(
+        self, cfg: ValueActorConfig, policy: DenoisingPolicy, generator: torch.Generator
+    ) -> None:
+        if (policy.cfg.finetune_steps or cfg.anchor.any) and policy.base_net is None:
+            policy.anchor()
+        self.cfg, self.policy, self.generator = cfg, policy, generator
+        params = (p for p in policy.parameters() if p.requires_grad)
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip)
+        self.anchor = BaseKl(cfg.anchor, policy, generator) if cfg.anchor.any else None
+        limits = policy.act_spec.low, policy.act_spec.high
+        self.low, self.high = (_in_network_units(policy, limit) for limit in limits)
+
+    @staticmethod
+    def check_policy(cfg: ValueActorConfig, policy: DenoisingPolicy) -> None:
+        """Refuse a policy that its anchor cannot hold, see ``BaseKl``."""
+        if cfg.anchor.any:
+            demand_density(policy)
+
+    def held(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """What an action costs whatever its value, with gradient, and metrics.
+
+        Args:
+            obs: Name → (B, To, …).
+            act: (B, H, A).
+        """
+        beyond = out_of_range(act[:, : self.policy.exec_horizon], self.low, self.high).mean()
+        cost, metrics = self.cfg.range_penalty * beyond, {"out_of_range": beyond.detach()}
+        if self.anchor is not None:
+            pull, kl = self.anchor.penalty(self.policy, obs)
+            cost, metrics = cost + pull, metrics | kl
+        return cost, metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Policy and optimiser."""
+        return {"policy": self.policy.state_dict(), "optim": self.descent.optim.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.policy.load_state_dict(state["policy"])
+        self.descent.optim.load_state_dict(state["optim"])
+        if self.anchor is not None:
+            self.anchor.renew(self.policy)
+
+
+def out_of_range(act: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:
+    """Σ max(a − high, low − a, 0)² over the actions of a chunk: (B, E, A) → (B,)."""
+    above = 0.0 if high is None else (act - high).clamp(min=0.0)
+    below = 0.0 if low is None else (low - act).clamp(min=0.0)
+    return (torch.zeros_like(act) + above + below).square().sum(dim=(1, 2))
+
+
+def _in_network_units(policy: DenoisingPolicy, limit: tuple[float, ...]) -> Tensor | None:
+    """A limit of the env's actions, (A,); None where there is none."""
+    if not limit:
+        return None
+    normalizer = policy.normalizer
+    return normalizer.normalize("act", torch.tensor(limit, dtype=normalizer.dtype))

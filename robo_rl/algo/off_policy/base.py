@@ -1,0 +1,289 @@
+"""Learning action values from replay and climbing them: what SAC and TD3 share.
+
+Shapes: B rows of a batch, M critics, H horizon, A act_dim. A block of decisions goes into the
+replay buffer, then come gradient steps in proportion to it. The critic learns
+
+    Q(o, a) ← rew + discount·(1 − terminated)·(aggregate_i Q'_i(o', a') − cost')
+
+over whole chunks, with Q' an average of the critic's weights, and a' and its cost from the actor;
+the actor climbs Q. Which family of policies it is, neither knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from robo_rl.algo.advantages.gae import ReturnScale
+from robo_rl.algo.off_policy.actor import ValueActor, ValueActorConfig
+from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
+from robo_rl.algo.off_policy.td_targets import make_backup
+from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.q import QCritic
+from robo_rl.data.replay import Replay, Transitions
+from robo_rl.data.rollout import Rollout
+from robo_rl.optim.ema import Follower
+from robo_rl.optim.optimizer import Descent, constant
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class OffPolicyConfig(ValueActorConfig):
+    """Replay, critic and pace; see ``ValueActorConfig`` for the actor's part.
+
+    ``updates_per_decision`` are gradient steps of the critic a decision (the update-to-data ratio),
+    once ``warmup_decisions`` have been collected; the actor takes one at every ``actor_every`` of
+    them, but for the first ``critic_first``. ``target_ema`` is the decay of the target critic's
+    average, which follows at every step of the critic. ``target_rule`` makes one value of the
+    ensemble's for a target: min (TD3, SAC), subset_min (REDQ) or mean − κ·std; ``actor_rule`` the
+    one that the actor climbs. ``scale_rewards`` divides rewards by the running std of the return,
+    as PPO does, so that coefficients and temperatures mean the same in every task;
+    ``critic.head.bounds`` are then of values in that unit.
+
+    With ``inherit`` the critics begin as those that stage ``offline`` left, rather than anew. With
+    ``warmup_decisions`` of the policy as it is, a replay that begins empty and no demonstrations
+    this is WSRL (Zhou et al. 2024, arXiv 2412.07762): data are not needed any more.
+
+    With ``dynamics_gap`` the env is a simulator and the demonstrations a real robot's, and the
+    critics learn from simulated transitions as far as reality does the same (see ``DynamicsGap``).
+    """
+
+    minibatch: int = Field(default=256, ge=1)
+    grad_clip: float = Field(default=10.0, gt=0.0)
+    critic_lr: float = Field(default=3e-4, gt=0.0)
+    updates_per_decision: float = Field(default=1.0, gt=0.0)
+    warmup_decisions: int = Field(default=1000, ge=0)
+    critic_first: int = Field(default=0, ge=0)
+    actor_every: int = Field(default=1, ge=1)
+    target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+    scale_rewards: bool = True
+    inherit: bool = False
+    critic: QCritic.Config = QCritic.Config(members=2)
+    target_rule: Aggregate.Config = Aggregate.Config()
+    actor_rule: Aggregate.Config = Aggregate.Config()
+    replay: Replay.Config = Replay.Config()
+    dynamics_gap: DynamicsGap.Config | None = None
+
+    @model_validator(mode="after")
+    def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
+        if self.inherit and self.scale_rewards:
+            raise ValueError(
+                "inherit: values that were learnt offline are of rewards as they are;"
+                " set scale_rewards to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_simulated_is_told_from_what_is_real(self) -> Self:
+        if self.dynamics_gap is None:
+            return self
+        if not 0 < round(self.minibatch * self.replay.demo_share) < self.minibatch:
+            raise ValueError(
+                f"dynamics_gap: with replay.demo_share {self.replay.demo_share:g} a minibatch"
+                " is not of both kinds, demonstrations, which are real, and simulated experience;"
+                " set it between 0 and 1"
+            )
+        if self.replay.n_step > 1:
+            raise ValueError(
+                f"dynamics_gap: replay.n_step {self.replay.n_step} leads through several"
+                " transitions, and what is compared is one; set n_step to 1"
+            )
+        return self
+
+
+class OffPolicy:
+    """An actor, an ensemble of critics with its average, and the replay that both learn from.
+
+    Args:
+        cfg: See ``OffPolicyConfig``.
+        policy: Trained in place.
+        num_envs: B of the env, for the running return scale.
+        generator: Draws batches, actions and subsets of critics.
+        actor: How the policy climbs.
+
+    Raises:
+        ConfigError: The settings ask for what the policy or the ensemble does not offer.
+    """
+
+    one_step = False
+
+    def __init__(
+        self,
+        cfg: OffPolicyConfig,
+        policy: DenoisingPolicy,
+        num_envs: int,
+        generator: torch.Generator,
+        actor: ValueActor,
+    ) -> None:
+        self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
+        self.inherits = cfg.inherit
+        self.critic = _critic(cfg.critic, policy)
+        self.target = Follower(self.critic, cfg.target_ema)
+        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        rule = Aggregate(cfg.target_rule, cfg.critic.members)
+        self.backup = make_backup(self.critic, self.target.module, rule, generator)
+        gap = cfg.dynamics_gap
+        self.gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
+        self.actor_rule = Aggregate(cfg.actor_rule, cfg.critic.members)
+        self.replay = Replay(cfg.replay)
+        self.scale = ReturnScale(num_envs)
+        self.updates = self.decisions = self.steps = 0
+        self.owed = 0.0
+
+    @property
+    def lr(self) -> float:
+        """The actor's learning rate as it stands."""
+        return self.actor.descent.lr
+
+    @property
+    def needs_demonstrations(self) -> tuple[str, ...]:
+        """See ``NeedsDemonstrations``."""
+        wanted = {
+            "dynamics_gap": self.gap is not None,
+            "replay.corrections": self.cfg.replay.corrections,
+        }
+        return tuple(name for name, is_wanted in wanted.items() if is_wanted)
+
+    def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
+        """Take in demonstrations, if batches are to hold any; before the first block."""
+        if self.cfg.replay.demo_share:
+            self.replay.add_demonstrations(transitions)
+
+    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over the weights of critics, for their average as well; before the first block."""
+        self.critic.net.load_state_dict(weights)
+        self.target.module.net.load_state_dict(weights)
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Take in one block and learn; returns metrics, means over the gradient steps.
+
+        Raises:
+            PluginError: Rewards are not finite, or losses or gradients were not finite for long.
+        """
+        self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
+        self.replay.add(rollout)
+        metrics = _Means()
+        for _ in range(self._due(int(rollout.valid.sum()))):
+            metrics.add(self._step())
+        self.updates += 1
+        descents = [self.descent, self.actor.descent, *([self.gap.descent] if self.gap else [])]
+        return metrics.take() | {
+            "lr": self.lr,
+            "gradient_steps": float(self.steps),
+            "replay": float(len(self.replay)),
+            "return_scale": self.scale.std,
+            "skipped_steps": float(sum(descent.skipped for descent in descents)),
+        }
+
+    def _due(self, fresh: int) -> int:
+        """Gradient steps for so many fresh decisions, fractions carried over."""
+        self.decisions += fresh
+        if self.decisions < self.cfg.warmup_decisions:
+            return 0
+        self.owed += self.cfg.updates_per_decision * fresh
+        due = math.floor(self.owed)
+        self.owed -= due
+        return due
+
+    def _step(self) -> dict[str, Tensor]:
+        batch = self.replay.sample(self.cfg.minibatch, self.generator)
+        if self.cfg.scale_rewards:
+            batch = batch._replace(rew=batch.rew / self.scale.std)
+        found = self._fit_critic(batch._replace(act=batch.judged_act(self.generator)))
+        self.steps += 1
+        if self.steps > self.cfg.critic_first and self.steps % self.cfg.actor_every == 0:
+            with constant(self.critic.net):
+                found |= self.actor.climb(batch.obs, self._value)
+        return found
+
+    def _fit_critic(self, batch: Transitions) -> dict[str, Tensor]:
+        with torch.no_grad():
+            act, cost = self.actor.successor(batch.next_obs)
+        loss, wanted = self.backup.loss(batch, act, cost)
+        weights, found = self._weights(batch)
+        loss = weights * loss
+        self.descent.step(loss.mean(dim=1).sum())
+        self.target.update(self.critic)
+        losses = {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
+        return losses | found
+
+    def _weights(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the rows count as critics learn, (B,), and metrics of it."""
+        if self.gap is None:
+            return torch.ones_like(batch.rew), {}
+        found, weights = self.gap.step(batch), self.gap.weights(batch)
+        simulated = weights[~batch.demo]
+        return weights, found | ({"simulated_weight": simulated.mean()} if len(simulated) else {})
+
+    def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """The value (B,) that the actor climbs."""
+        return self.actor_rule(self.critic(obs, act), self.generator)
+
+    def actor_state(self) -> dict[str, Any]:
+        """The actor and the critics that it climbs: without them it would be led astray again."""
+        return {
+            "actor": self.actor.state_dict(),
+            "critic": self.critic.state_dict(),
+            "critic_optim": self.descent.optim.state_dict(),
+            "target": self.target.state_dict(),
+        }
+
+    def go_back(self, state: dict[str, Any]) -> None:
+        """Return to an earlier ``actor_state`` at half of the present rate; the replay stays."""
+        lr = self.lr
+        self._load_actor(state)
+        self.actor.descent.set_lr(0.5 * lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a resumed run needs, as nested dicts of tensors and numbers."""
+        counters = {name: getattr(self, name) for name in ("updates", "decisions", "steps", "owed")}
+        rest = {"replay": self.replay.state_dict(), "scale": self.scale.state_dict()}
+        if self.gap is not None:
+            rest["gap"] = self.gap.state_dict()
+        return self.actor_state() | rest | counters
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``; demonstrations must have been added before."""
+        self._load_actor(state)
+        self.replay.load_state_dict(state["replay"])
+        self.scale.load_state_dict(state["scale"])
+        if self.gap is not None:
+            self.gap.load_state_dict(state["gap"])
+        self.updates, self.decisions = state["updates"], state["decisions"]
+        self.steps, self.owed = state["steps"], state["owed"]
+
+    def _load_actor(self, state: dict[str, Any]) -> None:
+        self.actor.load_state_dict(state["actor"])
+        self.critic.load_state_dict(state["critic"])
+        self.descent.optim.load_state_dict(state["critic_optim"])
+        self.target.load_state_dict(state["target"])
+
+
+class _Means:
+    """Means of metrics that not every step has."""
+
+    def __init__(self) -> None:
+        self._seen: defaultdict[str, list[Tensor]] = defaultdict(list)
+
+    def add(self, found: Mapping[str, Tensor]) -> None:
+        for name, value in found.items():
+            self._seen[name].append(value)
+
+    def take(self) -> dict[str, float]:
+        return {name: float(torch.stack(seen).mean()) for name, seen in self._seen.items()}
+
+
+def _critic(cfg: QCritic.Config, policy: DenoisingPolicy) -> QCritic:
+    return QCritic(
+        cfg,
+        policy.obs_spec,
+        policy.act_spec,
+        obs_horizon=policy.obs_horizon,
+        exec_horizon=policy.exec_horizon,
+        normalizer=policy.normalizer,
+    ).to(policy.normalizer.dtype)

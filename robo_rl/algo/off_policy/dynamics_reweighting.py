@@ -1,0 +1,132 @@
+"""How far a simulator's transitions are to be believed, beside a robot's own.
+
+Two discriminators tell what was logged (real) from what the loop collected (simulated): one by the
+observation and the chunk, one by what came of them as well. By Bayes' rule the difference of their
+log-odds is
+
+    log p_real(o'|o, a) − log p_sim(o'|o, a) = l(o, a, o') − l(o, a)
+
+whatever the two policies were, and however many rows there are of each. The squared TD error of a
+simulated transition counts with that ratio, held to [least, 1], that of a real one in full (H2O:
+Niu et al. 2022, arXiv 2206.13464; the discriminators: DARC, Eysenbach et al. 2020, arXiv
+2006.13916).
+
+The second discriminator is written as the first plus what the outcome adds, and the ratio is that
+addition. An outcome is what a target sees of it: where the chunk led, how much of it was executed,
+and whether the task ended in it; where it did, no successor is looked at.
+
+Of the paper this is the weight of TD errors alone. Its pessimism is not here: values of simulated
+decisions pushed down by log Σ ω·exp Q, with an ω that averages the ratio over perturbed successors,
+and those of real ones pushed up.
+
+Shapes: B rows of a batch, O observation features, E executed actions, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl.critic.q import QCritic
+from robo_rl.data.transitions import Transitions
+from robo_rl.nets.base import dense
+from robo_rl.optim.optimizer import Descent
+from robo_rl.policy.chain import randn
+
+
+class DynamicsGap:
+    """The discriminators, and the weights that follow from them.
+
+    Args:
+        cfg: See Config.
+        critic: They see observations and chunks as it does.
+        generator: Draws noise.
+    """
+
+    class Config(ConfigModel):
+        """Networks, their optimiser, and the least weight.
+
+        ``noise`` is the std of what is put on everything that they see while they learn, in
+        network units, so that they do not know rows by heart.
+        """
+
+        hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        lr: float = Field(default=3e-4, gt=0.0)
+        grad_clip: float = Field(default=10.0, gt=0.0)
+        noise: float = Field(default=0.1, ge=0.0)
+        least: float = Field(default=1e-5, gt=0.0, le=1.0)
+
+    def __init__(self, cfg: Config, critic: QCritic, generator: torch.Generator) -> None:
+        self.cfg, self.critic, self.generator = cfg, critic, generator
+        outcome = critic.features + 2
+        nets = {
+            "decision": dense([critic.num_inputs, *cfg.hidden, 1]),
+            "outcome": dense([critic.num_inputs + outcome, *cfg.hidden, 1]),
+        }
+        self.nets = nn.ModuleDict(nets).to(next(critic.net.parameters()))
+        self.descent = Descent(self.nets.parameters(), cfg.lr, cfg.grad_clip)
+
+    def step(self, batch: Transitions) -> dict[str, Tensor]:
+        """One gradient step of both by a batch whose ``act`` critics may see; returns losses.
+
+        Raises:
+            ConfigError: No row of it is real.
+            PluginError: Gradients were not finite for long.
+        """
+        _demand_real(batch)
+        decision, added = self._log_odds(batch, self.cfg.noise)
+        real = batch.demo.to(decision)
+        losses = {
+            "gap_decision_loss": F.binary_cross_entropy_with_logits(decision, real),
+            "gap_outcome_loss": F.binary_cross_entropy_with_logits(decision.detach() + added, real),
+        }
+        self.descent.step(torch.stack([*losses.values()]).sum())
+        return {name: loss.detach() for name, loss in losses.items()}
+
+    @torch.no_grad()
+    def weights(self, batch: Transitions) -> Tensor:
+        """What the rows' squared TD errors count: (B,), of real ones 1."""
+        _, added = self._log_odds(batch, 0.0)
+        return torch.where(batch.demo, 1.0, added.clamp(max=0.0).exp().clamp(min=self.cfg.least))
+
+    def _log_odds(self, batch: Transitions, noise: float) -> tuple[Tensor, Tensor]:
+        """Of being real: by the decision, and what the outcome adds, each (B,)."""
+        decision = self.critic.inputs(self.critic.encode(batch.obs), batch.act)
+        both = torch.cat([decision, self._outcome(batch)], dim=-1)
+        if noise:
+            both = both + noise * randn(both.shape, self.generator).to(both)
+        decision = both[:, : decision.shape[1]]
+        return self.nets["decision"](decision)[:, 0], self.nets["outcome"](both)[:, 0]
+
+    def _outcome(self, batch: Transitions) -> Tensor:
+        """Where it led unless it ended, whether it ended, the share of it that was executed."""
+        led_to = self.critic.encode(batch.next_obs)
+        ended = batch.terminated[:, None]
+        share = batch.num_exec[:, None].to(led_to) / self.critic.exec_horizon
+        return torch.cat([led_to * ~ended, ended.to(led_to), share], dim=-1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"nets": self.nets.state_dict(), "optim": self.descent.optim.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.nets.load_state_dict(state["nets"])
+        self.descent.optim.load_state_dict(state["optim"])
+
+
+def _demand_real(batch: Transitions) -> None:
+    if not bool(batch.demo.any()):
+        raise ConfigError(
+            "nothing real is there to tell what is simulated from",
+            where="dynamics_gap",
+            expected="logged transitions in every batch",
+            found=f"none of {len(batch.demo)}",
+            hint="take a dataset of the robot, and a replay.demo_share that gives it rows",
+        )

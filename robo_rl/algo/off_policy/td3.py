@@ -1,0 +1,123 @@
+"""TD3 on denoising chains: a deterministic policy gradient for whatever evaluation runs.
+
+Shapes: B rows, H horizon, A act_dim. Source: Fujimoto et al. 2018 (arXiv 1802.09477), algorithm 1,
+but for the target critic, which follows at every step.
+
+What climbs is what is judged in the end: the chain under its evaluation sampler, a Gaussian
+policy's mean, a flow's ODE from fresh noise. Gradients run through the trained steps, the last one
+of a flow with ``finetune_steps: 1``. Exploration is the policy's sampler, whose noise, where it
+could be learnt, stays as it was, for nothing here depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.off_policy.actor import Climber, Value
+from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
+from robo_rl.core.errors import ConfigError
+from robo_rl.critic.aggregate import Aggregate
+from robo_rl.optim.ema import Follower
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import randn
+
+
+class Td3Config(OffPolicyConfig):
+    """Hyper-parameters; see ``OffPolicyConfig``.
+
+    Targets are of the averaged policy's action with noise of ``smoothing_std`` on it, held to
+    ±``smoothing_clip``, in network units. The average's decay is ``target_ema``, like the critic's.
+    """
+
+    actor_every: int = Field(default=2, ge=1)
+    actor_rule: Aggregate.Config = Aggregate.Config(rule="mean")
+    smoothing_std: float = Field(default=0.2, ge=0.0)
+    smoothing_clip: float = Field(default=0.5, ge=0.0)
+
+
+class Td3(OffPolicy):
+    """An actor that climbs Q, more slowly than the critics learn, and critics of its average.
+
+    Args:
+        cfg: See Config.
+        policy: Trained in place.
+        num_envs: B of the env, for the running return scale.
+        generator: Draws batches, noise and subsets of critics.
+
+    Raises:
+        ConfigError: The settings ask for what the policy or the ensemble does not offer.
+    """
+
+    Config = Td3Config
+
+    def __init__(
+        self, cfg: Td3Config, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
+    ) -> None:
+        actor = DeterministicActor(cfg, policy, generator)
+        super().__init__(cfg, policy, num_envs, generator, actor)
+
+    @staticmethod
+    def check_policy(cfg: Td3Config, policy: DenoisingPolicy) -> None:
+        """See ``Demanding``."""
+        Climber.check_policy(cfg, policy)
+        _demand_deterministic(policy)
+
+
+class DeterministicActor(Climber):
+    """A policy under its evaluation sampler, and the average of its weights.
+
+    Args:
+        cfg: See ``Td3Config``.
+        policy: Trained in place.
+        generator: Draws noise.
+
+    Raises:
+        ConfigError: As ``Climber``; or evaluation draws noise on its way.
+    """
+
+    def __init__(self, cfg: Td3Config, policy: DenoisingPolicy, generator: torch.Generator) -> None:
+        super().__init__(cfg, policy, generator)
+        _demand_deterministic(policy)
+        self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
+        self.average = Follower(policy, cfg.target_ema)
+
+    def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The averaged policy's action with noise; it costs nothing."""
+        act = self._act(self.average.module, obs)
+        noise = self.smoothing_std * randn(act.shape, self.generator).to(act)
+        act = act + noise.clamp(-self.smoothing_clip, self.smoothing_clip)
+        return act, torch.zeros_like(act[:, 0, 0])
+
+    def climb(self, obs: dict[str, Tensor], value: Value) -> dict[str, Tensor]:
+        """One step up Q, one of the average."""
+        act = self._act(self.policy, obs)
+        cost, metrics = self.held(obs, act)
+        self.descent.step(cost - value(obs, act).mean())
+        self.average.update(self.policy)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Policy, optimiser and average."""
+        return super().state_dict() | {"average": self.average.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        super().load_state_dict(state)
+        self.average.load_state_dict(state["average"])
+
+    def _act(self, policy: DenoisingPolicy, obs: dict[str, Tensor]) -> Tensor:
+        shape = len(next(iter(obs.values()))), policy.horizon, policy.act_spec.size
+        return policy.decode_normalized(obs, policy.eval_sampler.start(shape, self.generator))
+
+
+def _demand_deterministic(policy: DenoisingPolicy) -> None:
+    if not policy.acts_by_decode:
+        raise ConfigError(
+            "algorithm 'td3' climbs what evaluation runs, which draws noise here",
+            expected="eval_eta 0",
+            hint="set policy.eval_eta=0, or use algorithm 'ppo'",
+        )

@@ -1,0 +1,1 @@
+"""Offline RL: a policy improved on data alone."""

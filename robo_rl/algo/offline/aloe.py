@@ -1,0 +1,89 @@
+"""Advantage-weighted cloning by critics that follow the policy: it is evaluated while it is made.
+
+As ``Awr``, but for the critics, which learn what the policy as it stands would do next, over whole
+chunks, and are made one value of by a rule that should be pessimistic (ALOE, arXiv 2602.12691):
+
+    Q(o, a) ← rew + discount·(1 − terminated)·rule of Q'(o', a'),  a' ~ the policy
+    advantage of a row = Q(o, a) − Q(o, a~),  a~ ~ the policy
+
+Shapes: B rows of a batch, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.offline.awr import Awr
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.td_critics import OwnCritics
+from robo_rl.algo.policy_samples import acted
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Aloe(Awr):
+    """Goes on cloning a policy, rows weighted by what they are worth beside it; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins; stays as it is.
+        critics: Their Q' and their rule are where its own begin.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches, times, noise and chunks.
+    """
+
+    class Config(Awr.Config):
+        """As ``Awr``, and its own critics.
+
+        The temperature is in units of the spread of the advantages that these begin from.
+        """
+
+        critics: OwnCritics.Config = OwnCritics.Config()
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(cfg, policy, critics, replay, steps=steps, generator=generator)
+        self.own, self.minibatch = OwnCritics(cfg.critics, critics), cfg.critics.minibatch
+
+    def step(self) -> dict[str, float]:
+        """One gradient step of critics and policy; returns losses.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        batch = self.replay.sample(self.minibatch, self.generator)
+        with torch.no_grad():
+            follows = acted(self.policy, batch.next_obs, self.generator)
+            ahead = self.own.ahead(batch.next_obs, follows, self.generator)
+        return {"critic_loss": self.own.step(batch, ahead, self.generator), **super().step()}
+
+    @torch.no_grad()
+    def advantage(self, batch: Transitions) -> Tensor:
+        """See ``Awr``."""
+        act, own = batch.judged_act(self.generator), acted(self.policy, batch.obs, self.generator)
+        twice = {name: torch.cat([each, each]) for name, each in batch.obs.items()}
+        both = self.own.worth(twice, torch.cat([act, own]), self.generator)
+        did, does = both.chunk(2)
+        return did - does
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"trainer": super().state_dict(), "critics": self.own.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        super().load_state_dict(state["trainer"])
+        self.own.load_state_dict(state["critics"])

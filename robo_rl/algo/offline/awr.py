@@ -1,0 +1,120 @@
+"""Cloning in which good actions count for more: a policy is improved without leaving the data.
+
+Shapes: B rows of a batch, H actions of a chunk, A act_dim. The cloning loss of a family, flow or
+diffusion, of every row times exp(advantage / temperature), held to ``cap``: the projection onto the
+family of the best policy near the data (Peng et al. 2019, arXiv 1910.00177, eq. 10; with IQL's
+advantages: Kostrikov et al. 2021, arXiv 2110.06169, eq. 7). Advantages count in units of their
+spread over the data, so that a temperature means the same in every task; weights are divided by
+their mean over the batch, so that a learning rate does.
+
+What a human did who took over is what should have been done, whatever critics think of it: such
+rows may count as no worse than some advantage (corrections count as good actions in RECAP, Physical
+Intelligence 2025, arXiv 2511.14759).
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.supervised import Supervised
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.seeding import make_generator
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+
+_SEEN = 4096
+"""Decisions of which the spread of advantages is taken."""
+
+
+class Awr:
+    """Goes on cloning a policy, rows weighted by what they are worth; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins; stays as it is.
+        critics: What the data's actions are worth.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches, times and noise.
+    """
+
+    class Config(ConfigModel):
+        """``temperature`` in units of the advantages' spread, the largest weight, and cloning.
+
+        ``human``, in the same units, is the least advantage that a row counts with which a human
+        commanded; with 0 such rows are as any other.
+        """
+
+        temperature: float = Field(default=0.5, gt=0.0)
+        cap: float = Field(default=20.0, gt=1.0)
+        human: float = Field(default=0.0, ge=0.0)
+        batch: int = Field(default=256, ge=1)
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
+        self.trainer = Supervised(cfg.optim, deepcopy(policy).train(), steps)
+        self.scale = cfg.temperature * _spread(critics, replay)
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """What came of it: the averaged weights."""
+        return self.trainer.ema.module.eval()
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss."""
+        batch = self.replay.sample(self.cfg.batch, self.generator)
+        advantage = self.advantage(batch) / self.scale
+        if self.cfg.human:
+            advantage = at_least(advantage, batch.human, self.cfg.human / self.cfg.temperature)
+        policy = self.trainer.policy
+        loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
+        return {"loss": self.trainer.step(weights(advantage, self.cfg.cap) * loss)}
+
+    def advantage(self, batch: Transitions) -> Tensor:
+        """Of a batch's own chunks: (B,)."""
+        act = batch.judged_act(self.generator)
+        return self.critics.advantage(batch.obs, act, self.generator)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return self.trainer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.trainer.load_state_dict(state)
+
+
+def at_least(advantage: Tensor, rows: Tensor, least: float) -> Tensor:
+    """Advantages (B,), of some rows (B,) bool no lower than that."""
+    return torch.where(rows, advantage.clamp(min=least), advantage)
+
+
+def weights(advantage: Tensor, cap: float) -> Tensor:
+    """Of advantages (B,) in units of the temperature: exp, held to cap, divided by their mean."""
+    raw = advantage.exp().clamp(max=cap)
+    return raw / raw.mean().clamp(min=1e-6)
+
+
+def _spread(critics: LoggedCritics, replay: Replay) -> float:
+    """Standard deviation of the advantages of the data, or of some of them."""
+    generator = make_generator("spread", 0)
+    batch = replay.sample(_SEEN, generator)
+    act = batch.judged_act(generator)
+    return max(float(critics.advantage(batch.obs, act, generator).std()), 1e-6)

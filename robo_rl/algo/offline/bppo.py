@@ -1,0 +1,171 @@
+"""PPO in the denoising chain on logged states: critics of the data say what is made likelier.
+
+A chain is drawn from the behaviour policy at a state of the data, what it ends in is credited by
+IQL's critics, and the policy under training is moved within a trust region about the behaviour
+policy, which follows it every so many steps. No env is asked. Sources: Zhuang et al. 2023 (BPPO,
+arXiv 2302.11312); for denoising chains RL-100 (arXiv 2510.14830, section on offline RL), which
+follows at gates instead; here the gate stands at the end of the stage.
+
+Shapes: N rows of a batch, K denoising steps, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.ppo.ratio_units import RatioMode
+from robo_rl.core.errors import ConfigError
+from robo_rl.data.replay import Replay
+from robo_rl.data.rollout import Rollout, executed
+from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.optim.precision import autocast
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Chain
+
+_LEAST = 1e-3
+"""Share of ε that the last steps have: a ratio is never held to exactly 1."""
+
+
+class OfflinePpo:
+    """Makes draws likelier that critics think well of; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins; stays as it is.
+        critics: What actions are worth.
+        replay: The data, of which the states are used.
+        steps: Length of the schedules.
+        generator: Draws states and chains.
+
+    Raises:
+        ConfigError: The policy does not offer what the settings ask for, or some of its steps are
+            to stay as they were cloned: what is judged and improved again is all of it.
+    """
+
+    class Config(ObjectiveConfig, DescentConfig):
+        """What is compared and held: ``ObjectiveConfig``; ``minibatch`` states a gradient step.
+
+        Learning rate and ε fall linearly to 0. Every ``follow`` steps the behaviour policy becomes
+        what the policy is by then; with 0 it stays where the stage began.
+        """
+
+        lr: float = Field(default=1e-4, gt=0.0)
+        minibatch: int = Field(default=256, ge=2)
+        follow: int = Field(default=100, ge=0)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        check(cfg, policy)
+        self.check_settings(policy.cfg)
+        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
+        self.policy = deepcopy(policy)
+        if cfg.anchor.needs_base:
+            self.policy.anchor()
+        self.behaviour = deepcopy(self.policy).requires_grad_(False)
+        self._base = self.policy.base() if cfg.anchor.needs_base else None
+        params = (p for p in self.policy.parameters() if p.requires_grad)
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip)
+        self.steps, self.done = steps, 0
+
+    @staticmethod
+    def check_settings(policy: DenoisingPolicy.Config) -> None:
+        """See ``Choosy``."""
+        if policy.finetune_steps:
+            raise ConfigError(
+                "offline, PPO trains all denoising steps",
+                where="policy.finetune_steps",
+                expected=0,
+                found=policy.finetune_steps,
+                hint="set policy.finetune_steps=0",
+            )
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns loss, KL to the behaviour policy, and what critics think.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        left = 1.0 - self.done / self.steps
+        self.descent.set_lr(left * self.cfg.lr)
+        obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
+        with torch.no_grad():
+            one_step = self.cfg.ratio is RatioMode.ONE_STEP
+            chain = self.behaviour.sample(obs, self.generator, one_step=one_step)
+            adv = self.critics.advantage(obs, chain.act, self.generator)
+        loss, kl = self._loss(_block(obs, chain, self.policy.exec_horizon), normalised(adv), left)
+        self.descent.step(loss)
+        self.done += 1
+        if self.cfg.follow and self.done % self.cfg.follow == 0:
+            self.behaviour.load_state_dict(self.policy.state_dict())
+        return {"loss": float(loss.detach()), "kl": kl, "advantage": float(adv.mean())}
+
+    def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, float]:
+        """The trust region's, with that share of ε left, and the KL to the behaviour policy."""
+        cfg, shares = self.cfg, ("clip", "clip_high", "clip_base")
+        update = {name: max(left, _LEAST) * getattr(cfg, name) for name in shares}
+        rule = cfg.model_copy(update=update)
+        with autocast(cfg.precision, self.policy):
+            objective = Objective(
+                rule, self.policy, self._base, block, adv, self.generator, self.behaviour
+            )
+            found = objective.loss(torch.arange(objective.size))
+        return found.loss, objective.likelihood.share * found.kl
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "policy": self.policy.state_dict(),
+            "behaviour": self.behaviour.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.policy.load_state_dict(state["policy"])
+        self.behaviour.load_state_dict(state["behaviour"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.done = state["done"]
+
+
+def normalised(adv: Tensor) -> Tensor:
+    """Advantages (N,) about their mean, in units of their spread."""
+    return (adv - adv.mean()) / adv.std().clamp(min=1e-6)
+
+
+def _block(obs: dict[str, Tensor], chain: Chain, exec_horizon: int) -> Rollout:
+    """Decisions of N states of the data, of one step each, whose chains will be scored."""
+    rows, horizon = chain.x.shape[0], chain.x.shape[2]
+    whole, nothing = torch.ones(1, rows), torch.zeros(1, rows, dtype=torch.bool)
+    num_exec = torch.full((1, rows), exec_horizon)
+    mask = executed(num_exec[0], horizon)[:, None]
+    return Rollout(
+        obs={name: tensor[None] for name, tensor in obs.items()},
+        x=chain.x[None],
+        log_prob=(chain.log_prob * mask).sum(dim=(2, 3))[None],
+        k_star=None if chain.k_star is None else chain.k_star[None],
+        rew=torch.zeros_like(whole),
+        terminated=nothing,
+        truncated=nothing,
+        valid=~nothing,
+        discount=whole,
+        num_exec=num_exec,
+        last_obs=obs,
+        ended=torch.zeros(0, 2, dtype=torch.int64),
+        final_obs={name: tensor[:0] for name, tensor in obs.items()},
+    )

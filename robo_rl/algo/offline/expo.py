@@ -1,0 +1,151 @@
+"""Edits: a policy's chunks, and the same a little changed; of all these the best is done.
+
+An actor sees what the policy would do and moves it within bounds, towards what critics prefer. What
+is carried out, and what critics look ahead to, is the best by their opinion of some of the policy's
+chunks and their edits (Dong et al. 2025, EXPO, arXiv 2507.07986, section 4):
+
+    â = a + e,  e ~ actor(o, a) in (−bound, bound),  a ~ π(o)
+    π*(o) = argmax Q over a_1 … a_m, â_1 … â_m
+    critics Q(o, a) ← rew + discount·(1 − terminated)·max Q' over π*'s candidates at o'
+    actor    Q(o, â) + entropy
+
+π is not moved by any value. What π* does is cloned (``Seeker``), so that a policy goes on that
+needs no critics to act.
+
+Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline.action_search import Seeker
+from robo_rl.algo.offline.auxiliary_actor import SmallActor
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.td_critics import OwnCritics
+from robo_rl.algo.policy_samples import acted
+from robo_rl.algo.supervised import Supervised
+from robo_rl.core.seeding import initialising
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.optim.optimizer import constant
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Best(NamedTuple):
+    """What was found in N states.
+
+    Args:
+        drawn: (N, H, A), one of the policy's own chunks.
+        before: (N,), what that is worth.
+        chunk: (N, H, A), the best of all.
+        worth: (N,), what that is.
+    """
+
+    drawn: Tensor
+    before: Tensor
+    chunk: Tensor
+    worth: Tensor
+
+
+class Expo(Seeker):
+    """Clones the best of a policy's chunks and their edits; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Draws, and is where cloning begins; stays as it is.
+        critics: Their Q' is where the critics begin.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches, chunks, edits, times and noise.
+    """
+
+    class Config(OwnCritics.Config):
+        """``draws`` m, ``bound`` of an edit's elements in normalised units, actor and cloning."""
+
+        minibatch: int = Field(default=128, ge=1)
+        draws: int = Field(default=4, ge=1)
+        bound: float = Field(default=0.02, gt=0.0)
+        actor: SmallActor.Config = SmallActor.Config()
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
+        self.cfg, self.critics = cfg, OwnCritics(cfg, critics)
+        seen = policy.obs_spec.size * policy.obs_horizon
+        chunk = policy.horizon * policy.act_spec.size
+        with initialising("expo", generator.initial_seed()):
+            self.actor = SmallActor(cfg.actor, seen + chunk, chunk, cfg.bound)
+
+    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``Seeker``: the best of chunks and edits; losses, what they are worth, and gain.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        ahead = self.best(batch.next_obs, ahead=True).worth
+        found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
+        best = self.best(batch.obs)
+        found["value"] = self._climb(batch.obs, best.drawn)
+        return best.chunk, {**found, "gained": float((best.worth - best.before).mean())}
+
+    @torch.no_grad()
+    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> Best:
+        """Of the policy's chunks and their edits in each state.
+
+        Args:
+            obs: Name → (N, To, …).
+            ahead: Judged by Q'.
+        """
+        draws = self.cfg.draws
+        many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
+        drawn = acted(self.draws_from, many, self.generator)
+        edited = drawn + self.actor.draw(self._inputs(many, drawn), self.generator).view_as(drawn)
+        judge = self.critics.ahead if ahead else self.critics.worth
+        twice = {name: torch.cat([each, each]) for name, each in many.items()}
+        worth = judge(twice, torch.cat([drawn, edited]), self.generator)
+        # (2·N·m) to (N, 2·m)
+        choice = worth.view(2, -1, draws).transpose(0, 1).flatten(1)
+        chunks = torch.stack([drawn, edited]).unflatten(1, (-1, draws)).transpose(0, 1)
+        top, rows = choice.argmax(dim=1), torch.arange(len(choice))
+        best = chunks.flatten(1, 2)[rows, top]
+        return Best(drawn[::draws], choice[:, 0], best, choice[rows, top])
+
+    def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> float:
+        """The actor's step at chunks (N, H, A) of the policy."""
+
+        def worth(edit: Tensor) -> Tensor:
+            return self.critics.worth(obs, drawn + edit.view_as(drawn), self.generator)
+
+        with constant(self.critics.critic.net):
+            return self.actor.climb(self._inputs(obs, drawn), worth, self.generator)
+
+    def _inputs(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
+        return torch.cat([self.critics.critic.encode(obs), drawn.flatten(1)], dim=-1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "trainer": super().state_dict(),
+            "critics": self.critics.state_dict(),
+            "actor": self.actor.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        super().load_state_dict(state["trainer"])
+        self.critics.load_state_dict(state["critics"])
+        self.actor.load_state_dict(state["actor"])

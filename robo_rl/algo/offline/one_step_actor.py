@@ -1,0 +1,124 @@
+"""A student of one step that climbs values and stays near something: what FQL and TD3+BC share.
+
+    actor   w·‖μ(o, z) − near‖² − λ·Q(o, μ(o, z)),  λ = 1 / mean |Q|
+    critics Q(o, a) ← rew + discount·(1 − terminated)·what follows
+
+The gradient of Q runs through one step alone. Unlike with IQL, critics are asked about chunks that
+are not in the data; what the student stays near to says how far from them.
+
+Shapes: B rows of a batch, M critics, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.td_critics import OwnCritics
+from robo_rl.algo.supervised import Supervised
+from robo_rl.core.seeding import initialising
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.optim.optimizer import constant
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import randn
+from robo_rl.policy.one_step import student_of
+
+
+class ValueStudent(ABC):
+    """Learns the student and critics of what it does; an ``Improver`` once it has its ``Config``.
+
+    Args:
+        cfg: Of critics and student.
+        nearness: w.
+        policy: Of whose sizes it is, and where its network begins; stays as it is.
+        critics: Their Q' is where the student's critics begin.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches and noise.
+    """
+
+    class Config(OwnCritics.Config):
+        """The critics', and the student's optimiser."""
+
+        optim: Supervised.Config = Field(default=Supervised.Config(lr=3e-4))
+
+    def __init__(
+        self,
+        cfg: Config,
+        nearness: float,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        self.teacher, self.nearness = policy, nearness
+        self.minibatch, self.replay, self.generator = cfg.minibatch, replay, generator
+        with initialising(type(self).__name__.lower(), generator.initial_seed()):
+            student = student_of(policy).train()  # what the policy cannot lend it is drawn
+        self.trainer = Supervised(cfg.optim, student, steps)
+        self.critics = OwnCritics(cfg, critics)
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """What came of it: the averaged weights, of one step."""
+        return self.trainer.ema.module.eval()
+
+    @abstractmethod
+    def near(self, batch: Transitions, noise: Tensor) -> Tensor:
+        """What the student is to stay near to: (B, H, A) in network units, without gradients."""
+
+    @abstractmethod
+    def ahead(self, obs: dict[str, Tensor]) -> Tensor:
+        """What follows is worth by Q': (B,), without gradients."""
+
+    def step(self) -> dict[str, float]:
+        """One gradient step of both; returns losses, and the mean value of what the student does.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        batch = self.replay.sample(self.minibatch, self.generator)
+        with torch.no_grad():
+            ahead = self.ahead(batch.next_obs)
+        critic_loss = self.critics.step(batch, ahead, self.generator)
+        loss, value = self._actor_loss(batch)
+        found = {"loss": self.trainer.step(loss), "critic_loss": critic_loss}
+        return {**found, "value": float(value)}
+
+    def does(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+        """The student's chunks (B, H, A), as it stands."""
+        return self.trainer.policy.decode_normalized(obs, noise)
+
+    def noise(self, obs: dict[str, Tensor]) -> Tensor:
+        """(B, H, A), what a chain begins with."""
+        rows = len(next(iter(obs.values())))
+        return randn((rows, self.teacher.horizon, self.teacher.act_spec.size), self.generator)
+
+    def _actor_loss(self, batch: Transitions) -> tuple[Tensor, Tensor]:
+        """Each row's (B,), and the mean value."""
+        noise = self.noise(batch.obs)
+        with torch.no_grad():
+            near = self.near(batch, noise)
+        act = self.does(batch.obs, noise)
+        apart = (act - near).square().mean(dim=(1, 2))
+        with constant(self.critics.critic.net):
+            worth = self.critics.critic(batch.obs, act).mean(dim=0)
+        scale = worth.detach().abs().mean().clamp(min=1e-6)
+        return self.nearness * apart - worth / scale, worth.detach().mean()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"trainer": self.trainer.state_dict(), "critics": self.critics.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.trainer.load_state_dict(state["trainer"])
+        self.critics.load_state_dict(state["critics"])

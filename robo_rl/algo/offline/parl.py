@@ -1,0 +1,99 @@
+"""Policy-agnostic improvement: better chunks are looked for, and the policy learns to make them.
+
+Some chunks are drawn from the policy at each state of the data, the one that critics think most of
+is kept, moved a few steps up their gradient, and cloned. Nothing is asked of the family but that it
+can be cloned. Source: Mark et al. 2024 (PA-RL, arXiv 2412.06685, sections 4.1 and 4.2).
+
+Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline.action_search import Seeker
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.policy_samples import acted
+from robo_rl.algo.supervised import Supervised
+from robo_rl.config.models import ConfigModel
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Parl(Seeker):
+    """Clones what critics think best of a policy's own chunks; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where it begins, and what draws; stays as it is.
+        critics: What chunks are worth.
+        replay: The data, of which the states are used.
+        steps: Length of the schedule.
+        generator: Draws batches, chunks, times and noise.
+    """
+
+    class Config(ConfigModel):
+        """How widely and how far better chunks are looked for, and cloning.
+
+        Args:
+            draws: m.
+            climbs: Steps up the gradient; 0 takes the best draw as it is.
+            stride: Largest change of an element in one of them, in normalised units.
+            minibatch: States of a gradient step.
+            optim: Of cloning.
+        """
+
+        draws: int = Field(default=8, ge=1)
+        climbs: int = Field(default=5, ge=0)
+        stride: float = Field(default=0.002, gt=0.0)
+        minibatch: int = Field(default=128, ge=1)
+        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
+        self.cfg, self.critics = cfg, critics
+
+    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``Seeker``: the best chunks, and by how much they are better than drawn."""
+        best, gained = self.better(batch.obs)
+        return best, {"gained": gained}
+
+    def better(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
+        """The best chunks (N, H, A) found at some states, and how much they gain on average."""
+        draws = self.cfg.draws
+        many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
+        with torch.no_grad():
+            drawn = acted(self.draws_from, many, self.generator)
+            worth = self.critics.worth(many, drawn, self.generator).view(-1, draws)
+            top = worth.argmax(dim=1)
+            best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]
+        climbed = self._climbed(obs, best)
+        with torch.no_grad():  # one call for both: a rule may draw the critics that it asks
+            twice = {name: torch.cat([each, each]) for name, each in obs.items()}
+            both = self.critics.worth(twice, torch.cat([climbed, best]), self.generator)
+            after, before = both.chunk(2)
+            higher = after > before
+            gained = torch.where(higher, after, before) - worth.mean(dim=1)
+            return torch.where(higher[:, None, None], climbed, best), float(gained.mean())
+
+    def _climbed(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+        """Moved up the critics' gradient; its largest element sets how far a row goes."""
+        for _ in range(self.cfg.climbs):
+            act = act.detach().requires_grad_()
+            worth = self.critics.worth(obs, act, self.generator).sum()
+            (slope,) = torch.autograd.grad(worth, act)
+            steepest = slope.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+            act = act + self.cfg.stride * slope / steepest
+        return act.detach()

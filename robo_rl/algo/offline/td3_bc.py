@@ -1,0 +1,69 @@
+"""TD3+BC: a policy of one step that does what critics prefer, near what the data did.
+
+Source: Fujimoto & Gu 2021 (arXiv 2106.06860, eq. 3 to 5), over whole chunks; ``ValueStudent``. Near
+is the data's own chunk, w is 1/α, and what follows is the rule of Q' at the averaged student's
+chunk with clipped noise on it (Fujimoto et al. 2018, arXiv 1802.09477). A baseline: the student
+learns to pay no heed to its noise, and so does one thing where the data do several.
+
+Shapes: B rows of a batch, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline.one_step_actor import ValueStudent
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import randn
+
+
+class Td3Bc(ValueStudent):
+    """Near the data's own chunks; an ``Improver``.
+
+    Args:
+        cfg: See Config.
+        policy: Where the student's network begins; stays as it is.
+        critics: Their Q' is where the student's critics begin.
+        replay: The data.
+        steps: Length of the schedule.
+        generator: Draws batches and noise.
+    """
+
+    class Config(ValueStudent.Config):
+        """``alpha`` α: how much values count; noise on what follows, in network units."""
+
+        alpha: float = Field(default=2.5, gt=0.0)
+        smoothing_std: float = Field(default=0.2, ge=0.0)
+        smoothing_clip: float = Field(default=0.5, ge=0.0)
+
+    def __init__(
+        self,
+        cfg: Config,
+        policy: DenoisingPolicy,
+        critics: LoggedCritics,
+        replay: Replay,
+        *,
+        steps: int,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(
+            cfg, 1.0 / cfg.alpha, policy, critics, replay, steps=steps, generator=generator
+        )
+        self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
+
+    def near(self, batch: Transitions, noise: Tensor) -> Tensor:
+        """See ``ValueStudent``."""
+        del noise
+        return batch.act
+
+    def ahead(self, obs: dict[str, Tensor]) -> Tensor:
+        """See ``ValueStudent``."""
+        act = self.trainer.ema.module.decode_normalized(obs, self.noise(obs))
+        smoothing = self.smoothing_std * randn(act.shape, self.generator).to(act)
+        act = act + smoothing.clamp(-self.smoothing_clip, self.smoothing_clip)
+        return self.critics.ahead(obs, act, self.generator)

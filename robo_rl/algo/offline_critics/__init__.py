@@ -1,0 +1,1 @@
+"""Critics of logged decisions."""

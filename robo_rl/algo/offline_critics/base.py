@@ -1,0 +1,120 @@
+"""Critics of logged decisions: what all of them have, however they learn.
+
+Shapes: B rows of a batch, M critics, H actions of a chunk, A act_dim. An ensemble Q with an average
+of its weights Q', of which a rule makes one value, and V of states: an ``Improver`` asks them for
+Q' and for Q' − V.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.value import ValueCritic
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.optim.ema import Follower
+from robo_rl.optim.optimizer import Descent
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class CriticsConfig(ConfigModel):
+    """Sizes, optimisers and the rule.
+
+    ``target_ema`` is the decay of Q', ``rule`` makes one value of its members'.
+    """
+
+    minibatch: int = Field(default=256, ge=1)
+    lr: float = Field(default=3e-4, gt=0.0)
+    grad_clip: float = Field(default=10.0, gt=0.0)
+    target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+    critic: QCritic.Config = QCritic.Config(members=2)
+    rule: Aggregate.Config = Aggregate.Config()
+    value: ValueCritic.Config = ValueCritic.Config()
+
+
+class LoggedCritics(ABC):
+    """Q, Q' and V of a policy's chunks; a ``Learner``.
+
+    Args:
+        cfg: See ``CriticsConfig``.
+        policy: Whose observations, chunks and normaliser they share; stays as it is.
+        replay: The data.
+        generator: Of batches and of the rule.
+    """
+
+    Config = CriticsConfig
+
+    def __init__(
+        self,
+        cfg: CriticsConfig,
+        policy: DenoisingPolicy,
+        replay: Replay,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.replay, self.generator = cfg, replay, generator
+        self.critic = QCritic(
+            cfg.critic,
+            policy.obs_spec,
+            policy.act_spec,
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            normalizer=policy.normalizer,
+        )
+        self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
+        self.target = Follower(self.critic, cfg.target_ema)
+        self.rule = Aggregate(cfg.rule, cfg.critic.members)
+        self.descents = {
+            "critic": Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip),
+            "value": Descent(self.value.net.parameters(), cfg.lr, cfg.grad_clip),
+        }
+
+    def step(self) -> dict[str, float]:
+        """One gradient step of all of them; returns losses and the mean value.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        found = self.learn(self.replay.sample(self.cfg.minibatch, self.generator))
+        self.target.update(self.critic)
+        return {name: float(value.detach()) for name, value in found.items()}
+
+    @abstractmethod
+    def learn(self, batch: Transitions) -> dict[str, Tensor]:
+        """One gradient step of Q and of V by a batch; the average follows by itself."""
+
+    @torch.no_grad()
+    def advantage(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Q'(o, a) − V(o) of chunks (B, H, A) in network units: (B,).
+
+        The generator is the caller's, for the rule: what is drawn from it comes back with it.
+        """
+        return self.worth(obs, act, generator) - self.value(obs)
+
+    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+        """Q'(o, a) likewise; (B,) with gradients by the chunks where they have them."""
+        return self.rule(self.target.module(obs, act), generator)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "critic": self.critic.net.state_dict(),
+            "value": self.value.net.state_dict(),
+            "target": self.target.state_dict(),
+            "optim": {name: d.optim.state_dict() for name, d in self.descents.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.critic.net.load_state_dict(state["critic"])
+        self.value.net.load_state_dict(state["value"])
+        self.target.load_state_dict(state["target"])
+        for name, descent in self.descents.items():
+            descent.optim.load_state_dict(state["optim"][name])

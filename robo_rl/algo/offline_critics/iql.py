@@ -1,0 +1,73 @@
+"""Implicit Q-learning: what actions are worth, from data alone and of actions that are in it.
+
+Shapes: B rows of a batch. Source: Kostrikov, Nair & Levine 2021 (arXiv 2110.06169), over whole
+chunks:
+
+    V(o)    ← the expectile τ of Q'(o, a) over the data's actions                        (eq. 5)
+    Q(o, a) ← rew + discount·(1 − terminated)·V(o')                                      (eq. 6)
+
+with Q' an average of the critics' weights. No action is asked for that is not in the data, so
+nothing is learnt from values that nobody has seen.
+
+Of data that are partly wrong the robust variant learns more (Yang et al. 2023, arXiv 2310.12955):
+``critic.head.kind: huber`` holds rewards and successors that are far off, and a rule
+``quantile`` over four or more critics takes a low quantile of theirs for Q', not the least.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.offline_critics.base import CriticsConfig, LoggedCritics
+from robo_rl.critic.q import td_target
+from robo_rl.data.replay import Replay
+from robo_rl.data.transitions import Transitions
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class IqlConfig(CriticsConfig):
+    """``expectile`` τ: 0.5 values what the data do on average, 1 the best that is in them."""
+
+    expectile: float = Field(default=0.7, ge=0.5, lt=1.0)
+
+
+class Iql(LoggedCritics):
+    """Critics of the data's own actions.
+
+    Args:
+        cfg: See Config.
+        policy: Whose observations, chunks and normaliser they share.
+        replay: The data.
+        generator: Of batches and of the rule.
+    """
+
+    Config = IqlConfig
+
+    def __init__(
+        self, cfg: IqlConfig, policy: DenoisingPolicy, replay: Replay, generator: torch.Generator
+    ) -> None:
+        super().__init__(cfg, policy, replay, generator)
+        self.expectile = cfg.expectile
+
+    def learn(self, batch: Transitions) -> dict[str, Tensor]:
+        """See ``LoggedCritics``."""
+        act = batch.judged_act(self.generator)
+        with torch.no_grad():
+            worth = self.worth(batch.obs, act, self.generator)
+        missing = worth - self.value(batch.obs)
+        value_loss = expectile_loss(missing, self.expectile).mean()
+        self.descents["value"].step(value_loss)
+        with torch.no_grad():
+            ahead = self.value(batch.next_obs)
+            wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
+        critic_loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
+        self.descents["critic"].step(critic_loss)
+        return {"value_loss": value_loss, "critic_loss": critic_loss, "value": ahead.mean()}
+
+
+def expectile_loss(missing: Tensor, expectile: float) -> Tensor:
+    """|τ − 1(u < 0)|·u² of u, by how much the value is too low (eq. 5): what is above weighs τ."""
+    weight = torch.where(missing < 0.0, 1.0 - expectile, expectile)
+    return weight * missing.square()

@@ -1,0 +1,75 @@
+"""What a policy does in every logged state: asked once, since asking it is what costs.
+
+Shapes: D draws, N rows, B rows of a batch, E executed actions, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.replay import Replay
+
+_ASKED = 2048
+"""Rows that the policy is asked about at once."""
+
+
+class Judged(Protocol):
+    """A policy, as far as its worth is concerned."""
+
+    obs_spec: ObsSpec
+    act_spec: ActSpec
+    obs_horizon: int
+    exec_horizon: int
+    normalizer: Normalizer
+
+    def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+        """As it is evaluated: name → (B, To, …) to a chunk (B, H, A) in physical units."""
+        ...
+
+
+class Answers:
+    """A policy that stays as it is, asked about every row some times over.
+
+    Args:
+        policy: As it is evaluated.
+        replay: The rows.
+        draws: D.
+        generator: The policy's noise.
+    """
+
+    def __init__(
+        self, policy: Judged, replay: Replay, draws: int, generator: torch.Generator
+    ) -> None:
+        self._policy, self._replay = policy, replay
+        self._acts = torch.stack([self._asked(generator) for _ in range(draws)])
+
+    def one(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """One of its answers each in rows (B,), in network units: (B, E, A)."""
+        which = torch.randint(len(self._acts), (len(rows),), generator=generator)
+        return self._acts[which.to(rows.device), rows]
+
+    def all(self, rows: Tensor) -> Tensor:
+        """All of them: (D, B, E, A)."""
+        return self._acts[:, rows]
+
+    @torch.no_grad()
+    def _asked(self, generator: torch.Generator) -> Tensor:
+        """In every row: (N, E, A)."""
+        rows = torch.arange(self._replay.rows).split(_ASKED)
+        executed = self._policy.exec_horizon
+        return torch.cat(
+            [
+                acted(self._policy, self._replay.transitions(each).obs, generator)[:, :executed]
+                for each in rows
+            ]
+        )
+
+
+def acted(policy: Judged, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+    """A policy's chunks (B, H, A) in network units."""
+    return policy.normalizer.normalize("act", policy.act(obs, generator))

@@ -1,0 +1,1 @@
+"""PPO on the denoising chain, put together from parts."""

@@ -1,0 +1,99 @@
+"""Flow policy optimisation: likelihood ratios from the cloning loss, without any chain.
+
+Shapes: N decisions, M draws of noise and time each, R units of J draws, H horizon, A act_dim.
+
+The loss that a flow or diffusion policy is cloned by bounds the negative log-likelihood of an
+action from above, up to a constant: ln r ≈ mean over draws (noise_j, t_j) of ℓ_old − ℓ_θ at the
+action that was taken. How it was drawn does not matter: any sampler will do, the ODE as well.
+Source: FPO, McAllister et al. 2025, arXiv 2507.21053. ℓ is the squared norm over the executed
+actions, in joint units; the paper's code takes means. It is the ratio of bounds and not of
+likelihoods: steps that are as large as a true ratio allows undo a policy, so ``clip`` and
+``target_kl`` want to be small.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.ppo.actor_batch import ActorData, embed_units, slices, unit_sums
+from robo_rl.algo.ppo.likelihood_ratio import Scored
+from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.matching import MatchingPolicy
+
+
+class CfmLikelihood:
+    """Ratios from losses at stored draws; see ``likelihood.Likelihood``.
+
+    Args:
+        cfg: See Config.
+        policy: As it acted.
+        data: The block.
+        generator: Draws noise and times.
+    """
+
+    class Config(ConfigModel):
+        """``draws`` is M; ``per_draw`` takes a ratio of every draw instead of one of their mean."""
+
+        draws: int = Field(default=8, ge=1)
+        per_draw: bool = False
+
+    share = 1
+
+    def __init__(
+        self, cfg: Config, policy: DenoisingPolicy, data: ActorData, generator: torch.Generator
+    ) -> None:
+        policy, self.data = matching(policy), data
+        rows, draws = len(data.adv), cfg.draws
+        act = data.x[:, -1].repeat_interleave(draws, dim=0)
+        noise, time = policy.draw_noise(act, generator)
+        self._noise, self._time = (v.unflatten(0, (rows, draws)) for v in (noise, time))
+        row, j = torch.arange(rows), torch.arange(draws)
+        self.units = Units(row, j.expand(rows, -1))
+        if cfg.per_draw:
+            self.units = Units(row.repeat_interleave(draws), j.repeat(rows)[:, None])
+        self._old = self._losses_of_all(policy)
+
+    def score(self, policy: DenoisingPolicy, pick: Tensor) -> Scored:
+        """See ``Likelihood``; there are no kernels."""
+        log_ratio = (self._old[pick] - self._losses(matching(policy), self.units.at(pick))).mean(-1)
+        return Scored(log_ratio, log_ratio, None)
+
+    def _losses(self, policy: MatchingPolicy, units: Units) -> Tensor:
+        """ℓ at the units' draws: (R, J)."""
+        rows, j = units.row.repeat_interleave(units.k.shape[1]), units.k.flatten()
+        embedding = embed_units(policy, self.data, units.row, units.k.shape[1])
+        noise, time = self._noise[rows, j], self._time[rows, j]
+        return unit_sums(
+            policy.loss_at(embedding, self.data.x[rows, -1], noise, time), self.data, units
+        )
+
+    @torch.no_grad()
+    def _losses_of_all(self, policy: MatchingPolicy) -> Tensor:
+        return torch.cat([self._losses(policy, part) for part in slices(self.units)])
+
+
+def matching(policy: DenoisingPolicy) -> MatchingPolicy:
+    """The policy, if it is cloned by undoing noise at every step of its chain.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if not isinstance(policy, MatchingPolicy):
+        raise ConfigError(
+            "ratio 'cfm' needs a policy that is cloned by undoing noise",
+            expected="flow or diffusion",
+            found=policy.family,
+            hint="its likelihood is exact: use ratio 'joint'",
+        )
+    if policy.cfg.finetune_steps:
+        raise ConfigError(
+            "ratio 'cfm' trains the whole chain",
+            expected="finetune_steps 0",
+            found=policy.cfg.finetune_steps,
+        )
+    return policy

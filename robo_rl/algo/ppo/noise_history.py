@@ -1,0 +1,65 @@
+"""What a decision's noise followed, where exploration is correlated in time.
+
+Shapes: T decisions, B envs, N valid decisions, R units of J denoising steps, K denoising steps, H
+horizon, A act_dim. See ``policy.correlation`` for why it is found anew under the policy that is
+scored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.data.rollout import Rollout
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Before(NamedTuple):
+    """The decision before each of a block.
+
+    Args:
+        obs: Name → (T·B, To, …), the whole block, decisions that are not valid included.
+        x: (T·B, K+1, H, A), likewise.
+        k_star: (T·B,), likewise, or None.
+        carried: (B, K, H, A), the noise before the block's first decisions, as it was drawn.
+        at: (N,) int64, where each valid decision is in the block.
+        follows: (N,) bool, whether its noise followed that of the decision before.
+    """
+
+    obs: dict[str, Tensor]
+    x: Tensor
+    k_star: Tensor | None
+    carried: Tensor
+    at: Tensor
+    follows: Tensor
+
+    @classmethod
+    def of(cls, rollout: Rollout) -> Before | None:
+        """That of a block; None if its noise is not correlated."""
+        if rollout.follows is None or rollout.carried is None:
+            return None
+        return cls(
+            {name: tensor.flatten(0, 1) for name, tensor in rollout.obs.items()},
+            rollout.x.flatten(0, 1),
+            None if rollout.k_star is None else rollout.k_star.flatten(),
+            rollout.carried,
+            rollout.valid.flatten().nonzero().flatten(),
+            rollout.rows(rollout.follows),
+        )
+
+    def noise(self, policy: DenoisingPolicy, units: Units) -> Tensor:
+        """The noise that the units' steps followed, as the policy sees it now: (R·J, H, A)."""
+        envs, terms = len(self.carried), units.k.shape[1]
+        here = self.at[units.row]
+        earlier = (here - envs).clamp(min=0)
+        embedding = policy.encode({name: o[earlier] for name, o in self.obs.items()})
+        k = units.k if self.k_star is None else self.k_star[earlier][:, None]
+        rows, k = earlier.repeat_interleave(terms), k.flatten()
+        kernel = policy.kernel(embedding.repeat_interleave(terms, dim=0), k, self.x[rows, k])
+        here = here.repeat_interleave(terms)
+        carried = self.carried[here % envs, units.k.flatten()]
+        first = (here < envs)[:, None, None]
+        return torch.where(first, carried, kernel.noise(self.x[rows, k + 1]))

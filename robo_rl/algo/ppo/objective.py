@@ -1,0 +1,207 @@
+"""What the actor minimises over one block: the trust region's loss, and what is added to it.
+
+Shapes: N decisions, U units of J denoising steps, R of a minibatch, K denoising steps.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from robo_rl.algo.ppo.actor_batch import ActorData, unit_sums
+from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood, matching
+from robo_rl.algo.ppo.likelihood_ratio import ChainLikelihood, Likelihood, Scored
+from robo_rl.algo.ppo.ratio_norm import RatioNorm
+from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units, units_per_decision
+from robo_rl.algo.ppo.regularizers import Anchor, AnchorConfig
+from robo_rl.algo.ppo.surrogate_loss import Rule, Surrogate, surrogate
+from robo_rl.algo.ppo.trust_region import Epsilon, Trust, clip_ramp
+from robo_rl.core.errors import ConfigError
+from robo_rl.data.rollout import Rollout
+from robo_rl.optim.precision import Precision, PrecisionConfig
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel
+
+
+class ObjectiveConfig(PrecisionConfig):
+    """What is compared, what holds it, and what is added.
+
+    ``ratio`` says what a sample unit is. Its likelihood is a sum over the unit's elements, and
+    ``clip`` is ε of the ratio in these joint units; ``ratio_of: mean`` is for published settings
+    that average instead: ratio, ε and entropy are then of the mean over elements, KLs stay joint.
+    ``clip_high`` is ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained
+    step, from which it rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε
+    bounds how far a step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in
+    the loss: a unit that ran away further has no gradient, whatever the trust region.
+    ``denoise_discount`` is γ_den of per_step. ``entropy`` weighs a unit's joint entropy in nats,
+    where noise is learnt; 0 is off.
+    """
+
+    ratio: RatioMode = RatioMode.JOINT
+    ratio_of: Literal["sum", "mean"] = "sum"
+    cfm: CfmLikelihood.Config = CfmLikelihood.Config()
+    trust: Trust = Trust.CLIP
+    clip: float = Field(default=0.2, gt=0.0)
+    clip_high: float = Field(default=0.0, ge=0.0)
+    clip_base: float = Field(default=0.0, ge=0.0)
+    ratio_norm: RatioNorm = RatioNorm.NONE
+    log_ratio_max: float = Field(default=5.0, gt=0.0)
+    denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
+    entropy: float = Field(default=0.0, ge=0.0)
+    anchor: AnchorConfig = AnchorConfig()
+
+    @model_validator(mode="after")
+    def _options_fit_the_ratio(self) -> ObjectiveConfig:
+        if self.clip_base and self.ratio in (RatioMode.JOINT, RatioMode.CFM):
+            raise ValueError(f"clip_base: a unit of ratio '{self.ratio}' has no single step")
+        guarded = self.ratio_norm is RatioNorm.GUARD
+        if guarded and self.ratio_of == "mean":
+            raise ValueError("ratio_of: ratio_norm 'guard' is of sums")
+        kernels = {"ratio_norm": guarded, "entropy": self.entropy, "anchor": self.anchor.any}
+        for name, used in kernels.items():
+            if used and self.ratio is RatioMode.CFM:
+                raise ValueError(f"{name}: ratio 'cfm' has no kernels to work on")
+        return self
+
+
+class Objective:
+    """The loss of minibatches of one block.
+
+    Args:
+        cfg: See ``ObjectiveConfig``.
+        policy: Scored, and as it acted unless ``acted`` says otherwise.
+        base: The cloned policy, where an anchor needs it.
+        rollout: The block.
+        adv: (N,) of its valid decisions.
+        generator: Source of noise, where ratios or anchors need it.
+        acted: Who did, where that is not the policy as it is now.
+    """
+
+    def __init__(
+        self,
+        cfg: ObjectiveConfig,
+        policy: DenoisingPolicy,
+        base: DenoisingPolicy | None,
+        rollout: Rollout,
+        adv: Tensor,
+        generator: torch.Generator,
+        acted: DenoisingPolicy | None = None,
+    ) -> None:
+        self.cfg, self.policy = cfg, policy
+        self.data = ActorData.of(rollout, adv)
+        self._steps = policy.trainable_steps.nonzero().flatten()
+        self.likelihood = self._compare(acted or policy, rollout, generator)
+        self._anchor = None
+        if cfg.anchor.any:
+            units = self.likelihood.units
+            self._anchor = Anchor(cfg.anchor, policy, base, self.data, units, generator)
+
+    @property
+    def size(self) -> int:
+        """U, the number of units."""
+        return len(self.likelihood.units.row)
+
+    def shards(self, rollout: Rollout) -> Tensor | None:
+        """(U,) which part of the run each unit is of; see ``Rollout.shard``."""
+        parts = rollout.shards
+        return None if parts is None else parts[self.likelihood.units.row]
+
+    def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> Surrogate:
+        """The loss of the units ``pick`` (R,).
+
+        Args:
+            pick: Indices of units.
+            proximal: What the trust region is around, where that is not the acting policy.
+        """
+        units, behind = self.likelihood.units.at(pick), None
+        scored = self.likelihood.score(self.policy, pick)
+        scored = scored._replace(trusted=scored.trusted / self._terms(units, scored.kernel))
+        if proximal is not None:
+            with torch.no_grad():
+                behind = self.likelihood.score(proximal, pick).log_ratio
+        adv = self.data.adv[units.row] * self._step_discount(units.k)
+        found = surrogate(scored, adv, self._rule(units.k), behind)
+        return self._with_extras(found, scored, pick)
+
+    def _compare(
+        self, policy: DenoisingPolicy, rollout: Rollout, generator: torch.Generator
+    ) -> Likelihood:
+        cfg, rows = self.cfg, len(self.data.adv)
+        if cfg.ratio is RatioMode.CFM:
+            return CfmLikelihood(cfg.cfm, policy, self.data, generator)
+        k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
+        units = make_units(cfg.ratio, rows, self._steps, k_star)
+        share = units_per_decision(cfg.ratio, self._steps)
+        anew = cfg.precision is not Precision.FP32
+        norm = cfg.ratio_norm
+        return ChainLikelihood(policy, self.data, units, share=share, norm=norm, anew=anew)
+
+    def _with_extras(self, found: Surrogate, scored: Scored, pick: Tensor) -> Surrogate:
+        """Entropy and anchors, where the settings have them."""
+        loss, extras = found.loss, dict[str, float]()
+        if scored.kernel is not None and self.cfg.entropy:
+            units = self.likelihood.units.at(pick)
+            entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1)
+            entropy = (entropy / self._terms(units, scored.kernel)).mean()
+            loss, extras["entropy"] = loss - self.cfg.entropy * entropy, float(entropy.detach())
+        if scored.kernel is not None and self._anchor is not None:
+            penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
+            loss = loss + self._anchor.total(penalties)
+            extras |= {f"anchor/{name}": float(p.detach().mean()) for name, p in penalties.items()}
+        return found._replace(loss=loss, extras=extras)
+
+    def _terms(self, units: Units, kernel: Kernel | None) -> Tensor | float:
+        """By what units' sums are divided, (R,): how many executed elements are scored, or 1."""
+        if self.cfg.ratio_of == "sum":
+            return 1.0
+        steps = 1 if kernel is None else units.k.shape[1]  # without kernels: a mean over draws
+        actions = self.data.executed[units.row].sum(dim=(1, 2)).clamp(min=1)
+        if kernel is not None and kernel.rho == 1.0:
+            actions = torch.ones_like(actions)  # one offset stands for all of them
+        return steps * actions * self.data.x.shape[-1]
+
+    def _step_discount(self, k: Tensor) -> Tensor | float:
+        """γ_den^(K−1−k) for per_step units, else 1 (DPPO, arXiv 2409.00588, section 4.3)."""
+        if self.cfg.ratio is not RatioMode.PER_STEP:
+            return 1.0
+        return self.cfg.denoise_discount ** (self.policy.num_steps - 1 - k[:, 0]).float()
+
+    def _rule(self, k: Tensor) -> Rule:
+        low, high = (self._epsilon(each, k) for each in (self.cfg.clip, self._clip_high))
+        return Rule(self.cfg.trust, low, high, self.cfg.log_ratio_max)
+
+    def _epsilon(self, epsilon: float, k: Tensor) -> Epsilon:
+        if not self.cfg.clip_base:
+            return epsilon
+        place = torch.searchsorted(self._steps, k[:, 0].contiguous())
+        last = len(self._steps) - 1  # a single step is the last
+        return clip_ramp(self.cfg.clip_base, epsilon, (place + (last == 0)) / max(last, 1))
+
+    @property
+    def _clip_high(self) -> float:
+        return self.cfg.clip_high or self.cfg.clip
+
+
+def check(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
+    """Refuse a policy that does not offer what the settings ask for.
+
+    Raises:
+        ConfigError: It has no density, no noise that is learnt, or no cloning loss to compare.
+    """
+    if cfg.ratio is RatioMode.CFM:
+        matching(policy)
+    elif not bool(policy.trainable_steps.any()):
+        raise ConfigError(
+            "no denoising step is both stochastic and trained",
+            hint="use an exploring sampler (flow_noise, flow_sde …), or more finetune_steps",
+        )
+    if cfg.entropy and not policy.sampler.learns_noise:
+        raise ConfigError(
+            "an entropy bonus needs noise that is learnt",
+            expected="a sampler such as flow_noise or gaussian",
+            found=policy.cfg.sampler.name,
+            hint="set entropy to 0; this sampler's noise is fixed in its config",
+        )

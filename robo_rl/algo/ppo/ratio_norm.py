@@ -1,0 +1,48 @@
+"""Ratios that mean the same at every denoising step: GRPO-Guard's normalisation.
+
+Shapes: R units of J denoising steps. In expectation over what was drawn, ln r = −KL(old ‖ new), and
+its spread is ‖Δμ‖/σ: it grows as the steps' noise falls, so that one ε clips the last steps always
+and the first never. With b = KL(old ‖ new) the normalised log-ratio (ln r + b)·σ has mean 0 and
+spread ‖Δμ‖ at every step.
+
+Source: GRPO-Guard, arXiv 2510.22319, where b = ‖Δμ‖²/2σ², which is that KL for a σ that is not
+learnt; here both are sums over a unit's elements, as log-probabilities are. Its weight 1/dt of the
+loss is left out: our chains' steps are of equal length.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from torch import Tensor
+
+from robo_rl.algo.ppo.actor_batch import ActorData, unit_sums
+from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.policy.chain import Kernel
+
+
+class RatioNorm(StrEnum):
+    """Whether ratios are normalised before the trust region sees them."""
+
+    NONE = "none"
+    GUARD = "guard"
+
+
+def guarded(log_ratio: Tensor, old: Kernel, new: Kernel, data: ActorData, units: Units) -> Tensor:
+    """(ln r + b)·σ per step; (R, J).
+
+    Args:
+        log_ratio: (R, J), of each step.
+        old: The acting policy's kernels, (R·J, H, A).
+        new: The trained policy's, likewise.
+        data: The block.
+        units: The minibatch.
+    """
+    return (log_ratio + unit_sums(old.kl(new), data, units)) * _spread(old, data, units)
+
+
+def _spread(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
+    """σ of a step's noise: the root mean square over its executed elements; (R, J)."""
+    square = unit_sums(kernel.scale().square().expand_as(kernel.mean), data, units)
+    count = data.executed[units.row].sum(dim=(1, 2)) * kernel.mean.shape[-1]
+    return (square / count[:, None].clamp(min=1)).sqrt()

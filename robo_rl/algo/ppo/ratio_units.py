@@ -1,0 +1,72 @@
+"""What PPO's sample unit is: which denoising steps of a decision make one likelihood ratio.
+
+Shapes: N decisions, R units, J steps a unit, K denoising steps. A unit is a decision n and J
+steps of its chain; its log-ratio sums over these steps and over the executed part of the chunk,
+so clipping is in joint units.
+
+Of inner steps too only the executed part is scored, as DPPO does (2409.00588, its code): what the
+rest of x[k+1] does to later steps through the network is left out. The ratio is exact where the
+whole chunk is executed, or where actions do not hear of each other in the network.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.errors import ConfigError
+
+
+class RatioMode(StrEnum):
+    """What a sample unit is: one step, all of them, or the one step that was random; or no step.
+
+    per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); one_step: the Flow-SDE
+    hybrid (2510.25889). cfm: FPO (2507.21053), which needs no likelihood of the chain; see
+    ``algo.cfm``.
+    """
+
+    PER_STEP = "per_step"
+    JOINT = "joint"
+    ONE_STEP = "one_step"
+    CFM = "cfm"
+
+
+class Units(NamedTuple):
+    """Sample units: decision ``row`` (R,) and steps ``k`` (R, J)."""
+
+    row: Tensor
+    k: Tensor
+
+    def at(self, pick: Tensor) -> Units:
+        """Some of them."""
+        return Units(self.row[pick], self.k[pick])
+
+
+def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None) -> Units:
+    """All units of N decisions.
+
+    Args:
+        mode: What a unit is; ``cfm`` makes its own.
+        rows: N.
+        steps: (K',) the steps that are trained.
+        k_star: (N,) the one stochastic step of each chain; for one_step.
+
+    Raises:
+        ConfigError: one_step without chains drawn that way.
+    """
+    row = torch.arange(rows, device=steps.device)
+    if mode is RatioMode.ONE_STEP:
+        if k_star is None:
+            raise ConfigError("ratio 'one_step' needs chains with one stochastic step each")
+        return Units(row, k_star[:, None])
+    if mode is RatioMode.JOINT:
+        return Units(row, steps.expand(rows, -1))
+    return Units(row.repeat_interleave(len(steps)), steps.repeat(rows)[:, None])
+
+
+def units_per_decision(mode: RatioMode, steps: Tensor) -> int:
+    """How many units share a decision: a unit's KL times this is the chain's."""
+    return len(steps) if mode is RatioMode.PER_STEP else 1

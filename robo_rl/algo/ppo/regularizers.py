@@ -1,0 +1,130 @@
+"""Anchors: what holds a policy near the one that was cloned, or near what it did.
+
+Shapes: U units of a block, R of a minibatch, J denoising steps a unit, H horizon, A act_dim. Every
+penalty is in nats per unit, summed over its steps and executed actions like its log-ratio.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.ppo.actor_batch import (
+    ROWS_AT_ONCE,
+    ActorData,
+    KernelTable,
+    explore_alike,
+    unit_kernel,
+    unit_log_prob,
+    unit_sums,
+)
+from robo_rl.algo.ppo.ratio_units import Units
+from robo_rl.config.models import ConfigModel
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Kernel
+
+
+class AnchorConfig(ConfigModel):
+    """Coefficients, 0 is off; all are mean penalties per unit, added to the actor's loss.
+
+    ``forward_kl`` is KL(base ‖ policy), which keeps all that the base did, ``reverse_kl``
+    KL(policy ‖ base), which keeps to what the base did: both in closed form at the states of the
+    chains that were acted. ``bc_base`` is −log-probability of chains drawn from the base on the
+    same observations (DPPO's regulariser, arXiv 2409.00588, its code), ``bc_own`` that of the
+    chains that were acted themselves, an anchor to the policy that acted.
+    """
+
+    forward_kl: float = Field(default=0.0, ge=0.0)
+    reverse_kl: float = Field(default=0.0, ge=0.0)
+    bc_base: float = Field(default=0.0, ge=0.0)
+    bc_own: float = Field(default=0.0, ge=0.0)
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether the cloned policy must be kept."""
+        return bool(self.forward_kl or self.reverse_kl or self.bc_base)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any anchor at all."""
+        return self.needs_base or bool(self.bc_own)
+
+
+class Anchor:
+    """The penalties over one block.
+
+    Args:
+        cfg: Coefficients.
+        policy: As it acted.
+        base: The cloned policy, where an anchor needs it.
+        data: The block.
+        units: All of its units.
+        generator: Source of the base chains' noise.
+    """
+
+    def __init__(
+        self,
+        cfg: AnchorConfig,
+        policy: DenoisingPolicy,
+        base: DenoisingPolicy | None,
+        data: ActorData,
+        units: Units,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.data, self.units = cfg, data, units
+        self._base: KernelTable | None = None
+        self._imitated: ActorData | None = None
+        if base is not None:
+            base = explore_alike(base, policy)
+            if cfg.forward_kl or cfg.reverse_kl:
+                self._base = KernelTable(base, data, units)
+            if cfg.bc_base:
+                chains = _chains(base, data, generator)
+                self._imitated = data._replace(x=chains, before=None)
+
+    def penalties(self, policy: DenoisingPolicy, kernel: Kernel, pick: Tensor) -> dict[str, Tensor]:
+        """Name → (R,), with gradient, coefficients not yet applied.
+
+        Args:
+            policy: Under training.
+            kernel: Its kernels at the units.
+            pick: (R,) the units.
+        """
+        units, found = self.units.at(pick), dict[str, Tensor]()
+        if self._base is not None:
+            base = self._base.at(pick)
+            found["forward_kl"] = unit_kl(base, kernel, self.data, units)
+            found["reverse_kl"] = unit_kl(kernel, base, self.data, units)
+        if self._imitated is not None:
+            again = unit_kernel(policy, self._imitated, units)
+            found["bc_base"] = -unit_log_prob(again, self._imitated, units).sum(-1)
+        if self.cfg.bc_own:
+            found["bc_own"] = -unit_log_prob(kernel, self.data, units).sum(-1)
+        return found
+
+    def total(self, penalties: dict[str, Tensor]) -> Tensor:
+        """Scalar: their means, weighted."""
+        weights = self.cfg.model_dump()
+        terms = [weights[name] * value.mean() for name, value in penalties.items()]
+        return torch.stack(terms).sum()
+
+
+def unit_kl(one: Kernel, other: Kernel, data: ActorData, units: Units) -> Tensor:
+    """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² where both have one σ; (R,).
+
+    Where the noise is one offset of the chunk, what bends it counts as well (``Kernel.bend``).
+    """
+    return unit_sums(one.kl(other) + one.bend(other), data, units).sum(-1)
+
+
+@torch.no_grad()
+def _chains(base: DenoisingPolicy, data: ActorData, generator: torch.Generator) -> Tensor:
+    """A chain of the base for every decision: (N, K+1, H, A)."""
+    parts = [
+        base.sample(
+            {name: o[start : start + ROWS_AT_ONCE] for name, o in data.obs.items()}, generator
+        ).x
+        for start in range(0, len(data.x), ROWS_AT_ONCE)
+    ]
+    return torch.cat(parts)

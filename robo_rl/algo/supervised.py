@@ -1,0 +1,76 @@
+"""Supervised learning of a policy: behaviour cloning, and regression onto a teacher.
+
+Both are ``Supervised``: an optimiser with warm-up and cosine decay, and an average of the
+weights, which is what counts in the end. They differ in the loss alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.optim.ema import Ema
+from robo_rl.optim.optimizer import Descent
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class Supervised:
+    """Steps a policy down a loss.
+
+    Args:
+        cfg: See Config.
+        policy: Trained in place; ``ema.module`` holds the averaged policy.
+        steps: Length of the schedule.
+    """
+
+    class Config(ConfigModel):
+        """Optimiser and averaging; ``warmup_steps`` is of the learning rate."""
+
+        lr: float = Field(default=1e-3, gt=0.0)
+        weight_decay: float = Field(default=1e-6, ge=0.0)
+        warmup_steps: int = Field(default=100, ge=0)
+        grad_clip: float = Field(default=1.0, gt=0.0)
+        ema_decay: float = Field(default=0.995, ge=0.0, lt=1.0)
+
+    def __init__(self, cfg: Config, policy: DenoisingPolicy, steps: int) -> None:
+        self.cfg, self.policy, self.steps, self.done = cfg, policy, steps, 0
+        params = (p for p in policy.parameters() if p.requires_grad)
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.ema = Ema(policy, cfg.ema_decay)
+
+    def step(self, loss: Tensor) -> float:
+        """One optimiser step down the mean of loss (B,); returns that mean."""
+        self.descent.set_lr(self.cfg.lr * self._schedule())
+        mean = loss.mean()
+        self.descent.step(mean)
+        self.ema.update(self.policy)
+        self.done += 1
+        return float(mean.detach())
+
+    def _schedule(self) -> float:
+        """Linear warm-up, then half a cosine down to 1 %."""
+        if self.done < self.cfg.warmup_steps:
+            return (self.done + 1) / self.cfg.warmup_steps
+        share = (self.done - self.cfg.warmup_steps) / max(self.steps - self.cfg.warmup_steps, 1)
+        return 0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "policy": self.policy.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+            "ema": self.ema.module.state_dict(),
+            "ema_updates": self.ema.updates,
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.policy.load_state_dict(state["policy"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.ema.load_state_dict({"module": state["ema"], "updates": state["ema_updates"]})
+        self.done = state["done"]

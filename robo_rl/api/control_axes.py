@@ -1,0 +1,99 @@
+"""What can be commanded of a robot: its joints, and the axes along which its hand is moved.
+
+Every one of them is a number with limits, so that one safety filter serves them all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from robo_rl.config.models import ConfigModel
+
+
+class Axis(ConfigModel):
+    """One number that is commanded; lengths in m where ``unit`` is ``"m"``, else rad.
+
+    Args:
+        name: Its name on ROS topics and in specs.
+        low: Lower limit.
+        high: Upper limit.
+        max_velocity: Largest speed, per second. The simulator does not enforce it; tasks and the
+            safety filter do.
+        max_acceleration: Largest acceleration of what is commanded, per second squared; the safety
+            filter enforces it.
+        max_jerk: Likewise of the jerk, per second cubed.
+        home: Position at home.
+        unit: ``"rad"`` or ``"m"``.
+    """
+
+    name: str
+    low: float
+    high: float
+    max_velocity: float = Field(gt=0)
+    max_acceleration: float = Field(default=5.0, gt=0)
+    max_jerk: float = Field(default=500.0, gt=0)
+    home: float
+    unit: Literal["rad", "m"] = "rad"
+
+    @model_validator(mode="after")
+    def _home_within_limits(self) -> Axis:
+        if not self.low <= self.home <= self.high or self.low == self.high:
+            kind = type(self).__name__.lower()
+            raise ValueError(f"{kind} {self.name}: expected low <= home <= high and low < high")
+        return self
+
+
+class Joint(Axis):
+    """A joint; forces in N where ``unit`` is ``"m"``, else N m.
+
+    Args:
+        max_torque: Largest torque or force of its actuator; joints that mimic it share it.
+        actuator: Name of its actuator; the joint's own name where empty.
+        mimic: Name of the joint that it follows one to one; it then has no actuator.
+    """
+
+    max_torque: float = Field(gt=0)
+    actuator: str = ""
+    mimic: str = ""
+
+
+class Hand(ConfigModel):
+    """How the end effector is commanded as a whole, by a Cartesian controller.
+
+    Its pose is six numbers: where it is in the base's frame, and the rotation vector r of the turn
+    that takes it from ``upright`` to how it is, in that frame too: R = exp([r]) R(upright). The
+    largest turn within the limits is less than π, so that every orientation has one r; and
+    |ω| <= |dr/dt|, so that what limits the change of r limits the angular velocity. Limits are of
+    each number by itself: those of a vector's length are to be divided by the root of 3.
+
+    Args:
+        axes: x, y, z in m, then the rotation vector's x, y, z in rad.
+        upright: Orientation of the end effector where nothing is turned, wxyz.
+
+    Source: of the inequality, the right Jacobian of SO(3), whose singular values are 1 and
+        2 sin(|r|/2) / |r| (Chirikjian, "Stochastic Models, Information Theory, and Lie Groups",
+        vol. 2, sec. 10.7).
+    """
+
+    axes: tuple[Axis, Axis, Axis, Axis, Axis, Axis]
+    upright: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the six axes."""
+        return tuple(axis.name for axis in self.axes)
+
+    @model_validator(mode="after")
+    def _one_turn_an_orientation(self) -> Hand:
+        units = tuple(axis.unit for axis in self.axes)
+        if units != ("m",) * 3 + ("rad",) * 3:
+            raise ValueError(f"hand.axes: expected units m, m, m, rad, rad, rad, found {units}")
+        largest = math.hypot(*(max(abs(axis.low), abs(axis.high)) for axis in self.axes[3:]))
+        if largest >= math.pi:
+            raise ValueError(f"hand.axes: turns of up to {largest:.3g} rad, expected less than pi")
+        if abs(math.hypot(*self.upright) - 1.0) > 1e-6:
+            raise ValueError("hand.upright: expected a quaternion of length 1")
+        return self

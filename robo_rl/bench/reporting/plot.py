@@ -1,0 +1,58 @@
+"""Learning curves of several methods in one figure, as an SVG file that stands by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from robo_rl.bench.suite.curves import Point
+from robo_rl.bench.suite.suite import Reported
+from robo_rl.report.charts import linear_axis
+from robo_rl.report.line_figure import Frame, lines_figure
+
+_GRID = 120
+
+Curves = Mapping[str, Sequence[Sequence[Point]]]
+"""Method → the curve of every seed."""
+
+
+def figure(title: str, curves: Curves, axis: str, report: Reported) -> str:
+    """What is measured, in training, against env steps or seconds, one line a method.
+
+    A line is the mean over seeds, each pooled over a window of episodes; a run that has ended
+    stands where it ended.
+
+    Args:
+        title: Above it.
+        curves: Of each method.
+        axis: ``env_steps`` or ``seconds``.
+        report: Measure and window.
+    """
+    ends = [getattr(points[-1], axis) for seeds in curves.values() for points in seeds if points]
+    end = float(max(ends, default=1.0))
+    x_axis = linear_axis(0.0, end, tight=True)
+    lines = {name: mean_curve(seeds, axis, report, end) for name, seeds in curves.items()}
+    y_axis = report.kind.axis([y for line in lines.values() for _, y in line])
+    name = axis.replace("_", " ")
+    return lines_figure(Frame(title, name, x_axis, y_axis, report.kind.is_rate), lines)
+
+
+def mean_curve(
+    seeds: Sequence[Sequence[Point]], axis: str, report: Reported, end: float
+) -> list[tuple[float, float]]:
+    """Points of the mean over seeds, from where all have a value; empty where none does."""
+    grid = np.linspace(0.0, end, _GRID)
+    rows = [_held(points, axis, report, grid) for points in seeds if points]
+    if not rows:
+        return []
+    mean = np.mean(rows, axis=0)
+    return [(float(x), float(y)) for x, y in zip(grid, mean, strict=True) if not math.isnan(y)]
+
+
+def _held(points: Sequence[Point], axis: str, report: Reported, grid: np.ndarray) -> np.ndarray:
+    """The value last reached at each place of the grid; NaN before there is one."""
+    places = np.array([getattr(point, axis) for point in points], dtype=np.float64)
+    values = np.array([math.nan, *report.kind.pool(points, report.window)])
+    return values[np.searchsorted(places, grid, side="right")]

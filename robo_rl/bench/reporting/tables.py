@@ -1,0 +1,242 @@
+"""A summary as tables of text, for the terminal and for the page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from robo_rl.bench.suite.formatting import NOTHING, number, percent, sure, times, when
+from robo_rl.bench.suite.suite import Reported
+from robo_rl.train.checkpoint.progress import duration
+
+Numbers = Mapping[str, Any]
+ONE = {"reached": 1, "of": 1}
+
+
+class Table(NamedTuple):
+    """A title, names of columns, and rows of text."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table]:
+    """All tables of a summary that have rows."""
+    found = [
+        _by_task(summary, report),
+        _improved(summary),
+        _gates(summary),
+        _times(summary, report),
+        _over_tasks(summary, report, methods),
+        _ratios(summary, report),
+        _verdicts(summary, report),
+    ]
+    return [table for table in found if table.rows]
+
+
+def _by_task(summary: Numbers, report: Reported) -> Table:
+    kind = report.kind
+    header = ("task", "method", "seeds", "before", *kind.columns, "one step", "min a run")
+    rows = [
+        (
+            task,
+            method,
+            str(each["seeds"]),
+            kind.worth(each["before"]),
+            *kind.words(each["after"], each[kind.score], each["low"], each["high"]),
+            kind.worth(each["one_step"]),
+            number(each["minutes"]),
+        )
+        for task, method, each in _pairs(summary)
+    ]
+    return Table("Every task", header, rows)
+
+
+def _times(summary: Numbers, report: Reported) -> Table:
+    """Medians of env steps and of seconds to each rate, beside what they began with."""
+    rates = [f"{100 * rate:g}" for rate in report.thresholds]
+    header = (
+        "task",
+        "method",
+        "before",
+        *(f"steps to {r} %" for r in rates),
+        *(f"to {r} %" for r in rates),
+    )
+    rows = [
+        (
+            task,
+            method,
+            report.kind.worth(each["before"]),
+            *(when(each["env_steps"][rate], number) for rate in rates),
+            *(when(each["seconds"][rate], duration) for rate in rates),
+        )
+        for task, method, each in _pairs(summary)
+        if report.kind.is_rate and any(each["env_steps"][rate]["of"] for rate in rates)
+    ]
+    curve = "in training" if report.curve == "training" else "without exploration"
+    return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
+
+
+def _improved(summary: Numbers) -> Table:
+    rows = [
+        (
+            *(each["task"], each["method"], each["stage"]),
+            *(_listed(each[name]) for name in ("seeds", "before", "after")),
+            ", ".join(map(_goes_on, each["accepted"], each["waived"])),
+        )
+        for each in summary["improved"]
+    ]
+    header = ("task", "method", "stage", "seeds", "return before", "after", "goes on")
+    return Table("Improved from data alone, whatever the gate says", header, rows)
+
+
+def _goes_on(accepted: bool, waived: bool) -> str:
+    return ("new, waived" if waived else "new") if accepted else "the one before"
+
+
+def _listed(amounts: Sequence[float]) -> str:
+    return ", ".join(str(each) if isinstance(each, int) else f"{each:.2f}" for each in amounts)
+
+
+def _gates(summary: Numbers) -> Table:
+    header = (
+        *("task", "method", "seed", "stage"),
+        *("return before", "its value", "return after", "its value"),
+        *("widened by", "strangeness", "goes on"),
+    )
+    rows = [
+        (
+            *(each["task"], each["method"], str(each["seed"]), each["stage"]),
+            *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
+            *(_known(each[name]) for name in ("model_error", "strangeness")),
+            _goes_on(each["accepted"], each["waived"]),
+        )
+        for each in summary["gates"]
+    ]
+    return Table("Improved from data alone: returns, and values that the gate saw", header, rows)
+
+
+def _known(amount: float | None) -> str:
+    return NOTHING if amount is None else f"{amount:.2f}"
+
+
+def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:
+    kind, scores = report.kind, report.kind.columns[-2:]
+    better = f"better than {report.reference}"
+    header = (
+        "method",
+        "tasks",
+        "seeds",
+        "before",
+        *scores,
+        "IQM",
+        "95 % interval",
+        "one step",
+        better,
+        "worse than before",
+        "fallen",
+        "rollbacks",
+        "stopped early",
+    )
+    rows = [
+        (
+            method,
+            f"{each['tasks']} of {len(summary['tasks'])}",
+            str(each["seeds"]),
+            kind.worth(each["before"]),
+            *kind.words(None, each[kind.score], each["low"], each["high"])[-2:],
+            *kind.words(None, *(each.get(name) for name in ("iqm", "iqm_low", "iqm_high")))[-2:],
+            kind.worth(each["one_step"]),
+            _improvement(each),
+            f"{each['worse']} of {each['cells']}",
+            _fallen(each),
+            NOTHING if each["rollbacks"] is None else str(each["rollbacks"]),
+            f"{each['stopped_early']} of {each['cells']}",
+        )
+        for method in methods
+        if (each := summary[method])["kept"]
+    ]
+    return Table("All tasks", header, rows)
+
+
+def _fallen(each: Numbers) -> str:
+    return f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING
+
+
+def _improvement(each: Numbers) -> str:
+    if "improvement" not in each:
+        return NOTHING
+    ends = _ends(each, "improvement_low", "improvement_high")
+    return f"{percent(each['improvement'])} {ends}".removesuffix(f" {NOTHING}")
+
+
+def _ratios(summary: Numbers, report: Reported) -> Table:
+    rows = [
+        (
+            name.replace("_", " "),
+            f"{which.slow} ÷ {which.fast}",
+            f"{which.of.replace('_', ' ')} to {percent(which.success)}",
+            when({**each, **ONE}, times),
+            str(len(each["pairs"])),
+            _range(each["pairs"]),
+            times(each["mean"]),
+            NOTHING if each["low"] is None else f"[{each['low']:.2f}, {each['high']:.2f}]",
+            " ÷ ".join(report.kind.worth(each["before"][side]) for side in ("slow", "fast")),
+        )
+        for name, each in summary["ratios"].items()
+        for which in [report.ratios[name]]
+    ]
+    header = (
+        "ratio",
+        "of",
+        "in",
+        "median",
+        "pairs",
+        "range",
+        "geometric mean",
+        "95 % interval",
+        "before",
+    )
+    return Table("Ratios", header, rows)
+
+
+def _range(pairs: Sequence[Numbers]) -> str:
+    """The least and the largest of some ratios."""
+    ends = [choose(pairs, key=lambda pair: pair["ratio"]) for choose in (min, max) if pairs]
+    return " … ".join(when({**end, **ONE, "median": end["ratio"]}, times) for end in ends)
+
+
+def _verdicts(summary: Numbers, report: Reported) -> Table:
+    rows = [
+        (
+            f"{each['method']} – {each['reference']}",
+            NOTHING if each["difference"] is None else report.kind.apart(each["difference"]),
+            str(each["seeds"]),
+            _verdict(each),
+        )
+        for each in summary["sequential"]
+    ]
+    level = percent(report.sequential.level)
+    title = (
+        f"Sequential test of {report.measure}, level {level} for all pairs of the suite together"
+    )
+    return Table(title, ("pair", "difference", "seeds", "verdict"), rows)
+
+
+def _verdict(each: Numbers) -> str:
+    """It, with the seeds that are needed where more are."""
+    following = ", ".join(map(str, each["next"]))
+    return f"{each['verdict']}: {following}" if following else each["verdict"]
+
+
+def _pairs(summary: Numbers) -> Iterator[tuple[str, str, Numbers]]:
+    for task, methods in summary["tasks"].items():
+        for method, each in methods.items():
+            yield task, method, each
+
+
+def _ends(each: Numbers, low: str, high: str) -> str:
+    if each.get(low) is None:
+        return NOTHING
+    return f"[{100 * each[low]:.1f}, {100 * each[high]:.1f}]"

@@ -1,0 +1,1 @@
+"""Kept results of a suite, and what follows from them."""

@@ -1,0 +1,109 @@
+"""What a finished run has to show, out of its directory, so that it can be kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from robo_rl.bench.results.record import Kept, KeptStage, Row, read_json
+from robo_rl.bench.results.timings import Pace, paces
+from robo_rl.bench.suite.curves import Point, looks, thinned
+from robo_rl.bench.suite.plan import Cell
+from robo_rl.core.errors import DataError
+from robo_rl.train.checkpoint.metrics_log import read_metrics
+from robo_rl.train.pipeline.run import RUN, stage_folder
+from robo_rl.train.pipeline.sessions import starts
+from robo_rl.train.pipeline.stage import Report
+
+
+def record(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
+    """What a finished run has to show.
+
+    Args:
+        suite: Its name.
+        cell: What was run.
+        run: The run's directory.
+        shared: Labels of the stages that were taken up.
+        last: The sitting that ended it.
+
+    Raises:
+        DataError: Something in the run's directory is missing, damaged, or no number to keep.
+    """
+    try:
+        return _recorded(suite, cell, run, shared, last)
+    except ValidationError as error:
+        first = error.errors()[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise DataError("has what cannot be kept", where=run, found=found) from error
+
+
+def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
+    places = {
+        label: run / stage_folder(index, label)
+        for index, label in enumerate(cell.experiment.stages)
+    }
+    provenance = _provenance(run / RUN)
+    metrics = places.get(cell.stage, run) / "metrics.jsonl"
+    lines = read_metrics(metrics) if metrics.is_file() else []
+    return Kept(
+        suite=suite,
+        **cell.key._asdict(),
+        digest=cell.digest,
+        stage=cell.stage,
+        ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        jobs=last.jobs,
+        threads=last.threads,
+        sittings=paces(run),
+        versions=provenance["versions"],
+        world=_world(places),
+        machine=provenance["machine"],
+        stages={label: _stage(place, label in shared) for label, place in places.items()},
+        curve=_rows(thinned(lines)),
+        clean=_rows(looks(lines)),
+        config=cell.settings,
+    )
+
+
+def _provenance(path: Path) -> dict[str, dict[str, Any]]:
+    """What a run writes down of itself whenever it is begun, or gone on with."""
+    hint = "run the suite again, which writes it anew"
+    body = read_json(path, hint)
+    found = {name: body.get(name) for name in ("versions", "machine")}
+    for name, value in found.items():
+        if not isinstance(value, dict):
+            expected = f"a mapping '{name}'"
+            raise DataError("is damaged", where=path, expected=expected, found=value, hint=hint)
+    return cast("dict[str, dict[str, Any]]", found)
+
+
+def _world(places: Mapping[str, Path]) -> dict[str, str]:
+    """Of the last stage, and so of all."""
+    report = Report.read(list(places.values())[-1])
+    return {} if report is None else report.world
+
+
+def _stage(place: Path, shared: bool) -> KeptStage:
+    report = Report.read(place)
+    if report is None:
+        raise DataError("has no report", where=place, hint="run the suite again")
+    return KeptStage(
+        seconds=round(report.seconds, 3),
+        status=report.status,
+        gate="" if report.gate is None else f"{report.gate.name}: {report.gate.detail}",
+        shared=shared,
+        starts=starts(place),
+        numbers=report.numbers,
+    )
+
+
+def _rows(points: Sequence[Point]) -> tuple[Row, ...]:
+    known = [None if math.isnan(point.returns) else point.returns for point in points]
+    return tuple(
+        Row(p.env_steps, round(p.seconds, 3), p.episodes, p.successes, returns)
+        for p, returns in zip(points, known, strict=True)
+    )

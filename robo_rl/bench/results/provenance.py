@@ -1,0 +1,54 @@
+"""How kept cells were made: by whom, on what, in how many sittings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.timings import Pace, described
+from robo_rl.bench.suite.suite import Key
+
+UNKNOWN = "of unknown version"
+
+
+def made(kept: Mapping[Key, Kept]) -> dict[str, Any]:
+    """``machines`` and ``commits`` with their cells, and cells ``interrupted`` or ``unnoted``."""
+    return {
+        "machines": _grouped(kept, lambda each: [_machine(each, pace) for pace in each.paces]),
+        "commits": _grouped(kept, lambda each: [f"robo-rl {v or UNKNOWN}" for v in each.commits]),
+        "interrupted": [str(key) for key, each in kept.items() if each.interrupted],
+        "unnoted": [str(key) for key, each in kept.items() if each.interrupted is None],
+    }
+
+
+def versions(kept: Mapping[Key, Kept]) -> list[str]:
+    """What numbers depend on besides that, of all processes that worked on them."""
+    return sorted({text for each in kept.values() for text in _versions(each)})
+
+
+def _grouped(
+    kept: Mapping[Key, Kept], how: Callable[[Kept], Iterable[str]]
+) -> dict[str, list[str]]:
+    """Cells by how they were made; one that took several sittings may be there several times."""
+    found: dict[str, list[str]] = {}
+    for key, each in kept.items():
+        for name in dict.fromkeys(how(each)):
+            found.setdefault(name, []).append(str(key))
+    return dict(sorted(found.items()))
+
+
+def _machine(kept: Kept, pace: Pace) -> str:
+    """What seconds depend on."""
+    place = pace.machine or described(kept.machine)
+    return f"{place}, {pace.jobs} at once, {pace.threads} threads each"
+
+
+def _versions(kept: Kept) -> set[str]:
+    names = ("python", "torch", "numpy", "mujoco", "gymnasium", "metaworld")
+    noted = [start for stage in kept.stages.values() for start in stage.starts]
+    texts = (
+        ", ".join(f"{name} {found[name]}" for name in names if name in found)
+        for found in noted or [kept.versions]
+    )
+    return {text for text in texts if text}

@@ -1,0 +1,127 @@
+"""The folder of what is kept: written whole or not at all, read with every file checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from robo_rl.bench.results.record import DELETE, FORMAT, Kept, read_json
+from robo_rl.bench.suite.suite import Key
+from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
+from robo_rl.core.errors import CheckpointError, DataError
+from robo_rl.core.file_lock import lock_file
+
+LOCK, PROBE = ".lock", ".probe"
+
+
+class Results:
+    """The folder of a suite's kept cells.
+
+    Args:
+        root: Of all suites.
+        suite: Its name.
+    """
+
+    def __init__(self, root: Path, suite: str) -> None:
+        self.root, self.suite = root, suite
+
+    def path(self, key: Key) -> Path:
+        """A cell's file."""
+        return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
+
+    def read(self) -> dict[Key, Kept]:
+        """All that is kept.
+
+        Raises:
+            DataError: A file is damaged.
+        """
+        files = sorted((self.root / self.suite).glob("*/*/*.json"))
+        return {kept.key: kept for kept in map(self._read, files)}
+
+    def find(self, key: Key) -> Kept | None:
+        """What is kept of one cell by now.
+
+        Raises:
+            DataError: Its file is damaged.
+        """
+        path = self.path(key)
+        return self._read(path) if path.is_file() else None
+
+    def write(self, kept: Kept) -> Path:
+        """Keep a cell, whole or not at all.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        path = self.path(kept.key)
+        text = kept.model_dump_json(indent=1)
+        flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", _on_one_line, text)
+        try:
+            with self._writing(path.parent):
+                write_file(path, flat.encode() + b"\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return path
+
+    def demand_writable(self) -> None:
+        """Find out before hours are spent.
+
+        Raises:
+            CheckpointError: Nothing can be written there.
+        """
+        place = self.root / self.suite
+        try:
+            with self._writing(place):
+                write_file(place / PROBE, b"")
+                (place / PROBE).unlink()
+        except OSError as error:
+            raise _unwritable(place, error) from error
+
+    @contextmanager
+    def _writing(self, place: Path) -> Generator[None]:
+        """Nobody else writes results meanwhile; what killed writers left is swept."""
+        make_directory(place)
+        with lock_file(self.root / LOCK, wait=True):
+            remove_temporary(place)
+            (place / PROBE).unlink(missing_ok=True)
+            yield
+
+    def _read(self, path: Path) -> Kept:
+        try:
+            kept = Kept.model_validate(_of_this_format(path, read_json(path)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DataError("is no kept cell", where=path, found=found, hint=DELETE) from error
+        if self.path(kept.key) != path:
+            raise DataError(
+                "lies in another's place",
+                where=path,
+                expected=f"what is of {path.relative_to(self.root / self.suite).with_suffix('')}",
+                found=str(kept.key),
+                hint=f"move it to {self.path(kept.key)}, or delete it",
+            )
+        return kept
+
+
+def _of_this_format(path: Path, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = body.get("format", FORMAT)
+    if isinstance(found, int) and found > FORMAT:
+        expected, hint = f"format {FORMAT} or older", "update this robo-rl; what is kept is good"
+        raise DataError("is a newer one's", where=path, expected=expected, found=found, hint=hint)
+    return body
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s+", " ", found[1]) + "]"
+
+
+def _unwritable(path: Path, error: OSError) -> CheckpointError:
+    reason = error.strerror or str(error)
+    hint = "name another --results, or check the permissions"
+    return CheckpointError(f"cannot be written: {reason}", where=path, hint=hint)

@@ -1,0 +1,140 @@
+"""A suite's numbers, out of the cells that are kept: JSON that tables are made of.
+
+Every interval is of 95 %, over seeds, and Student's (see ``aggregates``); that of a success rate is
+no narrower than Wilson's of all episodes. One seed has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from robo_rl.bench.results.averages import Numbers, averages, of_seeds
+from robo_rl.bench.results.gate_outcomes import by_method, gates
+from robo_rl.bench.results.provenance import made, versions
+from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.scores import Scores, score
+from robo_rl.bench.results.sequential_verdicts import verdicts
+from robo_rl.bench.results.time_to_threshold import ratio, times
+from robo_rl.bench.results.worlds import elsewhere
+from robo_rl.bench.suite.plan import Cell
+from robo_rl.bench.suite.suite import Key, Suite
+from robo_rl.stats.across_runs import improvement_bounds, probability_of_improvement
+
+
+class Whole(NamedTuple):
+    """A whole suite, and its good cells: whatever part is looked at, it is tested as a whole."""
+
+    suite: Suite
+    good: Mapping[Key, Kept]
+
+
+def summarise(
+    name: str,
+    suite: Suite,
+    cells: Mapping[Key, Cell],
+    kept: Mapping[Key, Kept],
+    whole: Whole | None = None,
+) -> Numbers:
+    """All that is reported.
+
+    Args:
+        name: Of the suite.
+        suite: It, or the part that is looked at.
+        cells: Of these.
+        kept: Whatever is kept.
+        whole: What the part is of; itself if not given.
+
+    Returns:
+        Method → numbers over all tasks; ``tasks``: task → method → numbers; name of a ratio →
+        median, and ``ratios`` with the pairs behind it; ``gates``, and of these ``improved``, by
+        method (see there); ``sequential`` verdicts; ``missing``, ``stale`` (kept under other
+        settings, left out) and ``unscored`` cells; ``elsewhere``: cell → what of its world differs
+        from that of the newest, left out; ``unplaced``: how many of which the world was not
+        recorded; ``machines``, ``versions``, and ``made``: which
+        cells were made under which of these, which were interrupted, and of which that is unnoted.
+    """
+    good = current(cells, kept)
+    same = of_now(cells, kept)
+    stale = [key for key in cells if key in kept and key not in same]
+    ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
+    how, saw = made(good), gates(good)
+    return {
+        **_methods(suite, good),
+        **{label: each["median"] for label, each in ratios.items()},
+        "tasks": {task: _task(suite, good, task) for task in suite.tasks},
+        "suite": name,
+        "ratios": ratios,
+        "gates": saw,
+        "improved": by_method(saw),
+        "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
+        "missing": [str(key) for key in cells if key not in kept],
+        "stale": [str(key) for key in stale],
+        "elsewhere": {str(key): found for key, found in elsewhere(same).items()},
+        "unplaced": sum(not each.world for each in good.values()),
+        "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
+        "machines": list(how["machines"]),
+        "versions": versions(good),
+        "made": how,
+    }
+
+
+def current(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+    """Those kept cells that can be compared: of the settings of now, and of one world."""
+    found = of_now(cells, kept)
+    others = elsewhere(found)
+    return {key: each for key, each in found.items() if key not in others}
+
+
+def of_now(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+    """Those kept cells that were made under the settings of now."""
+    return {key: kept[key] for key in cells if key in kept and kept[key].is_of(cells[key])}
+
+
+def _methods(suite: Suite, kept: Mapping[Key, Kept]) -> Numbers:
+    """Every method over all tasks."""
+    scores = _scores(suite, kept)
+    return {
+        method: averages(suite.report, own, _of(kept, method=method))
+        | _improvement(own, scores.get(suite.report.reference))
+        for method, own in scores.items()
+    }
+
+
+def _task(suite: Suite, kept: Mapping[Key, Kept], task: str) -> Numbers:
+    """Every method that has been run on a task."""
+    found: Numbers = {}
+    for method in suite.methods:
+        own = _of(kept, task=task, method=method)
+        if own:
+            scores = Scores([task], own, suite.report)
+            chosen = of_seeds(own, scores.seeds)
+            found[method] = averages(suite.report, scores, own) | times(suite.report, chosen)
+    return found
+
+
+def _of(kept: Mapping[Key, Kept], **labels: str) -> list[Kept]:
+    """Cells of a task, a method, or both."""
+    return [
+        each
+        for each in kept.values()
+        if all(getattr(each, name) == label for name, label in labels.items())
+    ]
+
+
+def _scores(suite: Suite, kept: Mapping[Key, Kept]) -> dict[str, Scores]:
+    return {
+        method: Scores(suite.tasks, _of(kept, method=method), suite.report)
+        for method in suite.methods
+    }
+
+
+def _improvement(scores: Scores, reference: Scores | None) -> Numbers:
+    """Probability that a run is better than one of the reference method."""
+    if reference is None or reference is scores or not (scores.seeds and reference.seeds):
+        return {}
+    tables = scores.table(), reference.table()
+    value = probability_of_improvement(*tables)
+    several = all(len(table) > 1 for table in tables)
+    low, high = improvement_bounds(*tables) if several else (None, None)
+    return {"improvement": value, "improvement_low": low, "improvement_high": high}

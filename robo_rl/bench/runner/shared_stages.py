@@ -1,0 +1,114 @@
+"""Stages that several cells have in common: made once, taken up by each.
+
+A stage's digest holds all that its result depends on, so cells whose digests agree would each make
+the same demonstrations and clone the same policy. What they share is made by a run of its own,
+cut off behind that stage, and copied into theirs, where the pipeline finds it done.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from robo_rl.bench.results.timings import note, paces
+from robo_rl.bench.suite.plan import Cell
+from robo_rl.bench.suite.suite import Key
+from robo_rl.core.atomic_files import staged_directory
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.run import stage_folder
+from robo_rl.train.pipeline.stage import REPORT, stage_digest
+
+
+@dataclass(frozen=True)
+class Share:
+    """The first stages of several cells.
+
+    Args:
+        name: The run's, the last stage's digest with task and seed for the reader.
+        lot: Task and seed, within which cells share.
+        labels: The stages.
+        experiment: They and nothing else.
+        parent: What it takes up itself, if it does.
+    """
+
+    name: str
+    lot: tuple[str, int]
+    labels: tuple[str, ...]
+    experiment: Experiment
+    parent: Share | None
+
+    def is_done(self, root: Path) -> bool:
+        """Whether its last stage is there."""
+        last = stage_folder(len(self.labels) - 1, self.labels[-1])
+        return (root / self.name / last / REPORT).is_file()
+
+
+def shares(cells: Iterable[Cell], labels: Sequence[str]) -> dict[Key, Share]:
+    """The longest share of every cell that has one.
+
+    Args:
+        cells: All of a suite, whichever are to be run.
+        labels: Stages that may be shared, as far as a cell begins with them.
+    """
+    users: dict[str, list[Key]] = {}
+    digests: dict[Key, list[str]] = {}
+    of = {cell.key: cell for cell in cells}
+    for key, cell in of.items():
+        digests[key] = [stage_digest(cell.experiment, i) for i in range(_common(cell, labels))]
+        for digest in digests[key]:
+            users.setdefault(digest, []).append(key)
+    made: dict[str, Share] = {}
+    found: dict[Key, Share] = {}
+    for key, cell in of.items():
+        for index, digest in enumerate(digests[key]):
+            following = digests[key][index + 1 : index + 2]
+            alone = len(users[digest]) < 2
+            if alone or (following and len(users[following[0]]) == len(users[digest])):
+                continue
+            if digest not in made:
+                made[digest] = _share(cell, index, digest, found.get(key))
+            found[key] = made[digest]
+    return found
+
+
+def take_up(share: Share, root: Path, run: Path) -> None:
+    """Put the share's stages into a run that does not have them, and note how they were made.
+
+    Args:
+        share: Which is done.
+        root: Folder of the shared runs.
+        run: Directory of the run.
+
+    Raises:
+        DataError: The list of its sittings, or of the run's, is damaged.
+        OSError: They cannot be copied; what is there is whole.
+    """
+    note(run, paces(root / share.name))
+    for index, label in enumerate(share.labels):
+        folder = stage_folder(index, label)
+        if (run / folder / REPORT).exists():
+            continue
+        with staged_directory(run / folder) as stage:
+            source = root / share.name / folder
+            # Checkpoints are of no use once a stage is done.
+            shutil.copytree(
+                source, stage, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ckpt")
+            )
+
+
+def _common(cell: Cell, labels: Sequence[str]) -> int:
+    """With how many of these stages the cell begins."""
+    pairs = zip(cell.experiment.stages, labels, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _share(cell: Cell, index: int, digest: str, parent: Share | None) -> Share:
+    stages = dict(list(cell.experiment.stages.items())[: index + 1])
+    waive = {k: why for k, why in cell.experiment.waive.items() if k in stages}
+    name = f"{cell.key.task}.{cell.key.seed}.{digest}"
+    changes = {"name": name, "stages": stages, "waive": waive}
+    lot = cell.key.task, cell.key.seed
+    return Share(name, lot, tuple(stages), cell.experiment.model_copy(update=changes), parent)

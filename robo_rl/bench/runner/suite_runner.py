@@ -1,0 +1,169 @@
+"""A suite with what is kept of it: what is still to be run, running it, and its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from robo_rl.bench.reporting.tables import Table, tables
+from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.store import Results
+from robo_rl.bench.results.summary import Whole, current, of_now, summarise
+from robo_rl.bench.results.timings import Pace, described
+from robo_rl.bench.results.worlds import elsewhere
+from robo_rl.bench.runner.console import Board
+from robo_rl.bench.runner.eta import Estimate
+from robo_rl.bench.runner.session import Sitting
+from robo_rl.bench.runner.work import Work, works
+from robo_rl.bench.suite.plan import Cell, Plan
+from robo_rl.bench.suite.suite import Key, Suite, keys, only
+from robo_rl.bench.suite.suite_file import load_plan
+from robo_rl.config.provenance import machine, versions
+from robo_rl.env.gym_envs.env import usable_cpus
+
+
+class State(StrEnum):
+    """How far a cell is."""
+
+    KEPT = "kept"
+    STALE = "kept under other settings"
+    ELSEWHERE = "kept of another world"
+    BEGUN = "begun"
+    TO_RUN = "to run"
+
+
+_NOT_COMPARED = {State.STALE, State.ELSEWHERE}
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things are.
+
+    Args:
+        out: Runs, ``OUT/SUITE/TASK/METHOD/SEED-DIGEST``.
+        results: What is kept, ``RESULTS/SUITE/TASK/METHOD/SEED.json``.
+        published: Likewise, of others' runs, which tell how long cells take.
+    """
+
+    out: Path
+    results: Path
+    published: Path | None = None
+
+
+class Desk:
+    """One suite.
+
+    Args:
+        name: Of the suite, or its file.
+        overrides: Of every cell.
+        folders: Where things are.
+
+    Raises:
+        ConfigError: Something in the suite does not fit; all of it is said.
+        DataError: Something that is kept is damaged.
+    """
+
+    def __init__(self, name: str, overrides: Sequence[str], folders: Folders) -> None:
+        self.plan: Plan = load_plan(name, overrides)
+        self.results = Results(folders.results, self.plan.name)
+        self.out = folders.out / self.plan.name
+        self.part: Suite = self.plan.suite
+        self.kept: dict[Key, Kept] = self.results.read()
+        self.cells: dict[Key, Cell] = self.plan.cells(self._seeds(), self.kept)
+        known = (
+            {} if folders.published is None else Results(folders.published, self.plan.name).read()
+        )
+        self.estimate = Estimate({**known, **self.kept}.values())
+        self._all_seeds = True
+
+    def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
+        """Look at a part of the suite only, or at further seeds; see ``only``."""
+        self.part = only(self.plan.suite, tasks, methods, seeds, self.plan.name)
+        self._all_seeds = not seeds
+        known = {key.seed for key in self.cells}
+        self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
+
+    def keys(self) -> list[Key]:
+        """Cells of the suite, or of the part chosen; unless seeds are, also kept ones of others."""
+        own = keys(self.part)
+        seeds = self._seeds() if self._all_seeds else self.part.seeds
+        further = keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
+        return own + [key for key in further if key in self.kept and key in self.cells]
+
+    def _seeds(self) -> list[int]:
+        """The suite's, and behind them the others of which something is kept."""
+        suite = self.plan.suite
+        found = {k.seed for k in self.kept if k.task in suite.tasks and k.method in suite.methods}
+        return [*suite.seeds, *sorted(found - set(suite.seeds))]
+
+    def states(self) -> dict[Key, State]:
+        """How far each cell is."""
+        others = elsewhere(of_now(self.cells, self.kept))
+        found = {key: self._state(key) for key in self.keys()}
+        return {key: State.ELSEWHERE if key in others else state for key, state in found.items()}
+
+    def to_run(self, *, redo: bool) -> list[Key]:
+        """Cells that are not kept; with ``redo`` also those that are ``stale``."""
+        wanted = {State.BEGUN, State.TO_RUN} | (_NOT_COMPARED if redo else set())
+        return [key for key, state in self.states().items() if state in wanted]
+
+    def stale(self) -> list[Key]:
+        """Cells that are kept under other settings, or of another world than the newest."""
+        return [key for key, state in self.states().items() if state in _NOT_COMPARED]
+
+    def works(self, chosen: Sequence[Key]) -> list[Work]:
+        """Runs that these cells take, those of what they share included, but for what is done.
+
+        Raises:
+            ConfigError: One that is kept under other settings cannot run under those of now.
+        """
+        again = {key: self.plan.cell(key) for key in chosen if key in self.kept}
+        return works(self.cells | again, chosen, self.plan.suite.shared, self.out)
+
+    def run(self, jobs: int, *, redo: bool) -> Sitting:
+        """Run what is neither kept nor, unless it is to be redone, kept under other settings.
+
+        Args:
+            jobs: Cells at once; 0 as the suite says. They share the cores: torch's threads are
+                divided among them, each has as many workers for its envs as if it were alone.
+            redo: Also run what is kept under other settings, and replace it.
+
+        Raises:
+            CheckpointError: Something cannot be written.
+        """
+        jobs = jobs or self.plan.suite.jobs
+        chosen = self.to_run(redo=redo)
+        threads = max(1, usable_cpus() // jobs)
+        version, place = versions().get("robo-rl", ""), described(machine())
+        pace = Pace(jobs=jobs, threads=threads, version=version, machine=place)
+        with Board() as board:
+            sitting = Sitting(self.results, pace, self.estimate, board)
+            if chosen:
+                self.results.demand_writable()
+                sitting.run(self.works(chosen))
+        self.kept = self.results.read()
+        return sitting
+
+    def good(self) -> dict[Key, Kept]:
+        """What is kept and of the settings of now."""
+        return current({key: self.cells[key] for key in self.keys()}, self.kept)
+
+    def summary(self) -> dict[str, Any]:
+        """The numbers; see ``summarise``."""
+        cells = {key: self.cells[key] for key in self.keys()}
+        whole = Whole(self.plan.suite, current(self.cells, self.kept))
+        return summarise(self.plan.name, self.part, cells, self.kept, whole)
+
+    def tables(self, summary: dict[str, Any]) -> list[Table]:
+        """A summary's tables."""
+        return tables(summary, self.part.report, list(self.part.methods))
+
+    def _state(self, key: Key) -> State:
+        cell = self.cells[key]
+        if key in self.kept:
+            return State.KEPT if self.kept[key].is_of(cell) else State.STALE
+        run = self.out / key.task / key.method / cell.experiment.name
+        return State.BEGUN if run.is_dir() else State.TO_RUN

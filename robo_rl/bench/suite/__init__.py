@@ -1,0 +1,1 @@
+"""What a suite is: its file, cells and layers."""

@@ -1,0 +1,118 @@
+"""Reading a suite's file: its own settings apart from those of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from robo_rl.bench.suite.config_layers import expanded, nothing
+from robo_rl.bench.suite.plan import FOLDER, Plan
+from robo_rl.bench.suite.suite import Suite
+from robo_rl.config.compose import overlay, tree_of
+from robo_rl.config.merge import merge
+from robo_rl.config.models import ConfigModel, ConfigTree, validate
+from robo_rl.config.search_path import available, read
+from robo_rl.config.yaml_nodes import Node
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+
+_OVERLAYS = ("tasks", "methods", "cells")
+_HARMLESS = ("seeds", "jobs", "about", "notes")
+"""Settings of a suite that leave its cells, and what is kept of them, as they are."""
+
+
+class _Root(ConfigModel):
+    suite: Suite
+
+
+def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
+    """Read a suite.
+
+    Args:
+        name: ``metaworld_dev``, or a file's path.
+        overrides: ``key=value``: of the experiment, of every cell; ``suite.seeds=[0]`` and so on,
+            of the suite itself.
+
+    Raises:
+        ConfigError: It is missing, is none, or does not fit.
+    """
+    stem, tree, foreign = _found(name)
+    last = overlay(overrides)
+    of_suite, of_cells = _parted(last)
+    whole = dict(cast("dict[str, Node]", merge(tree, of_suite).value))
+    if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
+        raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
+    section = whole.pop(FOLDER)
+    own = _own(section)
+    experiment = expanded(section.value.get("experiment", nothing()))
+    return Plan(
+        name=stem,
+        suite=validate(own, _Root).suite,
+        section=own,
+        base=merge(Node(whole, tree.origin), experiment),
+        overlays={key: _labelled(section, key) for key in _OVERLAYS},
+        last=of_cells,
+        changed=(*([name] if foreign else []), *_changed(last)),
+    )
+
+
+def _found(name: str) -> tuple[str, Node, bool]:
+    """Name and tree of a suite, and whether its file is not the one that is found by its name."""
+    known = names()
+    if name not in known and not name.endswith((".yaml", ".yml")):
+        raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
+    tree = read(f"{FOLDER}/{name}" if name in known else name)
+    stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+    return stem, tree, stem in known and read(f"{FOLDER}/{stem}").origin != tree.origin
+
+
+def _parted(last: Node) -> tuple[Node, Node]:
+    """Overrides of the suite itself, and of its cells.
+
+    Apart, since what is merged first comes first: a stage that is named on the command line keeps
+    the place that it has in the file.
+    """
+    given = cast("dict[str, Node]", last.value)
+    own = {key: node for key, node in given.items() if key == FOLDER}
+    rest = {key: node for key, node in given.items() if key != FOLDER}
+    return Node(own, last.origin), Node(rest, last.origin)
+
+
+def names() -> list[str]:
+    """All suites at hand."""
+    prefix = f"{FOLDER}/"
+    return sorted(n.removeprefix(prefix) for n in available() if n.startswith(prefix))
+
+
+def _own(section: Node) -> ConfigTree:
+    """The suite's own settings; of overrides only the labels, since they are checked in cells."""
+    values = dict(section.value)
+    for key in ("tasks", "methods"):
+        if key in values and isinstance(values[key].value, dict):
+            values[key] = _blanked(values[key])
+    if "cells" in values and isinstance(values["cells"].value, dict):
+        blank = {task: _blanked(node) for task, node in values["cells"].value.items()}
+        values["cells"] = Node(blank, values["cells"].origin)
+    values.pop("experiment", None)
+    return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
+
+
+def _changed(last: Node) -> Iterator[str]:
+    """Keys of the command line's overrides that change cells, or what is kept of them."""
+    for key, node in cast("dict[str, Node]", last.value).items():
+        if key != FOLDER:
+            yield key
+        elif isinstance(node.value, dict):
+            own = cast("dict[str, Node]", node.value)
+            yield from (f"{FOLDER}.{each}" for each in own if each not in _HARMLESS)
+
+
+def _blanked(node: Node) -> Node:
+    if not isinstance(node.value, dict):
+        return node
+    return Node({label: Node({}, each.origin) for label, each in node.value.items()}, node.origin)
+
+
+def _labelled(section: Node, key: str) -> dict[str, Node]:
+    found = section.value.get(key, nothing()).value
+    return cast("dict[str, Node]", found) if isinstance(found, dict) else {}

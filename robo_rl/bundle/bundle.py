@@ -1,0 +1,235 @@
+"""The deployable policy: a directory of a manifest and a graph, whole or not there, and unaltered.
+
+Imports neither torch nor a simulator: a robot's computer loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from robo_rl.bundle.contract import mismatches
+from robo_rl.bundle.manifest import (
+    INPAINT_FILE,
+    MANIFEST_FILE,
+    MODEL_FILE,
+    SCHEMA_VERSION,
+    FileRecord,
+    Manifest,
+)
+from robo_rl.bundle.session import Session
+from robo_rl.core.atomic_files import staged_directory, write_file
+from robo_rl.core.checksummed_json import seal, unseal
+from robo_rl.core.errors import BundleError
+from robo_rl.core.spec import ActSpec, ObsSpec
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MAX_MANIFEST_BYTES = 64 << 20
+_EXPORT_AGAIN = "export the policy again, or copy the bundle again from where it was made"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A verified bundle on disk.
+
+    Args:
+        path: Its directory.
+        manifest: What it says of itself.
+        digest: SHA-256 of the manifest, and with it of every file: the name of this very bundle.
+    """
+
+    path: Path
+    manifest: Manifest
+    digest: str
+
+    @staticmethod
+    def write(
+        path: str | os.PathLike[str], manifest: Manifest, files: Mapping[str, bytes | Path]
+    ) -> Bundle:
+        """Write a bundle: the whole directory appears at once, in the place of an older bundle.
+
+        Args:
+            path: Directory to make.
+            manifest: Everything but ``files``, which is filled in here.
+            files: File name → its bytes, or the file to copy; ``policy.onnx`` among them.
+
+        Raises:
+            BundleError: A file name is not plain, or ``path`` holds something that is no bundle.
+            OSError: It could not be written; what was at ``path`` is still there.
+        """
+        target = Path(path).absolute()
+        _check_names(files, target)
+        if target.exists() and not (target / MANIFEST_FILE).is_file():
+            raise BundleError(
+                "is there already and is no bundle", where=target, hint="choose another path"
+            )
+        with staged_directory(target) as stage:
+            _fill(stage, manifest, files)
+            Bundle.load(stage)
+        return Bundle.load(target)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Bundle:
+        """Read a bundle and verify its schema and the hash of every file.
+
+        Raises:
+            BundleError: Something is missing, damaged, altered, or of a newer schema.
+        """
+        directory = Path(path).absolute()
+        file = directory / MANIFEST_FILE
+        data = _read_manifest(file)
+        manifest = _parse(_unseal(data, file), file)
+        _check_names(manifest.files, file)
+        bundle = Bundle(directory, manifest, hashlib.sha256(data).hexdigest())
+        for name in manifest.files:
+            bundle.read(name)
+        return bundle
+
+    def read(self, name: str) -> bytes:
+        """The verified bytes of one of its files.
+
+        Raises:
+            BundleError: The file is missing, no regular file, or not what the manifest says.
+        """
+        file, record = self.path / name, self.manifest.files[name]
+        if file.is_symlink() or not file.is_file():
+            raise BundleError("is missing or no regular file", where=file, hint=_EXPORT_AGAIN)
+        size = file.stat().st_size
+        if size != record.num_bytes:
+            raise BundleError(
+                "was cut or altered",
+                where=file,
+                expected=f"{record.num_bytes} bytes",
+                found=f"{size} bytes",
+                hint=_EXPORT_AGAIN,
+            )
+        data = file.read_bytes()
+        if (found := hashlib.sha256(data).hexdigest()) != record.sha256:
+            raise BundleError(
+                "was altered",
+                where=file,
+                expected=f"SHA-256 {record.sha256[:12]}",
+                found=found[:12],
+                hint=_EXPORT_AGAIN,
+            )
+        return data
+
+    def session(self, *, threads: int = 1, inpaint: bool = False) -> Session:
+        """The policy, ready to act; able to go on from a plan with ``inpaint``.
+
+        Raises:
+            BundleError: It cannot, since it was exported without; or a file is not what it was.
+        """
+        file = INPAINT_FILE if inpaint else MODEL_FILE
+        if file not in self.manifest.files:
+            raise BundleError(
+                "this policy cannot go on from what is planned",
+                where=self.path / file,
+                hint="export it again with stages.export.inpaint=true, or chunks.merge=soft",
+            )
+        contract = self.manifest.contract
+        return Session(self.read(file), contract, threads=threads, inpaint=inpaint)
+
+    def check_contract(
+        self,
+        obs_spec: ObsSpec,
+        act_spec: ActSpec,
+        *,
+        robot: str | None = None,
+        task: str | None = None,
+    ) -> None:
+        """Compare the contract with the environment or robot that the policy is to run on.
+
+        Args:
+            obs_spec: What is measured there; more than the policy needs does no harm.
+            act_spec: What is commanded there.
+            robot: Name of the robot there; None does not compare.
+            task: Name of the task there, likewise.
+
+        Raises:
+            BundleError: They differ; it lists every mismatch.
+        """
+        contract = self.manifest.contract
+        found = mismatches(contract, obs_spec, act_spec, robot=robot, task=task)
+        if found:
+            listing = "".join(f"\n  {mismatch}" for mismatch in found)
+            raise BundleError(
+                f"the contract does not match in {len(found)} places:{listing}",
+                where=self.path,
+                hint=f"\nrun it on what it was trained for: {contract.robot}, {contract.task}",
+            )
+
+
+def _check_names(names: Mapping[str, Any], where: Path) -> None:
+    for name in names:
+        if name == MANIFEST_FILE or not _PLAIN_NAME.fullmatch(name):
+            raise BundleError(
+                "files: a file name that is not plain",
+                where=where,
+                expected="name.ext",
+                found=repr(name),
+            )
+    if MODEL_FILE not in names:
+        raise BundleError(
+            "files: has no graph", where=where, expected=MODEL_FILE, found=list(names)
+        )
+
+
+def _fill(stage: Path, manifest: Manifest, files: Mapping[str, bytes | Path]) -> None:
+    records: dict[str, FileRecord] = {}
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else content.read_bytes()
+        write_file(stage / name, data)
+        records[name] = FileRecord(sha256=hashlib.sha256(data).hexdigest(), num_bytes=len(data))
+    tree = manifest.model_copy(update={"files": records}).tree()
+    write_file(stage / MANIFEST_FILE, seal(tree, indent=1))
+
+
+def _read_manifest(file: Path) -> bytes:
+    if not file.is_file():
+        raise BundleError(
+            "no manifest", where=file, hint="is this the directory of an export bundle?"
+        )
+    if (size := file.stat().st_size) > _MAX_MANIFEST_BYTES:
+        raise BundleError(
+            "too large", where=file, expected=f"≤ {_MAX_MANIFEST_BYTES} bytes", found=size
+        )
+    return file.read_bytes()
+
+
+def _unseal(data: bytes, file: Path) -> dict[str, Any]:
+    try:
+        return unseal(data)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(
+            f"was altered after it was written ({error})", where=file, hint=_EXPORT_AGAIN
+        ) from None
+
+
+def _parse(tree: dict[str, Any], file: Path) -> Manifest:
+    version = tree.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BundleError(
+            "written by a newer robo-rl",
+            where=f"{file}: schema_version",
+            expected=f"at most {SCHEMA_VERSION}",
+            found=version,
+            hint="update robo-rl on this machine",
+        )
+    try:
+        return Manifest.model_validate(tree)
+    except ValidationError as error:
+        problems = "".join(
+            f"\n  {'.'.join(map(str, item['loc']))}: {item['msg'].lower()}"
+            for item in error.errors()
+        )
+        raise BundleError(
+            f"does not fit the schema:{problems}", where=file, hint=f"\n{_EXPORT_AGAIN}"
+        ) from None

@@ -1,0 +1,1 @@
+"""Configs, their files, and the components that they name."""

@@ -1,0 +1,131 @@
+"""From YAML files and overrides to one tree of values, each with the place that it came from.
+
+A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
+and the file's own values over them (``config_files``, ``config_merge``). Overrides
+(``algo.lr=1e-4``, ``stages.bc.steps=100``, ``stages.0.steps=100``) are merged last, all at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from robo_rl.config.merge import combine, merge, placed
+from robo_rl.config.search_path import read
+from robo_rl.config.yaml_nodes import Node, parse
+from robo_rl.core.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class ConfigTree:
+    """Composed values, interpolations resolved, and where each was written.
+
+    Args:
+        values: Nested plain dicts, lists and scalars.
+        origins: Key path → ``file:line`` or ``override '…'``.
+    """
+
+    values: dict[str, Any]
+    origins: dict[KeyPath, str]
+
+    def origin(self, path: KeyPath) -> str:
+        """The place of a value, or of the nearest mapping or list around it."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.origins:
+                return self.origins[path[:end]]
+        return "configuration"
+
+
+def compose(
+    name_or_path: str | Path, overrides: Sequence[str] = (), search: Iterable[Path] | None = None
+) -> ConfigTree:
+    """Read a config with its bases and put the overrides over it.
+
+    Args:
+        name_or_path: ``demo`` (also in ``experiment/``), ``task/lift_cube``, or a file's path.
+        overrides: ``dotted.key=value`` each; the value is YAML.
+        search: Folders in which names are looked for; ``config_files.default_search()`` if
+            not given.
+
+    Raises:
+        ConfigError: A file is missing, unreadable, cyclic or not YAML of our subset, or an
+            override does not fit.
+    """
+    return tree_of(merge(read(name_or_path, search), overlay(overrides), in_order=False))
+
+
+def overlay(overrides: Sequence[str]) -> Node:
+    """All overrides as one tree: only among those of one key does the order matter."""
+    tree = Node({}, "overrides")
+    for override in overrides:
+        _check_override(override)
+    for override in overrides:
+        origin = f"override '{override}'"
+        key, _, text = override.partition("=")
+        node = placed(parse(text, lambda _, o=origin: o), _keys(key))
+        tree = combine(tree, node)
+    return tree
+
+
+def tree_of(root: Node) -> ConfigTree:
+    """The tree of merged nodes, with interpolations (``${task.dt_s}``) resolved."""
+    origins = dict(_walk(root, ()))
+    return ConfigTree(_resolve(_plain(root), origins), origins)
+
+
+def _check_override(override: str) -> None:
+    key, equals, _ = override.partition("=")
+    if not equals or not all(_keys(key)):
+        raise ConfigError(
+            "not an override", where=f"override '{override}'", expected="dotted.key=value"
+        )
+
+
+def _keys(key: str) -> list[str]:
+    return re.sub(r"\[(\d+)\]", r".\1", key.strip()).split(".")
+
+
+def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    yield path, node.origin
+    if isinstance(node.value, dict | list):
+        items = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
+        for key, child in cast("Iterable[tuple[str | int, Node]]", items):
+            yield from _walk(child, (*path, key))
+
+
+def _plain(node: Node) -> Any:
+    if isinstance(node.value, dict):
+        return {key: _plain(child) for key, child in cast("dict[str, Node]", node.value).items()}
+    if isinstance(node.value, list):
+        return [_plain(child) for child in cast("list[Node]", node.value)]
+    return node.value
+
+
+def _resolve(values: dict[str, Any], origins: dict[KeyPath, str]) -> dict[str, Any]:
+    if not _interpolates(values):
+        return values
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return cast(
+            "dict[str, Any]", OmegaConf.to_container(OmegaConf.create(values), resolve=True)
+        )
+    except (OmegaConfBaseException, RecursionError, ValueError) as error:
+        key = str(getattr(error, "full_key", None) or "")
+        path = tuple(int(k) if k.isdigit() else k for k in _keys(key)) if key else ()
+        tree = ConfigTree(values, origins)
+        problem = str(error).splitlines()[0] if str(error) else "cyclic interpolation"
+        raise ConfigError(problem, where=f"{tree.origin(path)} {key}".strip()) from error
+
+
+def _interpolates(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return any(_interpolates(item) for item in cast("Iterable[Any]", items))
+    return isinstance(value, str) and "${" in value

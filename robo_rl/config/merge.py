@@ -1,0 +1,119 @@
+"""How one tree of config nodes is put over another.
+
+Mappings merge, all else replaces; a mapping whose ``name`` differs from the one below replaces it
+too, since the fields below belong to another component. ``stages`` are in order, and can be taken
+away: ``stages: {bc: false}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from robo_rl.config.yaml_nodes import Node
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+
+_STAGES = "stages"
+
+
+def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
+    """Two trees as a file is merged over its base.
+
+    Args:
+        below: The base.
+        above: What is put over it.
+        in_order: Whether a stage that only ``above`` has comes before those that it names behind
+            it, rather than last.
+
+    Raises:
+        ConfigError: An item of a list is named that is not there.
+    """
+    merged = combine(below, above)
+    stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
+    if not all(node is not None and isinstance(node.value, dict) for node in stages):
+        return merged
+    first, second, both = (cast("dict[str, Node]", node.value) for node in stages if node)
+    names = _in_order(list(first), list(second)) if in_order else list(both)
+    kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
+    origin = merged.value[_STAGES].origin
+    return Node({**merged.value, _STAGES: Node(kept, origin)}, merged.origin)
+
+
+def combine(one: Node, other: Node) -> Node:
+    """Two trees of which neither is a base, such as overrides: what either takes away stays so.
+
+    Raises:
+        ConfigError: An item of a list is named that is not there.
+    """
+    return _merge(one, other, root=True)
+
+
+def _in_order(first: list[str], second: list[str]) -> list[str]:
+    """The first's, with those that only the second has before the next of it that both have."""
+    names = list(first)
+    for at, name in enumerate(second):
+        if name not in names:
+            following = [names.index(other) for other in second[at:] if other in names]
+            names.insert(following[0] if following else len(names), name)
+    return names
+
+
+def _is_none(stage: Node) -> bool:
+    """Whether it is said that there is to be none."""
+    return stage.value is False
+
+
+def placed(node: Node, keys: Sequence[str]) -> Node:
+    """The node under nested keys, outermost first."""
+    for key in reversed(keys):
+        node = Node({key: node}, node.origin)
+    return node
+
+
+def _merge(below: Node, above: Node, *, root: bool = False) -> Node:
+    if not isinstance(above.value, dict):
+        return above
+    if isinstance(below.value, list):
+        return _merge_items(below, above)
+    if isinstance(below.value, str) and not root:
+        below = Node({"name": below}, below.origin)
+    if not isinstance(below.value, dict) or (not root and _another(below, above)):
+        return above
+    merged = dict(cast("dict[str, Node]", below.value))
+    for key, node in cast("dict[str, Node]", above.value).items():
+        merged[key] = _merge(merged[key], node) if key in merged else node
+    return Node(merged, below.origin)
+
+
+def _another(below: Node, above: Node) -> bool:
+    """Whether both are components, and different ones."""
+    names = below.value.get("name"), above.value.get("name")
+    return None not in names and names[0].value != names[1].value
+
+
+def _merge_items(below: Node, above: Node) -> Node:
+    """A mapping over a list changes single items, named by index or by their ``name``."""
+    items: list[Node] = list(below.value)
+    for key, node in cast("dict[str, Node]", above.value).items():
+        index = _item(items, key, node.origin)
+        items[index] = _merge(items[index], node)
+    return Node(items, below.origin)
+
+
+def _item(items: list[Node], key: str, origin: str) -> int:
+    names = [
+        str(item.value["name"].value)
+        if isinstance(item.value, dict) and "name" in item.value
+        else str(item.value)
+        for item in items
+    ]
+    if re.fullmatch(r"[0-9]{1,6}", key) and int(key) < len(items):
+        return int(key)
+    if names.count(key) == 1:
+        return names.index(key)
+    many = key in names
+    problem = f"{'several items' if many else 'no item'} of the list named '{key}'"
+    hint = "use an index" if many else did_you_mean(key, names)
+    raise ConfigError(problem, where=origin, hint=hint)

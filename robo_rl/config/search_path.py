@@ -1,0 +1,142 @@
+"""Config files by name, and with their bases merged below them.
+
+*Where* a file lands depends on its folder alone: ``task/lift_cube.yaml`` lands under the key
+``task``, a file in ``experiment/``, ``method/`` or ``deploy/`` (or outside every configs folder) at
+the root; ``{teacher: policy/flow}`` in a base list puts it under ``teacher``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import cast
+
+from robo_rl.config.merge import merge, placed
+from robo_rl.config.yaml_nodes import Node, parse
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+
+_MAX_BYTES = 1_000_000
+_ROOT_FOLDER = "experiment"
+_ROOT_FOLDERS = (_ROOT_FOLDER, "method", "deploy")
+
+
+def default_search() -> list[Path]:
+    """Where configs are looked for: ``./configs``, then those shipped with the library."""
+    here = Path(__file__).resolve().parents[1]
+    folders = [Path("configs"), here / "configs", here.parent / "configs"]
+    found: dict[Path, Path] = {}
+    for folder in folders:
+        if folder.is_dir():
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def available(search: Iterable[Path] | None = None) -> dict[str, Path]:
+    """All configs by name (``task/lift_cube``), the first folder of the search winning."""
+    found: dict[str, Path] = {}
+    for root in default_search() if search is None else search:
+        for path in sorted(root.rglob("*.yaml")):
+            found.setdefault(path.relative_to(root).with_suffix("").as_posix(), path)
+    return found
+
+
+def read(name_or_path: str | Path, search: Iterable[Path] | None = None) -> Node:
+    """A config with its bases, before overrides and interpolation; see ``compose.compose``."""
+    folders = list(default_search() if search is None else search)
+    return _Files(folders).load(str(name_or_path))
+
+
+class _Files:
+    """Loads files with their bases; a file lands once under a key, when it is first named."""
+
+    def __init__(self, search: list[Path]) -> None:
+        self._search = search
+        self._done: set[tuple[Path, str]] = set()
+
+    def load(self, name: str) -> Node:
+        path = _find(name, self._search, None)
+        return self._load(path, self._group(path), ())
+
+    def _load(self, path: Path, key: str, above: tuple[Path, ...]) -> Node:
+        if path in above:
+            chain = " → ".join(_shown(p) for p in (*above, path))
+            raise ConfigError(f"base is cyclic: {chain}", where=_shown(above[-1]))
+        own = _read(path)
+        bases = own.value.pop("base", Node([], own.origin))
+        tree = Node({}, own.origin)
+        for base_key, name, origin in _base_entries(bases):
+            base = _find(name, [path.parent] if name.startswith(".") else self._search, origin)
+            base_key = self._group(base) if base_key is None else base_key
+            if base in (*above, path) or (base, base_key) not in self._done:
+                tree = merge(tree, self._load(base, base_key, (*above, path)))
+        self._done.add((path, key))
+        merged = merge(tree, placed(own, key.split(".") if key else []))
+        return Node(merged.value, own.origin)
+
+    def _group(self, path: Path) -> str:
+        for root in self._search:
+            if path.is_relative_to(root.resolve()):
+                folders = path.relative_to(root.resolve()).parts[:-1]
+                return folders[0] if folders and folders[0] not in _ROOT_FOLDERS else ""
+        return ""
+
+
+def _find(name: str, search: list[Path], where: str | None) -> Path:
+    """A config's file: of a base, which has a place, with a dot only where its own file looks."""
+    as_path, dotted = Path(name), name.startswith(".")
+    if as_path.suffix in (".yaml", ".yml") and not (dotted and where is not None):
+        candidates = [as_path, *(root / name for root in search if not dotted)]
+    else:
+        stems = (name, f"{_ROOT_FOLDER}/{name}")
+        candidates = [root / s for root in search for stem in stems for s in (stem, f"{stem}.yaml")]
+    for candidate in candidates:
+        if "\0" not in name and candidate.is_file():
+            return candidate.resolve()
+    known = {n.removeprefix(f"{_ROOT_FOLDER}/") for n in available(search)}
+    folders = ", ".join(_shown(folder) for folder in search) or "no folder"
+    hint = f"looked in {folders}; {did_you_mean(name, known)}"
+    if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
+        hint = f"a file goes by its whole name: {name}.yaml"
+    raise ConfigError(f"no config '{name}'", where=where, hint=hint)
+
+
+def _read(path: Path) -> Node:
+    shown = _shown(path)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError("too large for a config", where=shown, expected="at most 1 MB")
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError("not UTF-8 text", where=shown) from error
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=shown) from error
+    node = parse(text, lambda line: f"{shown}:{line}")
+    if node.value is None:
+        return Node({}, node.origin)
+    if not isinstance(node.value, dict):
+        raise ConfigError("a config must be a mapping", where=node.origin, found=_kind(node.value))
+    return node
+
+
+def _base_entries(bases: Node) -> Iterator[tuple[str | None, str, str]]:
+    """(key or None, name, origin) of each base."""
+    entries = bases.value if isinstance(bases.value, list) else [bases]
+    for entry in cast("list[Node]", entries):
+        named = list(entry.value.items()) if isinstance(entry.value, dict) else [(None, entry)]
+        for key, node in cast("list[tuple[str | None, Node]]", named):
+            if not isinstance(node.value, str):
+                raise ConfigError(
+                    "base must list names", where=node.origin, expected="[task/lift_cube, …]"
+                )
+            yield key, node.value, node.origin
+
+
+def _shown(path: Path) -> str:
+    """The path as the user would type it: relative where it lies below the working folder."""
+    resolved, here = path.resolve(), Path.cwd()
+    return str(resolved.relative_to(here) if resolved.is_relative_to(here) else resolved)
+
+
+def _kind(value: object) -> str:
+    return "a list" if isinstance(value, list) else f"{value!r}"[:60]

@@ -1,0 +1,133 @@
+"""What a tensor is called and what it means: shape, dtype, unit, frame, limits.
+
+Specs are shared by tasks, datasets, policies, bundles and the robot node, so they import numpy
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from robo_rl.core.errors import SpecError
+
+
+class TensorSpec(BaseModel):
+    """One named tensor, without its batch axis.
+
+    Args:
+        shape: Sizes of the axes behind the batch axis.
+        dtype: numpy's name of the element type.
+        unit: SI unit of the elements (``"rad"``, ``"m"``, ``"1"`` for none).
+        frame: Reference frame (``"world"``, ``"base"``), empty where none applies.
+        names: One name an element of the last axis (joint names); empty where none applies.
+        low: Lower limit of each element of the last axis; empty for unlimited.
+        high: Upper limit, likewise.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    unit: str = "1"
+    frame: str = ""
+    names: tuple[str, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @model_validator(mode="after")
+    def _last_axis_agrees(self) -> TensorSpec:
+        last = self.shape[-1] if self.shape else 1
+        for field in ("names", "low", "high"):
+            given = len(getattr(self, field))
+            if given not in (0, last):
+                raise ValueError(f"{field} has {given} entries for a last axis of {last}")
+        return self
+
+    @property
+    def size(self) -> int:
+        """Number of elements behind the batch axis."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def element(self, index: int) -> str:
+        """What to call an element of the last axis: its name, or its number."""
+        return self.names[index] if self.names else f"element {index}"
+
+    def unit_of(self, index: int) -> str:
+        """Unit of an element of the last axis behind a space; empty for none."""
+        units = self.unit.split(",")
+        unit = units[index] if len(units) == (self.shape or (1,))[-1] else self.unit
+        return "" if unit == "1" else f" {unit}"
+
+    def validate_array(self, name: str, array: Any, *, batch_axes: int = 1) -> None:
+        """Check an array or tensor against this spec.
+
+        Args:
+            name: What to call it in the error.
+            array: Anything with ``shape`` and ``dtype``; ``batch_axes`` leading axes are free.
+            batch_axes: Number of leading axes that are not described here.
+
+        Raises:
+            SpecError: Shape or dtype differ.
+        """
+        shape = tuple(array.shape)
+        dtype = str(array.dtype).removeprefix("torch.")
+        if shape[batch_axes:] == self.shape and len(shape) >= batch_axes and dtype == self.dtype:
+            return
+        axes = ", ".join(["B", "T", "…"][:batch_axes] + [str(n) for n in self.shape])
+        raise SpecError(
+            f"'{name}' does not fit its spec",
+            expected=f"({axes}) {self.dtype}",
+            found=f"{shape} {dtype}",
+        )
+
+
+class ActSpec(TensorSpec):
+    """The action of one env step; ``low`` and ``high`` are where the env clips it.
+
+    Args:
+        reference: ``"absolute"`` joint targets, or ``"delta"`` from the last command.
+        rate_hz: Rate at which actions are consumed, in Hz.
+    """
+
+    reference: str = "absolute"
+    rate_hz: float
+
+
+class ObsSpec(BaseModel):
+    """The observation: a dict of named tensors, in the order in which networks concatenate them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: dict[str, TensorSpec]
+
+    @property
+    def size(self) -> int:
+        """Number of elements of all tensors together."""
+        return sum(spec.size for spec in self.items.values())
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """Names of the items that are pictures: uint8 of three axes."""
+        items = self.items.items()
+        return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)
+
+    def validate_obs(self, obs: Mapping[str, Any], *, batch_axes: int = 1) -> None:
+        """Check a dict of arrays against the spec.
+
+        Args:
+            obs: Name → array with ``batch_axes`` leading free axes.
+            batch_axes: See ``TensorSpec.validate_array``.
+
+        Raises:
+            SpecError: A key is missing or too many, or a tensor does not fit.
+        """
+        if set(obs) != set(self.items):
+            raise SpecError(
+                "observation keys differ", expected=sorted(self.items), found=sorted(obs)
+            )
+        for name, spec in self.items.items():
+            spec.validate_array(f"obs '{name}'", obs[name], batch_axes=batch_axes)

@@ -1,0 +1,51 @@
+"""Means and deviations of the rows that all processes hold together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.distributed.process_group import here, summed
+
+
+class Moments(NamedTuple):
+    """Of rows (n, …): how many, their mean (…), and the sum of their squared deviations (…)."""
+
+    num: int
+    mean: Tensor
+    sq_dev: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor) -> Moments:
+        """Over all processes; alone, of these rows as torch has them."""
+        if here().size == 1:
+            average = rows.mean(dim=0)
+            return cls(len(rows), average, (rows - average).square().sum(dim=0))
+        count = everywhere(len(rows))
+        average = summed(rows.sum(dim=0)) / count
+        return cls(count, average, summed((rows - average).square().sum(dim=0)))
+
+
+def everywhere(count: int) -> int:
+    """How many rows all processes have together."""
+    return int(summed(torch.tensor(count)))
+
+
+def mean(rows: Tensor) -> Tensor:
+    """The mean of rows (n,) of all processes."""
+    return rows.mean() if here().size == 1 else Moments.of(rows).mean
+
+
+def std(rows: Tensor) -> Tensor:
+    """Their standard deviation, with n − 1."""
+    return rows.std() if here().size == 1 else var(rows).sqrt()
+
+
+def var(rows: Tensor) -> Tensor:
+    """Their variance, with n − 1."""
+    if here().size == 1:
+        return rows.var()
+    count, _, sq_dev = Moments.of(rows)
+    return sq_dev / (count - 1)

@@ -1,0 +1,194 @@
+"""The processes that train one policy together, as each of them sees the others.
+
+Alone, as a process is unless ``joined`` says otherwise, every sum and gathering gives back what it
+was handed, to the bit. Whatever takes part in one must be reached by all processes in the same
+order; what only some of them do is done ``apart``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from robo_rl.core.errors import ConfigError, LostProcessError, ParallelError
+
+STORE = "ROBO_RL_STORE"
+"""Where ``train.launch`` names the file by which processes find each other; else as torchrun."""
+
+LAUNCHER = "ROBO_RL_LAUNCHER"
+"""Set where a launcher says what ended a process, so that those that it pulled along need not."""
+
+PATIENCE = timedelta(days=2)
+"""For how long a process waits for the others. One that died is noticed as its sockets close; a
+machine that vanished only after this."""
+
+
+class Ranks(NamedTuple):
+    """Which process this is, and of how many."""
+
+    rank: int
+    size: int
+
+
+_ALONE = Ranks(0, 1)
+_now = [_ALONE]
+
+
+def here() -> Ranks:
+    """This process among those that it trains with at the moment."""
+    return _now[-1]
+
+
+def launched() -> Ranks:
+    """This process among those that ``torchrun`` started together, by its environment.
+
+    Raises:
+        ConfigError: The environment contradicts itself.
+    """
+    rank, size = os.environ.get("RANK", "0"), os.environ.get("WORLD_SIZE", "1")
+    if not (rank.isdecimal() and size.isdecimal() and int(rank) < int(size)):
+        expected = "0 ≤ RANK < WORLD_SIZE"
+        raise ConfigError("environment", expected=expected, found=f"RANK={rank} of {size}")
+    if int(size) > 1 and STORE not in os.environ and "MASTER_ADDR" not in os.environ:
+        hint = "start the processes by torchrun, or by launch.processes=N"
+        raise ConfigError("environment: WORLD_SIZE without MASTER_ADDR", hint=hint)
+    return Ranks(int(rank), int(size))
+
+
+@contextmanager
+def joined() -> Generator[Ranks]:
+    """Within it this process trains with those that it was launched with.
+
+    Raises:
+        LostProcessError: They do not find each other.
+    """
+    ranks = launched()
+    if ranks.size == 1:
+        yield ranks
+        return
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    method = f"file://{os.environ[STORE]}" if STORE in os.environ else "env://"
+    with _meeting("the processes of this run do not find each other"):
+        dist.init_process_group(
+            backend, method, timeout=PATIENCE, rank=ranks.rank, world_size=ranks.size
+        )
+    try:
+        with _as(ranks):
+            yield ranks
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
+def apart() -> Generator[None]:
+    """Within it this process is alone, whatever the others do meanwhile."""
+    with _as(_ALONE):
+        yield
+
+
+def summed(tensor: Tensor) -> Tensor:
+    """The sum over all processes, of tensors of one shape."""
+    return tensor if here().size == 1 else _reduced(tensor, dist.ReduceOp.SUM)
+
+
+def least(number: int) -> int:
+    """The lowest of the processes' numbers."""
+    if here().size == 1:
+        return number
+    return int(_reduced(torch.tensor(number), dist.ReduceOp.MIN))
+
+
+def gathered(rows: Tensor) -> Tensor:
+    """The rows (n, …) of all processes behind each other, in their order; n may differ."""
+    if here().size == 1:
+        return rows
+    sizes = [torch.zeros((), dtype=torch.int64) for _ in range(here().size)]
+    _gather(sizes, torch.tensor(len(rows)))
+    padded = rows.new_zeros(max(int(size) for size in sizes), *rows.shape[1:])
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in sizes]
+    _gather(parts, padded)
+    return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)])
+
+
+def own(rows: Tensor) -> Tensor:
+    """Of rows (N, …), an equal part for each process, in their order, those of this one."""
+    rank, size = here()
+    count = len(rows) // size
+    return rows[rank * count : (rank + 1) * count]
+
+
+def told(word: int) -> int:
+    """What the first process says, for all to hear; a number of 64 bits."""
+    if here().size == 1:
+        return word
+    heard = torch.tensor(word)
+    with _meeting():
+        dist.broadcast(heard, src=0)
+    return int(heard)
+
+
+def sum_gradients(params: list[torch.nn.Parameter]) -> None:
+    """Put the sum over all processes in the place of each gradient, in one exchange."""
+    grads = [param.grad for param in params if param.grad is not None]
+    if here().size == 1 or not grads:
+        return
+    total = _reduced(torch.cat([grad.flatten() for grad in grads]), dist.ReduceOp.SUM)
+    for grad, part in zip(grads, total.split([grad.numel() for grad in grads]), strict=True):
+        grad.copy_(part.view_as(grad))
+
+
+def demand_alike(tensors: list[Tensor]) -> None:
+    """All processes hold the same numbers, or they have not been training one policy.
+
+    Raises:
+        ParallelError: They do not.
+    """
+    if here().size == 1:
+        return
+    mark = torch.stack([tensor.detach().double().sum().cpu() for tensor in tensors])
+    marks = gathered(mark[None])
+    if not bool((marks == marks[:1]).all()):
+        raise ParallelError(
+            "the processes have come to different weights",
+            hint="are their machines and versions alike? go back to the last checkpoint",
+        )
+
+
+@contextmanager
+def _as(ranks: Ranks) -> Generator[None]:
+    _now.append(ranks)
+    try:
+        yield
+    finally:
+        _now.pop()
+
+
+def _gather(parts: list[Tensor], own: Tensor) -> None:
+    with _meeting():
+        dist.all_gather(parts, own)
+
+
+def _reduced(tensor: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
+    total = tensor.clone()
+    with _meeting():
+        dist.all_reduce(total, how)
+    return total
+
+
+@contextmanager
+def _meeting(where: str = "another process of this run has ended") -> Generator[None]:
+    """The transport's own words, in ours."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        words = str(error).strip().splitlines()[:1]
+        hint = "the same command resumes where it stopped"
+        raise LostProcessError(where, found=words[0][:200] if words else None, hint=hint) from error

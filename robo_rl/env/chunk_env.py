@@ -1,0 +1,223 @@
+"""Action chunks and observation history over any ``VecEnv``; nothing else in training knows chunks.
+
+Shapes: B envs, H actions of a chunk, E executed ones (E ≤ H), A act_dim, To frames of observation
+history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import REW_PART, Branchable, Groupable, OpenLoop, Step, VecEnv, successes
+from robo_rl.core.errors import ConfigError, PluginError, SpecError
+from robo_rl.env.transitions import where_rows
+
+Obs = dict[str, Tensor]
+
+
+class ChunkStep(NamedTuple):
+    """What executing one chunk gives back: a semi-Markov transition.
+
+    Bootstrap with ``rew + discount · (1 − terminated) · V(next_obs)``.
+
+    Args:
+        obs: Name → (B, To, …): the observation history to act on next.
+        next_obs: Name → (B, To, …): the history at the true successor of the last executed action.
+        rew: (B,) Σ_j γ^j r_j over the executed steps.
+        terminated: (B,) bool, the task ended within the chunk.
+        truncated: (B,) bool, the episode was cut within the chunk, a lost world included.
+        lost: (B,) bool, it was cut because the world was lost: one that went non-finite, or whose
+            process died. What such an episode comes to nobody knows.
+        valid: (B,) bool, False where no step of the chunk took place.
+        metrics: Name → (B,) float32: reward parts (``rew/…``) summed over the executed steps, the
+            largest value of every other; ``nan_worlds`` also counts the step that was lost.
+        num_exec: (B,) int64, executed steps.
+        discount: (B,) γ^num_exec.
+        rew_sum: (B,) Σ_j r_j, what the episode's return grows by.
+    """
+
+    obs: Obs
+    next_obs: Obs
+    rew: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    lost: Tensor
+    valid: Tensor
+    metrics: dict[str, Tensor]
+    num_exec: Tensor
+    discount: Tensor
+    rew_sum: Tensor
+
+    @property
+    def success(self) -> Tensor:
+        """(B,) bool, whether any executed step succeeded."""
+        return successes(self.metrics, self.terminated)
+
+
+class ChunkEnv:
+    """Executes the first ``exec_horizon`` actions of a chunk open loop.
+
+    An env with ``rollout`` waits where its episode ended. One without it has gone on by then: the
+    leftover actions of a chunk run into the new episode, these steps are dropped from the
+    transition, and the next history holds them.
+
+    Args:
+        env: The env of single steps.
+        obs_horizon: To; an episode's first observation fills the history at its start.
+        exec_horizon: E, number of actions executed of each chunk.
+        gamma: Discount per env step.
+    """
+
+    def __init__(self, env: VecEnv, *, obs_horizon: int, exec_horizon: int, gamma: float) -> None:
+        if obs_horizon < 1 or exec_horizon < 1 or not 0.0 <= gamma <= 1.0:
+            found = f"obs_horizon {obs_horizon}, exec_horizon {exec_horizon}, gamma {gamma}"
+            raise ConfigError(
+                "chunk settings", expected="horizons ≥ 1, gamma in [0, 1]", found=found
+            )
+        self.env, self.obs_horizon, self.exec_horizon, self.gamma = (
+            env,
+            obs_horizon,
+            exec_horizon,
+            gamma,
+        )
+        self.num_envs, self.device = env.num_envs, env.device
+        self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
+        self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps
+        self._history: Obs = {}
+
+    def reset(self, seed: int | None = None) -> Obs:
+        """Start every env anew; returns name → (B, To, …)."""
+        self._history = {k: self._fill(v) for k, v in self.env.reset(seed).items()}
+        return self._history
+
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """Start every env anew, groups of them alike; see ``Groupable``.
+
+        Raises:
+            PluginError: The env cannot do that.
+        """
+        if not isinstance(self.env, Groupable):
+            raise PluginError("env has no reset_groups", where=type(self.env).__name__)
+        self._history = {k: self._fill(v) for k, v in self.env.reset_groups(size, seed).items()}
+        return self._history
+
+    def step(self, act: Tensor) -> ChunkStep:
+        """Execute the first E actions of act (B, H, A).
+
+        Raises:
+            SpecError: The chunk is shorter than what is to be executed.
+        """
+        if act.ndim != 3 or act.shape[1] < self.exec_horizon:
+            expected = f"(B, H ≥ {self.exec_horizon}, A)"
+            raise SpecError("action chunk does not fit", expected=expected, found=tuple(act.shape))
+        total = _Sum(self._history, self.num_envs, self.device)
+        for step in self._steps(act[:, : self.exec_horizon]):
+            successor = {k: _push(v, step.next_obs[k]) for k, v in self._history.items()}
+            total.add(step, successor, self.gamma)
+            self._history = self._after(step, successor)
+        return total.result(self._history)
+
+    def snapshot(self) -> dict[str, Any]:
+        """State of the env and the observation history.
+
+        Raises:
+            PluginError: The env cannot be branched.
+        """
+        history = {name: value.clone() for name, value in self._history.items()}
+        return {"env": self._branchable().snapshot(), "history": history}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Obs:
+        """Put a snapshot back; returns the observation history that it stands at."""
+        self._branchable().restore(snapshot["env"])
+        self._history = {name: value.clone() for name, value in snapshot["history"].items()}
+        return self._history
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
+
+    def _steps(self, act: Tensor) -> Iterator[Step]:
+        if isinstance(self.env, OpenLoop):
+            yield from self.env.rollout(act)
+        else:
+            yield from (self.env.step(act_t) for act_t in act.unbind(1))
+
+    def _after(self, step: Step, successor: Obs) -> Obs:
+        """History to act on after a step: the successor's, or the new episode's first frame."""
+        if step.obs is step.next_obs:
+            return successor
+        ended, history = step.terminated | step.truncated, Obs()
+        for name, old in self._history.items():
+            going = _push(old, step.obs[name])
+            history[name] = where_rows(ended, self._fill(step.obs[name]), going)
+        return history
+
+    def _fill(self, frame: Tensor) -> Tensor:
+        return frame.unsqueeze(1).repeat_interleave(self.obs_horizon, dim=1)
+
+    def _branchable(self) -> Branchable:
+        if isinstance(self.env, Branchable):
+            return self.env
+        raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
+
+
+class _Sum:
+    """Running sums over the steps of one chunk."""
+
+    def __init__(self, history: Obs, num_envs: int, device: torch.device) -> None:
+        self.live = torch.ones(num_envs, dtype=torch.bool, device=device)
+        self.terminated, self.truncated, self.lost = ~self.live, ~self.live, ~self.live
+        self.num_exec = torch.zeros(num_envs, dtype=torch.int64, device=device)
+        self.rew = torch.zeros(num_envs, device=device)
+        self.rew_sum = torch.zeros(num_envs, device=device)
+        self.discount = torch.ones(num_envs, device=device)
+        self.next_obs, self.metrics = history, dict[str, Tensor]()
+
+    def add(self, step: Step, successor: Obs, gamma: float) -> None:
+        """Count a step where its env is still in the episode in which the chunk began."""
+        valid = self.live & step.valid
+        self.rew = self.rew + torch.where(valid, self.discount * step.rew, 0.0)
+        self.rew_sum = self.rew_sum + torch.where(valid, step.rew, 0.0)
+        self.discount = torch.where(valid, self.discount * gamma, self.discount)
+        self.num_exec = self.num_exec + valid
+        self.next_obs = {k: where_rows(valid, v, self.next_obs[k]) for k, v in successor.items()}
+        for name, value in step.metrics.items():
+            self._add_metric(name, value, valid)
+        self.terminated = self.terminated | self.live & step.terminated
+        self.truncated = self.truncated | self.live & step.truncated
+        self.lost = self.lost | self.live & step.truncated & ~step.valid
+        self.live = self.live & ~(step.terminated | step.truncated)
+
+    def _add_metric(self, name: str, value: Tensor, valid: Tensor) -> None:
+        old = self.metrics.get(name)
+        if name.startswith(REW_PART):
+            counted = torch.where(valid, value, 0.0)
+            self.metrics[name] = counted if old is None else old + counted
+        elif old is None:
+            self.metrics[name] = value
+        else:
+            self.metrics[name] = torch.where(self.live, torch.maximum(old, value), old)
+
+    def result(self, obs: Obs) -> ChunkStep:
+        return ChunkStep(
+            obs=obs,
+            next_obs=self.next_obs,
+            rew=self.rew,
+            terminated=self.terminated,
+            truncated=self.truncated,
+            lost=self.lost,
+            valid=self.num_exec > 0,
+            metrics=self.metrics,
+            num_exec=self.num_exec,
+            discount=self.discount,
+            rew_sum=self.rew_sum,
+        )
+
+
+def _push(history: Tensor, frame: Tensor) -> Tensor:
+    """Drop the oldest frame of (B, To, …), append (B, …)."""
+    return torch.cat([history[:, 1:], frame.unsqueeze(1)], dim=1)

@@ -1,0 +1,1 @@
+"""Gymnasium's and Meta-World's envs."""

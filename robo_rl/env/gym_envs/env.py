@@ -1,0 +1,180 @@
+"""Any Gymnasium id as a ``VecEnv`` with open-loop rollouts, through a pool of worker processes.
+
+Shapes: B envs, T steps of an open-loop sequence, A act_dim. A rollout is one message to and from
+each worker. Envs are made single and reset by the worker in the step that ends their episode, so
+Gymnasium's autoreset modes play no part; its ``TimeLimit`` gives ``truncated`` with the true last
+observation in ``next_obs``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from robo_rl.api.env import check_groups
+from robo_rl.config.fingerprint import Fingerprint
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import missing_extra
+from robo_rl.core.errors import SpecError
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.env.gym_envs.fingerprint import of_gym
+from robo_rl.env.gym_envs.pool import GymPool
+from robo_rl.env.gym_envs.steps import block_steps, cut_first_step
+from robo_rl.env.workers.pooled_env import PooledEnv, env_seed
+from robo_rl.env.workers.shared_memory import EnvRequest, Interface
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from robo_rl.api.env import Step
+
+
+class PoolConfig(ConfigModel):
+    """How the worker processes are run.
+
+    Args:
+        workers: Processes; 0 for one a CPU. Never more than there are envs.
+        step_timeout_s: A worker that finishes no env step for this long is replaced.
+        start_timeout_s: Time for a worker to import its packages and make its envs.
+    """
+
+    workers: int = Field(default=0, ge=0)
+    step_timeout_s: float = Field(default=30.0, gt=0)
+    start_timeout_s: float = Field(default=120.0, gt=0)
+
+
+class GymEnvConfig(PoolConfig):
+    """Which Gymnasium env; see ``PoolConfig`` for how it is run.
+
+    Args:
+        id: Name that ``gymnasium.make`` knows.
+        kwargs: Further arguments of ``gymnasium.make``.
+        max_episode_steps: Time limit instead of the env's own; required where it has none.
+        import_module: Module that registers the env, imported in the workers.
+    """
+
+    id: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    max_episode_steps: int | None = Field(default=None, gt=0)
+    import_module: str = ""
+
+
+class GymEnv(PooledEnv[GymPool]):
+    """B Gymnasium envs of one id as a ``VecEnv`` and ``OpenLoop``, on the CPU.
+
+    A Box observation is ``state``; a Dict of Boxes keeps its names, but for characters other than
+    letters, digits, _ and -, which become _ (``agent/pos`` is ``agent_pos``). A Box of shape () has
+    shape (1,); uint8 stays uint8 and all else is float32. Actions are clipped to the action space.
+    ``success`` or ``is_success`` of the info is a boolean, or exactly 0 or 1. Seeds are as in
+    ``PooledEnv``.
+
+    A worker that dies or hangs is replaced and its envs begin new episodes: their step (in a
+    rollout, the first) gets ``valid`` False, ``truncated`` True, ``next_obs`` the observation acted
+    on, and 1 in the metric ``worker_restarts``; no other env notices. The same mark, without the
+    metric, is on a step whose observation or reward was not finite in float32. ``worker_restarts``
+    counts the workers replaced so far.
+
+    Args:
+        cfg: See ``GymEnvConfig``.
+        num_envs: B.
+
+    Raises:
+        PluginError: No such env, or it cannot be made.
+        SpecError: Its spaces are not Boxes.
+        ConfigError: It has no time limit and none was given, or two names of observations become
+            one.
+        DeviceError: gymnasium is not installed, or there is too little shared memory.
+    """
+
+    Config = GymEnvConfig
+    begins = "reset_obs"
+
+    @staticmethod
+    def fingerprint(cfg: GymEnvConfig) -> Fingerprint:
+        """Of what registers the id and what it names, as far as that is known here."""
+        return of_gym(cfg.id, cfg.import_module)
+
+    def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
+        if importlib.util.find_spec("gymnasium") is None:  # the workers need it, not we
+            error = ModuleNotFoundError("No module named 'gymnasium'", name="gymnasium")
+            raise missing_extra(error) or error
+        self.cfg = cfg
+        pool = GymPool(
+            EnvRequest(cfg.id, cfg.kwargs, cfg.max_episode_steps, cfg.import_module),
+            num_envs,
+            min(cfg.workers or usable_cpus(), num_envs),
+            step_timeout_s=cfg.step_timeout_s,
+            start_timeout_s=cfg.start_timeout_s,
+        )
+        super().__init__(pool, num_envs)
+        self.dt_s, self.max_episode_steps = pool.world.dt_s, pool.world.max_episode_steps
+        self.obs_spec, self.act_spec = _obs_spec(pool.world), _act_spec(pool.world)
+
+    def reset_groups(self, size: int, seed: int) -> dict[str, Tensor]:
+        """Start a new episode in every env, those of a group from one seed; see ``Groupable``.
+
+        Raises:
+            ConfigError: The envs do not make whole groups.
+            PluginError: An env raised, or its worker keeps dying.
+        """
+        check_groups(size, self.num_envs)
+        self._seed = seed
+        return self._reset([env_seed(seed, i // size) for i in range(self.num_envs)])
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one step; see ``rollout``."""
+        return self.rollout(act.unsqueeze(1))[0]
+
+    def rollout(self, act: Tensor) -> list[Step]:
+        """Apply act (B, T, A) open loop; T steps, an env waits in those behind its episode's end.
+
+        Raises:
+            SpecError: act has another shape.
+            PluginError: An env raised, which calls for a reset, or its worker keeps dying.
+        """
+        self._check(act)
+        self._pool.write_act(act.detach().cpu().numpy())
+        before, self._obs = self._obs, {}  # whatever goes wrong now, the envs need a reset
+        lost = self._pool.command("rollout", steps=act.shape[1])
+        block = self._pool.block(act.shape[1])
+        if lost:
+            ids, fresh = self._begin_anew(lost)
+            cut_first_step(block, ids, fresh)
+        result = block_steps(block, before)
+        self._obs = result[-1].obs
+        return result
+
+    def _check(self, act: Tensor) -> None:
+        self._demand_reset()
+        if act.shape[0] == self.num_envs and act.ndim == 3 and act.shape[1] > 0:
+            self.act_spec.validate_array("act", act, batch_axes=2)
+            return
+        expected = (self.num_envs, "T ≥ 1", *self.act_spec.shape)
+        raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
+
+
+def _obs_spec(interface: Interface) -> ObsSpec:
+    items: dict[str, TensorSpec] = {}
+    for name, (shape, dtype) in interface.obs.items():
+        low, high = interface.obs_limits.get(name, ((), ()))
+        items[name] = TensorSpec(shape=shape, dtype=dtype, low=low, high=high)
+    return ObsSpec(items=items)
+
+
+def _act_spec(interface: Interface) -> ActSpec:
+    return ActSpec(
+        shape=(interface.act_dim,),
+        low=interface.act_low,
+        high=interface.act_high,
+        rate_hz=1.0 / interface.dt_s,
+    )
+
+
+def usable_cpus() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # a container or a job may own fewer than the machine has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

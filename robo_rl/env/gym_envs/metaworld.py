@@ -1,0 +1,116 @@
+"""Meta-World's 50 manipulation tasks of a Sawyer arm, as a ``VecEnv`` with demonstrations.
+
+Shapes: B envs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from robo_rl.config.fingerprint import Fingerprint, versions_of
+from robo_rl.config.registry import missing_extra
+from robo_rl.core.spec import ObsSpec
+from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig, PoolConfig
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.env.gym_envs.metaworld_expert import ScriptedExpert
+
+_AXES = "xyz"
+_FRAME = (
+    *(f"hand_{axis}" for axis in _AXES),
+    "gripper_opening",
+    *(
+        f"object{number}_{part}"
+        for number in (1, 2)
+        for part in (*_AXES, *(f"quat_{i}" for i in range(4)))
+    ),
+)
+OBS_NAMES = (*_FRAME, *(f"previous_{name}" for name in _FRAME), *(f"goal_{axis}" for axis in _AXES))
+ACT_NAMES = (*(f"hand_d{axis}" for axis in _AXES), "gripper")
+
+
+class MetaWorldConfig(PoolConfig):
+    """Which task, and what it pays.
+
+    Args:
+        task: Any of Meta-World's v3 tasks, for example ``push-v3``.
+        reward: ``success`` pays 1 in the step in which an episode first succeeds and 0 in all
+            others; ``dense`` is what Meta-World's own lacks of its maximum, a tenth of it, so that
+            a step costs up to 1 and success nothing: an episode that success ends is not punished
+            for ending.
+        terminate_on_success: Whether success ends an episode.
+        max_episode_steps: Time limit in env steps of 12.5 ms.
+        noise_memory: Correlation of the demonstrator's noise from one env step to the next.
+    """
+
+    task: str
+    reward: Literal["success", "dense"] = "success"
+    terminate_on_success: bool = True
+    max_episode_steps: int = Field(default=200, gt=0)
+    noise_memory: float = Field(default=0.0, ge=0.0, lt=1.0)
+
+
+class MetaWorld(GymEnv):
+    """B envs of one Meta-World task in a pool of processes; see ``GymEnv``.
+
+    Every reset draws the goal and the places of objects anew from the env's own stream, which its
+    seed alone fixes. This differs from Meta-World's benchmarks, whose training and evaluation share
+    a list of 50 goals: here no evaluation meets a goal that was trained on.
+
+    ``state`` (B, 39) has hand (m), gripper opening (1 is open, some 0.1 m), position (m) and
+    quaternion of up to two objects (in the order, xyzw or wxyz, in which the task gives them; zeros
+    where there is none), all that of the step before, and the goal (m). Actions (B, 4) are hand
+    displacements in cm a step and the gripper's effort, positive to close, all in [-1, 1].
+
+    Args:
+        cfg: See ``MetaWorldConfig``.
+        num_envs: B.
+
+    Raises:
+        ConfigError: No task of that name.
+        DeviceError: Meta-World is not installed, or there is too little shared memory.
+    """
+
+    Config = MetaWorldConfig
+
+    @staticmethod
+    def fingerprint(cfg: Any) -> Fingerprint:
+        """Of Meta-World, its scenes and meshes included, and of what runs it."""
+        del cfg
+        return Fingerprint(("metaworld",), versions_of(["metaworld", "gymnasium", "mujoco"]))
+
+    def __init__(self, cfg: MetaWorldConfig, num_envs: int) -> None:
+        if importlib.util.find_spec("metaworld") is None:  # the workers need it, not we
+            error = ModuleNotFoundError("No module named 'metaworld'", name="metaworld")
+            raise missing_extra(error) or error
+        kwargs = cfg.model_dump(include={"task", "reward", "terminate_on_success"})
+        pool = cfg.model_dump(include=set(PoolConfig.model_fields))
+        request = GymEnvConfig(
+            id="robo_rl/MetaWorld-v3",
+            import_module="robo_rl.env.gym_envs.metaworld_factory",
+            max_episode_steps=cfg.max_episode_steps,
+            kwargs=kwargs,
+            **pool,
+        )
+        super().__init__(request, num_envs)
+        self.task_name, self._memory = cfg.task, cfg.noise_memory
+        state = self.obs_spec.items["state"].model_copy(update={"names": OBS_NAMES})
+        self.obs_spec = ObsSpec(items={"state": state})
+        self.act_spec = self.act_spec.model_copy(update={"names": ACT_NAMES, "reference": "delta"})
+
+    @property
+    def view(self) -> dict[str, Tensor]:
+        """The observation that every env stands at, for the expert to act on."""
+        return self._obs
+
+    def expert(self, num_envs: int, generator: torch.Generator, noise: float) -> ScriptedExpert:
+        """Meta-World's scripted policy for the task; see ``ScriptedExpert``."""
+        from robo_rl.env.gym_envs.metaworld_expert import ScriptedExpert
+
+        return ScriptedExpert(self.task_name, num_envs, generator, noise, self._memory)

@@ -1,0 +1,187 @@
+"""The workers of ``GymEnv``: processes of our own interpreter, spoken to in pickle.
+
+Shapes: B envs of all workers, T steps of an open-loop sequence, A act_dim.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from robo_rl.core.errors import PluginError, RoboRlError
+from robo_rl.env.gym_envs.steps import copy_block
+from robo_rl.env.serve.server import Arrays, fate
+from robo_rl.env.workers.channel import Channel
+from robo_rl.env.workers.child_interpreter import serve
+from robo_rl.env.workers.pool import Lost, WorkerLostError, WorkerPool
+from robo_rl.env.workers.shared_memory import EnvRequest, Interface, fields, share
+
+if TYPE_CHECKING:
+    from robo_rl.env.gym_envs.steps import Block
+
+_KILL_S = 2.0
+
+
+class GymWorker:
+    """One process, our end of its channel, and the memory that it shares; a ``Worker``.
+
+    Args:
+        request: Which env.
+        start_timeout_s: One that has not made its envs by then is hung.
+        step_timeout_s: One that shows no progress, not one env step or reset, for this long is
+            hung.
+        ids: Its envs.
+    """
+
+    def __init__(
+        self, request: EnvRequest, start_timeout_s: float, step_timeout_s: float, ids: range
+    ) -> None:
+        self._where, self._num_envs, self._room = _where(request), len(ids), 0
+        self._start_timeout_s, self._step_timeout_s = start_timeout_s, step_timeout_s
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._channel = Channel(ours)
+        with theirs:
+            self._process = serve("robo_rl.env.gym_envs.worker", theirs.fileno())
+        self.pid, self._started_at = self._process.pid, time.monotonic()
+        self.arrays: Arrays = {}
+        self._progress_then = 0
+        with suppress(OSError):
+            self._channel.send((request, ids))
+
+    def join(self) -> None:
+        """Learn what its envs are; see ``Worker``."""
+        answer = self._await(0, self._start_timeout_s, self._started_at)
+        if isinstance(answer, Lost):
+            problem = f"a worker did not start: {answer.reason}"
+            raise WorkerLostError(problem, where=self._where, reason=answer.reason)
+        if isinstance(answer, RoboRlError):
+            raise answer
+        self.world: Interface = answer
+        self.reserve(1)
+
+    def reserve(self, steps: int) -> None:
+        """Share memory with it that has room for ``steps`` steps, unless there is.
+
+        Raises:
+            DeviceError: There is not enough.
+        """
+        if self._room < steps:
+            shapes, message = (
+                fields(self.world, self._num_envs, steps),
+                (0, "memory", {"steps": steps}),
+            )
+            self.arrays = share(shapes, lambda fd: self._channel.send(message, fd))
+            self._room = steps
+
+    def send(self, kind: str, seq: int, **arguments: Any) -> None:
+        """Give a command; see ``Worker``."""
+        self._progress_then = self._progress()
+        with suppress(OSError):
+            self._channel.send((seq, kind, arguments))
+
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+        """Wait for an answer; see ``Worker``."""
+        return self._await(seq, self._step_timeout_s, sent_at)
+
+    def close(self) -> None:
+        """Close its channel, which tells it to end."""
+        self._channel.close()
+        self.arrays = {}
+
+    def end(self, deadline: float) -> None:
+        """Wait, then SIGKILL, which also ends a stopped process; see ``Worker``."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        self._process.kill()
+        with suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel
+            self._process.wait(timeout=_KILL_S)
+
+    def _await(self, seq: int, timeout_s: float, since: float) -> Any:
+        """The answer to message seq, or Lost; progress extends the time."""
+        seen, deadline = self._progress_then, since + timeout_s
+        while True:
+            try:
+                if self._channel.poll(timeout_s / 4):
+                    (answered, answer), _ = self._channel.receive()
+                    if answered == seq:
+                        return answer
+            except (EOFError, OSError):
+                return Lost(self._fate())
+            progress = self._progress()
+            if progress != seen:
+                seen, deadline = progress, time.monotonic() + timeout_s
+            elif time.monotonic() > deadline:
+                return Lost(f"no progress for {timeout_s:g} s")
+
+    def _progress(self) -> int:
+        return int(self.arrays["progress"][0]) if self.arrays else 0
+
+    def _fate(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            return fate(self._process.wait(timeout=1.0))
+        return "it closed its channel"
+
+
+class GymPool(WorkerPool[GymWorker]):
+    """num_envs envs spread over num_workers processes.
+
+    Args:
+        request: Which env.
+        num_envs: B.
+        num_workers: At most B.
+        step_timeout_s: See ``GymWorker``, as for ``start_timeout_s``.
+        start_timeout_s: See ``step_timeout_s``.
+
+    Raises:
+        PluginError: The env cannot be made; SpecError, ConfigError: it cannot be used.
+        DeviceError: There is not enough memory.
+    """
+
+    world: Interface
+
+    def __init__(
+        self,
+        request: EnvRequest,
+        num_envs: int,
+        num_workers: int,
+        *,
+        step_timeout_s: float,
+        start_timeout_s: float,
+    ) -> None:
+        spawn = partial(GymWorker, request, start_timeout_s, step_timeout_s)
+        super().__init__(_where(request), num_envs, num_workers, spawn)
+
+    def write_act(self, act: Any) -> None:
+        """Hand over actions (B, T, A), a numpy array.
+
+        Raises:
+            DeviceError: There is not enough memory for T steps.
+        """
+        steps = act.shape[1]
+        for worker, ids in zip(self._workers, self.ids, strict=True):
+            worker.reserve(steps)
+            worker.arrays["act"][:, :steps] = act[ids.start : ids.stop]
+
+    def block(self, steps: int) -> Block:
+        """A copy of what the workers wrote in a rollout; see ``gym_steps``."""
+        return copy_block([worker.arrays for worker in self._workers], steps)
+
+    def _unlike(self) -> RoboRlError:
+        problem = "envs of the same arguments differ in their spaces or limits"
+        return PluginError(problem, where=self.where)
+
+    def _given_up(self, worker: int, times: int, loss: Lost) -> RoboRlError:
+        return PluginError(
+            f"the worker of envs {list(self.ids[worker])} was lost {times} times in a row: "
+            f"{loss.reason}",
+            where=self.where,
+            hint="run the env alone to see why; step_timeout_s sets how long it may hang",
+        )
+
+
+def _where(request: EnvRequest) -> str:
+    return f"Gymnasium env '{request.id}'"

@@ -1,0 +1,314 @@
+"""One worker process of ``GymEnv``: makes its envs, steps them, resets them at an episode's end.
+
+A worker answers every message (seq, kind, arguments) but "memory" with (seq, answer); an answer
+that is a ``RoboRlError`` says what an env did wrong. Arrays travel through shared memory only.
+Shapes as in ``gym_shared``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import signal
+import socket
+import traceback
+from contextlib import suppress
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from robo_rl.core.errors import ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.core.labels import as_flag
+from robo_rl.core.suggestions import as_array_name, names_array
+from robo_rl.env.serve.server import Arrays, arrays_in
+from robo_rl.env.workers.channel import Channel
+from robo_rl.env.workers.shared_memory import EnvRequest, Interface, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+_DEFAULT_DT_S = 0.05
+_TRACEBACK_CHARS = 4000
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def main(fd: int) -> None:
+    """Serve over the socket fd until it closes.
+
+    The first message is what ``EnvGroup`` takes, the first answer its ``Interface``.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
+        signal.signal(each, signal.SIG_IGN)
+    channel = Channel(socket.socket(fileno=fd), timeout_s=None)  # others are listened to first
+    group = None
+    try:
+        group = EnvGroup(*channel.receive()[0])
+        channel.send((0, group.interface))
+        while True:
+            (seq, kind, arguments), memory = channel.receive()
+            if memory is not None:
+                group.attach(memory, arguments["steps"])
+            else:
+                channel.send((seq, group.answer(seq, kind, arguments)))
+    except RoboRlError as error:
+        channel.send((0, error))
+    except (EOFError, OSError):
+        pass  # the parent closed the channel, or is gone
+    finally:
+        if group is not None:
+            group.close()
+
+
+class EnvGroup:
+    """The envs of one worker.
+
+    Args:
+        request: What to make.
+        ids: Index of each env among the B envs of the whole pool.
+
+    Raises:
+        PluginError: The env cannot be made.
+        SpecError: Its spaces are not supported.
+        ConfigError: It has no time limit.
+    """
+
+    def __init__(self, request: EnvRequest, ids: Sequence[int]) -> None:
+        self._id, self._ids = request.id, list(ids)
+        self._arrays: Arrays = {}
+        self._doing = "make"
+        try:
+            self._envs = [_make(request) for _ in self._ids]
+            self.interface = _interface(self._envs[0], request)
+            self._names = _names(self._envs[0].observation_space)
+        except Exception as error:
+            raise self._blame(error) from error
+        space = self._envs[0].action_space
+        self._act_shape, self._act_dtype = space.shape, space.dtype
+        self._low, self._high = space.low, space.high
+
+    def attach(self, fd: int, steps: int) -> None:
+        """From now on use the memory behind a descriptor, with room for ``steps`` steps."""
+        self._arrays = arrays_in(fd, fields(self.interface, len(self._envs), steps))
+        os.close(fd)
+
+    def answer(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
+        """Do "reset" (``seeds``: one an env, or None) or "rollout" (``steps``: T)."""
+        try:
+            if kind == "reset":
+                self._reset(**arguments)
+            else:
+                self._rollout(**arguments)
+            self._arrays["seq"][0] = seq
+        except Exception as error:
+            return self._blame(error)
+        return None
+
+    def close(self) -> None:
+        """Close the envs."""
+        for env in self._envs:
+            with suppress(Exception):
+                env.close()
+
+    def _reset(self, seeds: Sequence[int] | None) -> None:
+        if seeds is not None:  # for envs that draw from the global generators
+            random.seed(seeds[0])
+            np.random.seed(seeds[0])
+        for i, env in enumerate(self._envs):
+            self._start_episode(i, env, None if seeds is None else seeds[i])
+
+    def _start_episode(self, i: int, env: Any, seed: int | None = None) -> None:
+        self._doing = f"env {self._ids[i]}, reset"
+        obs, _ = env.reset(seed=seed)
+        if not self._write("reset_obs", i, obs):
+            raise SpecError("reset gave an observation that is not finite")
+        self._arrays["progress"][0] += 1
+
+    def _rollout(self, steps: int) -> None:
+        for i, env in enumerate(self._envs):
+            for t in range(steps):
+                if self._step(t, i, env):
+                    self._start_episode(i, env)
+                    break
+
+    def _step(self, t: int, i: int, env: Any) -> bool:
+        """Step env i; whether its episode ended, as one that is not finite any more does."""
+        self._doing = f"env {self._ids[i]}, step"
+        arrays = self._arrays
+        act = arrays["act"][i, t].astype(self._act_dtype).reshape(self._act_shape)
+        act = np.minimum(np.maximum(act, self._low), self._high)
+        obs, rew, terminated, truncated, info = env.step(act)
+        terminated, truncated = _flag("terminated", terminated), _flag("truncated", truncated)
+        rew = _number(rew)
+        valid = self._write("next_obs", (t, i), obs) and abs(rew) <= _LARGEST
+        arrays["rew"][t, i] = rew if valid else 0.0
+        arrays["terminated"][t, i] = terminated and valid
+        arrays["truncated"][t, i] = truncated or not valid
+        arrays["valid"][t, i] = valid
+        arrays["success"][t, i] = valid and _success(info)
+        self._arrays["progress"][0] += 1
+        return terminated or truncated or not valid
+
+    def _write(self, target: str, row: int | tuple[int, int], obs: Any) -> bool:
+        """Put one observation into shared memory; whether it is finite."""
+        finite = True
+        parts: Mapping[str, Any] = obs if isinstance(obs, dict) else {"state": obs}
+        for name, (shape, dtype) in self.interface.obs.items():
+            value = np.asarray(parts[self._names[name]])
+            if value.ndim == 0:
+                value = value.reshape(1)
+            if value.shape != shape or not np.can_cast(value.dtype, dtype, "same_kind"):
+                raise SpecError(
+                    f"obs '{name}' does not fit the env's own observation space",
+                    expected=f"{shape} {dtype}",
+                    found=f"{value.shape} {value.dtype}",
+                )
+            stored = self._arrays[f"{target}.{name}"][row]
+            with np.errstate(over="ignore"):  # too large for float32 is infinite, and found below
+                stored[...] = value
+            finite = finite and (dtype == "uint8" or bool(np.isfinite(stored).all()))
+        return finite
+
+    def _blame(self, error: Exception) -> RoboRlError:
+        """The error as one of ours that names the env, with the worker's traceback as a note."""
+        if isinstance(error, RoboRlError):
+            blame = error
+        else:
+            blame = PluginError(f"raised {type(error).__name__}: {error}")
+        if blame.where is None:
+            where = f"Gymnasium env '{self._id}', {self._doing}"
+            blame = type(blame)(
+                blame.problem,
+                where=where,
+                expected=blame.expected,
+                found=blame.found,
+                hint=blame.hint,
+            )
+        blame.add_note("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:])
+        return blame
+
+
+def _make(request: EnvRequest) -> Any:
+    """One env with its ``TimeLimit``; without gymnasium's checker, ``_write`` checks each step."""
+    import gymnasium
+
+    if request.import_module:
+        importlib.import_module(request.import_module)
+    try:
+        return gymnasium.make(
+            request.id,
+            max_episode_steps=request.max_episode_steps,
+            disable_env_checker=True,
+            **request.kwargs,
+        )
+    except gymnasium.error.UnregisteredEnv as error:
+        raise PluginError(
+            f"no Gymnasium env is called '{request.id}'",
+            found=str(error),
+            hint="if a package registers it, name that package in import_module",
+        ) from error
+
+
+def _interface(env: Any, request: EnvRequest) -> Interface:
+    obs, limits = _obs_fields(env.observation_space)
+    act = _float_box(env.action_space)
+    steps = request.max_episode_steps or env.spec.max_episode_steps
+    if steps is None:
+        raise ConfigError(
+            "the env has no time limit of its own", hint="set max_episode_steps in its config"
+        )
+    low, high = _limits(act)
+    size = int(np.prod(act.shape, dtype=np.int64))
+    return Interface(obs, limits, size, low, high, _dt_s(env), int(steps))
+
+
+def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Name → shape and dtype, and name → limits of vectors; a Box of shape () has one element."""
+    from gymnasium import spaces
+
+    found: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    for name, original in _names(space).items():
+        part = space[original] if isinstance(space, spaces.Dict) else space
+        if not isinstance(part, spaces.Box) or 0 in part.shape:
+            raise SpecError(
+                f"observation '{original}' is not supported",
+                expected="a Box with elements",
+                found=str(part),
+            )
+        pixels = part.dtype == np.uint8
+        shape = tuple(part.shape) or (1,)
+        found[name] = (shape, "uint8" if pixels else "float32")
+        if not pixels and len(shape) == 1:
+            limits[name] = _limits(part)
+    return found, limits
+
+
+def _names(space: Any) -> dict[str, str]:
+    """Our name of each observation → the env's own; a Box is ``state``.
+
+    Raises:
+        ConfigError: Two names become the same, or one is empty or too long.
+    """
+    from gymnasium import spaces
+
+    originals = list(space.spaces) if isinstance(space, spaces.Dict) else ["state"]
+    names = {as_array_name(str(original)): original for original in originals}
+    if len(names) < len(originals) or not all(map(names_array, names)):
+        raise ConfigError(
+            "names of observations cannot name arrays",
+            expected="at most 100 letters, digits, _ and -, apart when others become _",
+            found=originals,
+            hint="rename them in a wrapper of the env",
+        )
+    return names
+
+
+def _float_box(space: Any) -> Any:
+    from gymnasium import spaces
+
+    box = isinstance(space, spaces.Box) and 0 not in space.shape
+    if box and np.issubdtype(space.dtype, np.floating):
+        return space
+    raise SpecError(
+        "the action space is not supported", expected="a Box of real numbers", found=str(space)
+    )
+
+
+def _limits(box: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Low and high, flattened; both empty where one of them is infinite."""
+    low: NDArray[Any] = np.asarray(box.low, dtype=np.float64).ravel()
+    high: NDArray[Any] = np.asarray(box.high, dtype=np.float64).ravel()
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return (), ()
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def _dt_s(env: Any) -> float:
+    """Seconds a step: the env's own ``dt``, else one frame of its rendering, else 0.05."""
+    dt = getattr(env.unwrapped, "dt", None)
+    if isinstance(dt, Real) and float(dt) > 0:
+        return float(dt)
+    fps = (env.metadata or {}).get("render_fps")
+    return 1.0 / float(fps) if fps else _DEFAULT_DT_S
+
+
+def _success(info: Mapping[str, Any]) -> bool:
+    name = "success" if "success" in info else "is_success"
+    return _flag(f"info['{name}']", info.get(name, False))
+
+
+def _number(rew: Any) -> float:
+    if isinstance(rew, Real) or (isinstance(rew, np.ndarray) and rew.ndim == 0):
+        return float(rew)
+    raise SpecError("the reward", expected="a number", found=repr(rew)[:80])
+
+
+def _flag(what: str, value: Any) -> bool:
+    try:
+        return as_flag(value)
+    except ValueError as error:
+        raise SpecError(f"{what}: {error}", expected="True or False, or exactly 1 or 0") from None

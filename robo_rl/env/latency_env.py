@@ -1,0 +1,177 @@
+"""An env whose observations come late and whose actions take effect late, as on a robot.
+
+Shapes: B envs, T control steps, A act_dim, D steps that are remembered.
+
+The policy is shown the world as it was; reward, success and the end of an episode are of the world
+as it is. So a policy fine-tuned in it learns to act on old readings. What the policy itself takes
+to answer is not in here: ``sim2real`` skips what has passed by then (``chunks``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component
+from robo_rl.core.errors import PluginError
+from robo_rl.env.message_delay import Delay, filled, looked_back, remembered
+from robo_rl.env.transitions import where_rows
+
+Obs = dict[str, Tensor]
+
+
+class LatencyEnv:
+    """Another env, seen and moved through a line that is slow; as ``Branchable`` as that one.
+
+    A delay that is no whole number of steps lies between two of them, linearly. Before an episode's
+    first observation and action there are no others: they count as having been there all along.
+
+    Args:
+        cfg: See Config.
+        *parts: What the env within is built from: a task, where it runs tasks, and B.
+
+    Raises:
+        PluginError: The env within runs no open-loop sequences.
+    """
+
+    class Config(ConfigModel):
+        """Which env, and how late.
+
+        Args:
+            env: The env within.
+            out: Of observations.
+            into: Of actions.
+        """
+
+        env: Annotated[Component, component("envs")] = cast(Component, "sim")
+        out: Delay.Config = Delay.Config()
+        into: Delay.Config = Delay.Config()
+
+    def __init__(self, cfg: Config, *parts: Any) -> None:
+        self.cfg, self.env = cfg, cast(VecEnv, cfg.env.build(*parts))
+        self._rollout = _able(self.env, OpenLoop, "rollout").rollout
+        self.num_envs, self.device, self.dt_s = self.env.num_envs, self.env.device, self.env.dt_s
+        self.obs_spec, self.act_spec = self.env.obs_spec, self.env.act_spec
+        self.max_episode_steps = self.env.max_episode_steps
+        size, dt_s, device = self.num_envs, self.dt_s, self.device
+        self._out = Delay(cfg.out, size, dt_s, device, "latency out")
+        self._into = Delay(cfg.into, size, dt_s, device, "latency into")
+        self._seen: Obs = {}
+        self._acts = torch.zeros(size, self._into.depth, self.act_spec.size, device=device)
+        self._idle = torch.ones(size, dtype=torch.bool, device=device)
+
+    @property
+    def view(self) -> Any:
+        """The world as it is, for scripted experts."""
+        return cast(Any, self.env).view
+
+    @property
+    def task(self) -> Any:
+        """Who brings the scripted expert: the env within, or its task."""
+        return self.env if hasattr(self.env, "expert") else getattr(self.env, "task", None)
+
+    def reset(self, seed: int | None = None) -> Obs:
+        """Start a new episode in every env; with None the random streams go on."""
+        if seed is not None:
+            self._seed(seed)
+        return self._restart_all(self.env.reset(seed))
+
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """Start a new episode in every env, with one latency a group; see ``Groupable``."""
+        able = _able(self.env, Groupable, "reset_groups")
+        self._seed(seed)
+        return self._restart_all(able.reset_groups(size, seed), copies=size)
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one control step."""
+        return self.rollout(act.unsqueeze(1))[0]
+
+    def rollout(self, act: Tensor) -> list[Step]:
+        """Apply act (B, T, A) without looking; see ``OpenLoop``."""
+        late = torch.stack([self._sent(act_t.to(self.device)) for act_t in act.unbind(1)], dim=1)
+        waits = torch.zeros_like(self._idle)
+        steps: list[Step] = []
+        for step in self._rollout(late):
+            steps.append(self._heard(step, waits))
+            waits = waits | step.terminated | step.truncated
+        return steps
+
+    def snapshot(self) -> dict[str, Any]:
+        """State of the env within and of what is under way."""
+        return {
+            "env": _able(self.env, Branchable, "snapshot").snapshot(),
+            "out": self._out.snapshot(),
+            "into": self._into.snapshot(),
+            "seen": {name: value.clone() for name, value in self._seen.items()},
+            "acts": self._acts.clone(),
+            "idle": self._idle.clone(),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Obs:
+        """Put a snapshot back; returns the observation that it stands at."""
+        _able(self.env, Branchable, "restore").restore(snapshot["env"])
+        self._out.restore(snapshot["out"])
+        self._into.restore(snapshot["into"])
+        self._seen = {name: value.clone() for name, value in snapshot["seen"].items()}
+        self._acts, self._idle = snapshot["acts"].clone(), snapshot["idle"].clone()
+        return self._shown()
+
+    def close(self) -> None:
+        """Close the env within."""
+        self.env.close()
+
+    def _seed(self, seed: int) -> None:
+        self._out.seed(seed)
+        self._into.seed(seed)
+
+    def _restart_all(self, obs: Obs, copies: int = 1) -> Obs:
+        rows = torch.arange(self.num_envs, device=self.device)
+        self._seen = {name: filled(value, self._out.depth) for name, value in obs.items()}
+        self._restart(rows, copies)
+        return self._shown()
+
+    def _restart(self, rows: Tensor, copies: int = 1) -> None:
+        self._out.restart(rows, copies)
+        self._into.restart(rows, copies)
+        self._idle[rows] = True
+
+    def _sent(self, act: Tensor) -> Tensor:
+        """What takes effect as act (B, A) is given."""
+        first = filled(act, self._into.depth)
+        self._acts = where_rows(self._idle, first, remembered(self._acts, act))
+        self._idle = torch.zeros_like(self._idle)
+        return looked_back(self._acts, self._into.advance())
+
+    def _heard(self, step: Step, waits: Tensor) -> Step:
+        """A step as it is seen; envs that wait (B,) for the end of a sequence see nothing new."""
+        before = self._out.age
+        self._out.age = torch.where(waits, before, self._out.advance())
+        for name, value in self._seen.items():
+            latest = remembered(value, step.next_obs[name])
+            self._seen[name] = where_rows(waits, value, latest)
+        next_obs = obs = self._shown()
+        over = (step.terminated | step.truncated) & ~waits
+        if bool(over.any()):
+            obs = self._begun(over.nonzero().squeeze(1), step.obs)
+        return step._replace(obs=obs, next_obs=next_obs)
+
+    def _begun(self, rows: Tensor, obs: Obs) -> Obs:
+        """New episodes in the envs rows (n,), at obs (B, …)."""
+        for name, value in self._seen.items():
+            value[rows] = filled(obs[name][rows], self._out.depth)
+        self._restart(rows)
+        return self._shown()
+
+    def _shown(self) -> Obs:
+        return {name: looked_back(value, self._out.age) for name, value in self._seen.items()}
+
+
+def _able(env: Any, kind: Any, what: str) -> Any:
+    if not isinstance(env, kind):
+        raise PluginError(f"env has no {what}", where=type(env).__name__)
+    return env

@@ -1,0 +1,70 @@
+"""Mocap bodies in the physics: one that is named after a goal stands where the goal says.
+
+Shapes: n worlds that begin an episode. A pose is (x, y, z, then a quaternion, wxyz), in m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.errors import PluginError
+from robo_rl.env.rendering.offscreen import markers
+
+if TYPE_CHECKING:
+    from robo_rl.api.env import Backend
+
+BODY_POSES = ("body_pos", "body_quat")
+"""Model fields that say where a mocap body stands which no goal places."""
+
+_PLACING = ((3,), (4,), (7,))
+
+
+def placement(
+    model: Any,
+    goal: Mapping[str, Tensor],
+    num: int,
+    fields: Mapping[str, Tensor] | None = None,
+) -> dict[str, Tensor]:
+    """The argument ``mocap`` of ``Backend.write``; nothing for a scene without mocap bodies.
+
+    Args:
+        model: ``mujoco.MjModel`` of the scene.
+        goal: Name → (n, 3) position, (n, 4) quaternion, or (n, 7) both.
+        num: n.
+        fields: Name → (n, …), what domain randomisation drew for these worlds.
+    """
+    if not model.nmocap:
+        return {}
+    own = {k: v for k, v in (fields or {}).items() if k in BODY_POSES}
+    told, bodies = ({k: v.detach().cpu().numpy() for k, v in each.items()} for each in (goal, own))
+    parts = [torch.from_numpy(part) for part in markers(model, told, num, bodies)]
+    return {"mocap": torch.cat(parts, dim=-1)}
+
+
+def goal_problems(model: Any, goal: Mapping[str, Tensor]) -> Iterator[tuple[str, str, str]]:
+    """(name, expected, found) of goals that cannot place the mocap body of their name."""
+    for body in range(model.nbody):
+        value = goal.get(model.body(body).name) if model.body_mocapid[body] >= 0 else None
+        if value is not None and value.shape[1:] not in _PLACING:
+            expected = "(B, 3) position, (B, 4) quaternion or (B, 7) both"
+            yield model.body(body).name, expected, str(tuple(value.shape))
+
+
+def demand_placeable(model: Any, backend: Backend) -> None:
+    """A backend that knows no mocap bodies would leave them where the model has them.
+
+    Raises:
+        PluginError: The scene has some, and ``write`` does not take where they stand.
+    """
+    if model.nmocap and "mocap" not in signature(backend.write).parameters:
+        raise PluginError(
+            "the scene has mocap bodies, which this backend does not place",
+            where=f"backend {type(backend).__name__}",
+            expected="write(ids, qpos, qvel, fields, mocap)",
+            hint="name another backend, or make them bodies without mocap",
+        )

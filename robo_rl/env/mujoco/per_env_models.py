@@ -1,0 +1,62 @@
+"""One MuJoCo model a world, as far as worlds differ: what domain randomisation writes to.
+
+Shapes: B worlds, n written ones.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.env.mujoco_model_fields import PLAIN
+
+
+class WorldModels:
+    """B references to a base model, each replaced by a copy when its world is first written to.
+
+    Args:
+        base: The model that all worlds begin with.
+        num_envs: B.
+
+    Attributes:
+        all: The B models.
+        fields: Name → (B, …) current values of all fields that were ever written.
+    """
+
+    def __init__(self, base: mujoco.MjModel, num_envs: int) -> None:
+        self._base, self._scratch = base, mujoco.MjData(base)
+        self.all: list[mujoco.MjModel] = [base] * num_envs
+        self.fields: dict[str, NDArray[Any]] = {}
+
+    def write(self, rows: NDArray[np.int64], fields: Mapping[str, NDArray[Any]]) -> None:
+        """Set fields, name → (n, …), of the worlds rows (n,)."""
+        for name, value in fields.items():
+            if name not in self.fields:
+                base = getattr(self._base, name)
+                self.fields[name] = np.repeat(base[None], len(self.all), axis=0)
+            self.fields[name][rows] = value
+        for row in rows:
+            if self.all[row] is self._base:
+                self.all[row] = copy.copy(self._base)
+            self._apply(self.all[row], {name: self.fields[name][row] for name in fields})
+
+    def reset(self, fields: Mapping[str, NDArray[Any]]) -> None:
+        """Back to the base model in every world, then set fields, name → (B, …)."""
+        self.fields = {}
+        self.all = [self._base] * len(self.all)
+        if fields:
+            self.write(np.arange(len(self.all)), fields)
+
+    def _apply(self, model: mujoco.MjModel, fields: Mapping[str, NDArray[Any]]) -> None:
+        for name, value in fields.items():
+            getattr(model, name)[...] = value
+        if not fields.keys() <= set(PLAIN):
+            mujoco.mj_setConst(model, self._scratch)

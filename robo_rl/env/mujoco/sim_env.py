@@ -1,0 +1,339 @@
+"""A task on a physics backend as a ``VecEnv``: clock, reset, episode end, randomisation.
+
+Shapes: B envs, T control steps of an open-loop sequence, A act_dim, n envs that are reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.cameras import CameraSettings, with_pictures
+from robo_rl.api.env import REW_PART, Backend, SimView, Sized, Step, check_groups, demand_arrays
+from robo_rl.api.renderer import Pending
+from robo_rl.api.task import Task
+from robo_rl.config.registry import Component, component
+from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboRlError, SpecError
+from robo_rl.core.seeding import derive
+from robo_rl.core.spec import ActSpec
+from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
+from robo_rl.env.mujoco.mocap import placement
+from robo_rl.env.rendering.camera_set import CameraSet
+from robo_rl.env.task_check.check import check_on, demand_finite, finite_rows
+from robo_rl.env.threads import on_one_thread
+from robo_rl.env.transitions import with_new_episodes, without_invalid
+
+Obs = dict[str, Tensor]
+_PROBES = 32
+
+
+class SimEnvConfig(CameraSettings):
+    """Settings of ``SimEnv``; those of its cameras are in ``CameraSettings``.
+
+    Args:
+        backend: What computes the physics.
+        randomize: Model fields that are drawn anew for a world at each of its resets.
+    """
+
+    backend: Annotated[Component, component("backends")] = cast(Component, "mujoco_cpu")
+    randomize: tuple[RandomizeTerm, ...] = ()
+
+
+@runtime_checkable
+class _Restorable(Protocol):
+    def snapshot(self) -> dict[str, Any]: ...
+    def restore(self, snapshot: Mapping[str, Any]) -> None: ...
+
+
+class SimEnv:
+    """B worlds that run a task: a ``VecEnv``, ``OpenLoop``, ``Branchable`` where the backend is.
+
+    A world that went bad (its state, reward or observation is not finite in float32, or its clock
+    stood still) is reset. Its transition has
+    ``valid`` False, ``truncated`` True, and repeats the last good observation as ``next_obs``;
+    ``metrics["nan_worlds"]`` counts it. Metrics are ``success``, ``nan_worlds``, the parts of the
+    reward as ``rew/<part>``, and what the backend counts.
+
+    With cameras their pictures are items of the observation. They show ``qpos``, and so the world
+    as it is one physics step after the sensors beside them.
+
+    Args:
+        cfg: Settings.
+        task: The task.
+        num_envs: B.
+
+    Raises:
+        PluginError: The task does not keep what it promises; all that is wrong is named. Steps
+            raise it where a reward or an observation is no number in a world that is well.
+        ConfigError: The control period is not a multiple of the physics step, or a randomised
+            field or a camera is unknown.
+        SpecError: An observation's name cannot name an array, or it has no elements.
+        DeviceError: There are cameras, and nothing can be drawn on this machine.
+    """
+
+    Config: ClassVar[type[SimEnvConfig]] = SimEnvConfig
+
+    def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
+        self.cfg, self.task, self.num_envs = cfg, task, num_envs
+        self._backend: Backend = cfg.backend.build()
+        scene, self._model = check_on(self._backend, task)
+        self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
+        demand_arrays(self.obs_spec, type(task).__name__)
+        self.act_spec, self.dt_s = task.act_spec, task.dt_s
+        self.max_episode_steps = round(task.episode_s / task.dt_s)
+        self._timestep_s: float = scene.option.timestep
+        self._substeps = _substeps(task.dt_s, self._timestep_s)
+        self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
+        if isinstance(self._backend, Sized):
+            _fit(self._backend, task, scene, self._model)
+        self._backend.load(scene, num_envs)
+        self.device = self._backend.device
+        self._cameras = self._camera_set(scene) if cfg.cameras else None
+        self._limits = _limits(task.act_spec, self.device)
+        self._generator = torch.Generator().manual_seed(derive("env", 0))
+        self._elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self._goal: Obs = {}
+        self._obs: Obs = {}
+
+    @staticmethod
+    def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
+        """How many envs fit the memory of the backend's device; None where nothing limits them."""
+        backend = cfg.backend.build()
+        if not isinstance(backend, Sized):
+            return None
+        scene, model = check_on(backend, task)
+        _fit(backend, task, scene, model)
+        return backend.capacity(scene)
+
+    @property
+    def view(self) -> SimView:
+        """The worlds as they stand; holds until the next call that changes them."""
+        return replace(self._backend.view(), goal=self._goal)
+
+    @on_one_thread
+    def reset(self, seed: int | None = None) -> Obs:
+        """Start a new episode in every env; with None the random stream goes on."""
+        if seed is not None:
+            self._generator.manual_seed(derive("env", seed))
+        return self._restart_all()
+
+    @on_one_thread
+    def reset_groups(self, size: int, seed: int) -> Obs:
+        """Start a new episode in every env; see ``Groupable``. Randomised fields are alike too.
+
+        Raises:
+            ConfigError: The envs do not make whole groups.
+        """
+        check_groups(size, self.num_envs)
+        self._generator.manual_seed(derive("env", seed))
+        return self._restart_all(copies=size)
+
+    def step(self, act: Tensor) -> Step:
+        """Apply act (B, A) for one control step."""
+        if not isinstance(act, Tensor):
+            expected = f"a tensor ({self.num_envs}, {self.act_spec.size})"
+            raise SpecError("action does not fit", expected=expected, found=type(act).__name__)
+        return self.rollout(act.unsqueeze(1))[0]
+
+    @on_one_thread
+    def rollout(self, act: Tensor) -> list[Step]:
+        """Apply act (B, T, A) without looking; T steps, ``valid`` False behind an episode's end.
+
+        Envs whose episode ended stand at the start of their next one when this returns.
+        """
+        act = self._clip(act)
+        live = torch.ones(self.num_envs, dtype=torch.bool, device=self.device)
+        steps: list[Step] = []
+        ended: list[Tensor] = []
+        for view, act_t in self._advance(act):
+            steps.append(self._judge(view, act_t, live))
+            live = live & ~(steps[-1].terminated | steps[-1].truncated)
+            ended.append(~live)
+            self._obs = steps[-1].next_obs
+        if bool(ended[-1].any()):
+            ids = ended[-1].nonzero().squeeze(1)
+            steps = with_new_episodes(steps, ended, ids, self._restart(ids))
+            self._obs = steps[-1].obs
+        return steps
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything that the future depends on: worlds, clocks, goals, random stream.
+
+        Raises:
+            PluginError: The backend keeps its state to itself.
+        """
+        return {
+            "backend": self._restorable().snapshot(),
+            "elapsed": self._elapsed.clone(),
+            "goal": {name: value.clone() for name, value in self._goal.items()},
+            "generator": self._generator.get_state(),
+            **({"looks": self._cameras.looks.snapshot()} if self._cameras else {}),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Obs:
+        """Put a snapshot back; returns the observation that it stands at.
+
+        Raises:
+            CheckpointError: It is of another scene or number of envs, or does not tell what can be
+                seen of it.
+        """
+        if len(snapshot["elapsed"]) != self.num_envs:
+            found = len(snapshot["elapsed"])
+            raise CheckpointError("snapshot of other envs", expected=self.num_envs, found=found)
+        if self._cameras:
+            self._cameras.looks.check(snapshot.get("looks", {}))
+        self._restorable().restore(snapshot["backend"])
+        self._elapsed = snapshot["elapsed"].to(self.device, copy=True)
+        goal = snapshot["goal"].items()
+        self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
+        self._generator.set_state(snapshot["generator"])
+        if self._cameras:
+            self._cameras.looks.restore(snapshot.get("looks", {}), self._goal)
+        self._obs = self._observe(self.view) | self._draw(self.view)()
+        return self._obs
+
+    def close(self) -> None:
+        """Free the backend's threads and memory, and what draws."""
+        self._backend.close()
+        if self._cameras:
+            self._cameras.close()
+
+    def _clip(self, act: Tensor) -> Tensor:
+        if not self._obs:
+            raise RoboRlError("env was not reset", hint="call reset(seed) before the first step")
+        if act.ndim != 3 or act.shape[::2] != (self.num_envs, self.act_spec.size):
+            expected = f"({self.num_envs}, T, {self.act_spec.size})"
+            raise SpecError("action does not fit", expected=expected, found=tuple(act.shape))
+        return act.to(self.device).clamp(*self._limits)
+
+    def _advance(self, act: Tensor) -> Iterator[tuple[SimView, Tensor]]:
+        """Yield (view, act (B, A)) after each control step; one backend call where possible."""
+        if not self.task.open_loop:
+            for act_t in act.unbind(1):
+                ctrl = self.task.control(self.view, act_t).unsqueeze(1)
+                yield self._backend.step(ctrl, self._substeps)[0], act_t
+            return
+        views = self._backend.step(self._controls(act), self._substeps)
+        yield from zip(views, act.unbind(1), strict=True)
+
+    def _controls(self, act: Tensor) -> Tensor:
+        """Controls (B, T, nu) of act (B, T, A), each computed from the one before it."""
+        view, controls = self.view, list[Tensor]()
+        for act_t in act.unbind(1):
+            controls.append(self.task.control(view, act_t))
+            view = replace(view, ctrl=controls[-1])
+        return torch.stack(controls, dim=1)
+
+    def _judge(self, view: SimView, act: Tensor, live: Tensor) -> Step:
+        """The transition that ended at view; ``obs`` is still that of before any reset."""
+        view = replace(view, goal=self._goal)
+        self._elapsed += 1
+        pictures = self._draw(view)  # while the rest is computed
+        good = self._good(view)
+        rew, parts = self.task.reward(view, act)
+        terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
+        metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
+        metrics |= {name: _kept(count) for name, count in view.counters.items()}
+        metrics["success"] = _kept(self.task.success(view))
+        metrics["nan_worlds"] = torch.zeros(self.num_envs, device=self.device)
+        obs, rew = self._observe(view), _kept(rew)
+        good = good & finite_rows(self.task, rew, obs, live & good)
+        obs |= pictures()
+        over = at_limit & ~terminated
+        step = Step(obs, obs, rew, terminated, over, live & good, metrics)
+        return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
+
+    def _good(self, view: SimView) -> Tensor:
+        """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
+        due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
+        total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
+        return (view.time_s > due_s) & torch.isfinite(total)
+
+    def _restart_all(self, copies: int = 1) -> Obs:
+        self._goal = {}
+        ids = torch.arange(self.num_envs, device=self.device)
+        self._obs = self._restart(ids, copies)
+        return self._obs
+
+    def _restart(self, ids: Tensor, copies: int = 1) -> Obs:
+        """Put the envs ids (n,) at the start of a new episode; returns name → (n, …).
+
+        Every start is drawn once for ``copies`` envs that follow each other.
+
+        Raises:
+            PluginError: An observation is no number.
+        """
+        drawn = len(ids) // copies
+        start = self.task.reset(drawn, self._generator)
+        fields = self._randomizer.draw(drawn, self._generator) if self._randomizer else None
+        if copies > 1:
+            start = start.repeated(copies)
+            fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
+        mocap = placement(self._model, start.goal, len(ids), fields)
+        self._backend.write(ids, start.qpos, start.qvel, fields, **mocap)
+        self._elapsed[ids] = 0
+        whole = len(ids) == self.num_envs
+        if whole:
+            goal = start.goal.items()
+            self._goal = {name: value.to(self.device, copy=True) for name, value in goal}
+        else:
+            for name, value in start.goal.items():
+                self._goal[name][ids] = value.to(self._goal[name])
+        if self._cameras:
+            self._cameras.looks.restart(ids, start.goal, fields or {}, self._generator, copies)
+        view = self.view if whole else self.view.rows(ids)
+        pictures = self._draw(view, None if whole else ids)  # while the rest is computed
+        obs = self._observe(view)
+        begun = torch.ones(len(ids), dtype=torch.bool, device=self.device)
+        demand_finite(self.task, torch.zeros_like(begun, dtype=torch.float32), obs, begun)
+        return obs | pictures()
+
+    def _draw(self, view: SimView, ids: Tensor | None = None) -> Pending:
+        """Begin to draw the worlds ids (n,) of a view (n, …), all where None."""
+        return self._cameras.start(view.qpos, ids) if self._cameras else dict  # of no pictures
+
+    def _camera_set(self, scene: Any) -> CameraSet:
+        randomized = self._randomizer.fields if self._randomizer else ()
+        try:
+            return CameraSet(scene, self.cfg, self._backend, self.num_envs, randomized)
+        except BaseException:
+            self._backend.close()
+            raise
+
+    def _observe(self, view: SimView) -> Obs:
+        return {name: _kept(value) for name, value in self.task.observe(view).items()}
+
+    def _restorable(self) -> _Restorable:
+        if isinstance(self._backend, _Restorable):
+            return self._backend
+        raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
+
+
+def _fit(backend: Sized, task: Task, scene: Any, model: Any) -> None:
+    starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
+    backend.fit(scene, starts.qpos, starts.qvel, **placement(model, starts.goal, _PROBES))
+
+
+def _kept(value: Tensor) -> Tensor:
+    """As float32, copied: views and goals are memory that is written again."""
+    return value.to(torch.float32, copy=True)
+
+
+def _substeps(dt_s: float, timestep_s: float) -> int:
+    substeps = round(dt_s / timestep_s)
+    if substeps < 1 or abs(substeps * timestep_s - dt_s) > 1e-6 * dt_s:
+        raise ConfigError(
+            "control period is not a multiple of the physics step",
+            expected=f"a multiple of {timestep_s} s",
+            found=f"{dt_s} s",
+        )
+    return substeps
+
+
+def _limits(spec: ActSpec, device: torch.device) -> tuple[Tensor, Tensor]:
+    low, high = spec.low or (-torch.inf,) * spec.size, spec.high or (torch.inf,) * spec.size
+    return torch.tensor(low, device=device), torch.tensor(high, device=device)

@@ -1,0 +1,1 @@
+"""Simulators in interpreters of their own."""

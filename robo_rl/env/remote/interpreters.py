@@ -1,0 +1,183 @@
+"""Python interpreters of simulators that do not install beside ours: made, and found again.
+
+Each is a virtual environment in ``$ROBO_RL_ENVS`` or ``~/.local/share/robo-rl/envs``, with the pins
+of a recipe. A note in it, written last, says which recipe it was made by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from robo_rl.core.errors import DeviceError, PluginError
+from robo_rl.core.file_lock import lock_file
+from robo_rl.core.suggestions import did_you_mean
+
+_NOTE = "robo-rl.json"
+_ERROR_LINES = 5
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is in an interpreter.
+
+    Args:
+        pythons: Versions of Python that will do, the best first.
+        packages: What pip is to install, with its dependencies.
+        alone: What it is to install without, since pins clash or a dependency is of no use.
+        checks: Modules that can be imported then.
+    """
+
+    pythons: tuple[str, ...]
+    packages: tuple[str, ...]
+    alone: tuple[str, ...]
+    checks: tuple[str, ...]
+
+
+RECIPES = {
+    # Its own requirements ask for windows and keyboards; mujoco 3.10 changed mj_fullM.
+    "robosuite": Recipe(
+        pythons=("3.11", "3.10", "3.12"),
+        packages=(
+            *("numpy==1.26.4", "mujoco==3.9.0", "scipy==1.15.3", "numba==0.62.1"),
+            *("mink==0.0.5", "qpsolvers[quadprog]==4.8.1", "opencv-python-headless==4.11.0.86"),
+            *("pillow", "termcolor", "tqdm"),
+        ),
+        alone=("robosuite==1.5.2",),
+        checks=("numpy", "robosuite"),
+    ),
+    "mjlab": Recipe(
+        pythons=("3.11", "3.12", "3.13", "3.10"),
+        packages=("torch==2.13.0", "mujoco==3.11.0", "mujoco-warp==3.11.0", "mjlab==1.6.0"),
+        alone=(),
+        checks=("numpy", "torch", "mujoco_warp"),
+    ),
+    # Only this Python has its wheels.
+    "isaaclab": Recipe(
+        pythons=("3.12",),
+        packages=("isaaclab==3.0.0",),
+        alone=(),
+        checks=("numpy", "torch"),
+    ),
+}
+
+
+def folder() -> Path:
+    """Where the interpreters are."""
+    if given := os.environ.get("ROBO_RL_ENVS"):
+        return Path(given)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "robo-rl" / "envs"
+
+
+def interpreter(name: str) -> Path | None:
+    """The interpreter that was made by a recipe as it is now; None if there is none."""
+    home = folder() / name
+    made = _made_by(home) == _described(RECIPES.get(name)) and _python_in(home).exists()
+    return _python_in(home) if made else None
+
+
+def create(name: str, base: str, say: Callable[[str], object]) -> Path:
+    """Make the interpreter of a recipe, unless it is there.
+
+    Args:
+        name: Of the recipe.
+        base: The Python to make it from; empty to look for one.
+        say: Told what is going on.
+
+    Returns:
+        The interpreter.
+
+    Raises:
+        PluginError: No such recipe.
+        DeviceError: No fitting Python, or pip failed.
+    """
+    if name not in RECIPES:
+        raise PluginError(f"unknown environment '{name}'", hint=did_you_mean(name, RECIPES))
+    if (there := interpreter(name)) is not None:
+        return there
+    with _locked(name, say):
+        return interpreter(name) or _made(name, base, say)
+
+
+@contextmanager
+def _locked(name: str, say: Callable[[str], object]) -> Generator[None]:
+    """One at a time; who waited finds what the other made."""
+    file = folder() / f".{name}.lock"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = lock_file(file)
+        except BlockingIOError:
+            say(f"waiting for another process that makes {folder() / name}")
+            lock = lock_file(file, wait=True)
+    except OSError as error:
+        hint = "ROBO_RL_ENVS names another folder"
+        raise DeviceError("cannot be written", where=folder(), found=error, hint=hint) from None
+    with lock:
+        yield
+
+
+def _made(name: str, base: str, say: Callable[[str], object]) -> Path:
+    recipe, home = RECIPES[name], folder() / name
+    source = base or _find_python(name, recipe)
+    shutil.rmtree(home, ignore_errors=True)
+    say(f"making {home} with {source}")
+    _run([source, "-m", "venv", str(home)], f"{source} makes no virtual environment")
+    pip = [str(_python_in(home)), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
+    for packages, extra in ((recipe.packages, []), (recipe.alone, ["--no-deps"])):
+        if packages:
+            say(f"installing {' '.join(packages)}")
+            _run([*pip, *extra, *packages], f"pip cannot install '{name}'")
+    imports = f"import {', '.join(recipe.checks)}"
+    _run([str(_python_in(home)), "-c", imports], f"'{name}' was installed and does not work")
+    (home / _NOTE).write_text(_described(recipe) or "")
+    return _python_in(home)
+
+
+def _python_in(home: Path) -> Path:
+    return home / "bin" / "python"
+
+
+def _made_by(home: Path) -> str:
+    try:
+        return (home / _NOTE).read_text()
+    except OSError:
+        return ""
+
+
+def _described(recipe: Recipe | None) -> str | None:
+    return None if recipe is None else json.dumps(asdict(recipe))
+
+
+def _find_python(name: str, recipe: Recipe) -> str:
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for version in recipe.pythons:
+        if version == ours:
+            return sys.executable
+        if found := shutil.which(f"python{version}"):
+            return found
+    raise DeviceError(
+        f"no Python that '{name}' runs on",
+        expected=" or ".join(f"python{version}" for version in recipe.pythons),
+        hint="install one, or name it with --python",
+    )
+
+
+def _run(command: list[str], problem: str) -> None:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise DeviceError(problem, found=error.strerror) from None
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()[-_ERROR_LINES:]
+        raise DeviceError(problem, found=" | ".join(lines) or f"exit status {done.returncode}")

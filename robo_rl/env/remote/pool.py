@@ -1,0 +1,78 @@
+"""The workers of a ``RemoteEnv``: strangers of another interpreter, in a server.
+
+Shapes: B envs of all workers, A act_dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from robo_rl.core.errors import PluginError, RoboRlError, SpecError
+from robo_rl.env.remote.host import Host
+from robo_rl.env.remote.worker import Patience, RemoteWorker
+from robo_rl.env.workers.pool import Lost, WorkerPool
+
+
+class RemotePool(WorkerPool[RemoteWorker]):
+    """B envs in some workers of a server.
+
+    Args:
+        host: The server, closed with the pool.
+        adapter: Its name or path there, and ``kwargs`` for it.
+        kwargs: See ``adapter``.
+        num_envs: B.
+        num_workers: At most B.
+        patience: How long a worker may take.
+
+    Attributes:
+        world: What the worlds say of themselves, see ``Session`` in ``serve/server.py``.
+        busy_s: Seconds in which any world was at work.
+
+    Raises:
+        RoboRlError: A worker does not start, or cannot make its world; see ``RemoteWorker``.
+        SpecError: Workers differ in their worlds.
+    """
+
+    ends_a_restart = SpecError  # a server that is gone may be back at the next reset
+    world: dict[str, Any]
+
+    def __init__(
+        self,
+        host: Host,
+        adapter: str,
+        kwargs: Mapping[str, Any],
+        num_envs: int,
+        num_workers: int,
+        patience: Patience,
+    ) -> None:
+        self._host, self.busy_s = host, 0.0
+        spawn = partial(_spawn, host, patience, {"adapter": adapter, "kwargs": kwargs})
+        super().__init__(f"remote env '{adapter}'", num_envs, num_workers, spawn, host.close)
+
+    def write_act(self, act: Any) -> None:
+        """Hand over actions (B, A), a numpy array."""
+        for worker, ids in zip(self._workers, self.ids, strict=True):
+            worker.arrays["act"][...] = act[ids.start : ids.stop]
+
+    def _exchange(self, kind: str, arguments: Mapping[int, Mapping[str, Any]]) -> dict[int, Lost]:
+        lost = super()._exchange(kind, arguments)
+        self.busy_s += max(self._workers[w].world_s for w in arguments)
+        return lost
+
+    def _unlike(self) -> RoboRlError:
+        problem = "workers of the same arguments differ in their worlds"
+        return SpecError(problem, where=self.where)
+
+    def _given_up(self, worker: int, times: int, loss: Lost) -> RoboRlError:
+        return PluginError(
+            f"a worker was lost {times} times in a row: {loss.reason}",
+            where=self.where,
+            found=self._workers[worker].last_words() or None,
+            hint="step_timeout_s and silence_s set how long it may take",
+        )
+
+
+def _spawn(host: Host, patience: Patience, request: Mapping[str, Any], ids: range) -> RemoteWorker:
+    return RemoteWorker(host, {**request, "num_envs": len(ids), "index": ids.start}, patience)

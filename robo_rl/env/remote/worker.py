@@ -1,0 +1,203 @@
+"""One worker of a ``RemoteEnv``: a connection, what its world is, and the memory that is shared.
+
+Shapes: B envs of this worker. A command's number is in its answer.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from robo_rl.core.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
+from robo_rl.env.remote.host import Host
+from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, fields
+from robo_rl.env.workers.pool import Lost, WorkerLostError
+from robo_rl.env.workers.shared_memory import share
+
+_HELLO_S = 10.0
+_ERRORS = {"plugin": PluginError, "spec": SpecError, "config": ConfigError, "device": DeviceError}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a worker may take before it counts as lost.
+
+    Args:
+        start_s: For making its world.
+        step_s: For a command.
+        silence_s: Between two signs of life during a command.
+    """
+
+    start_s: float
+    step_s: float
+    silence_s: float
+
+
+class RemoteWorker:
+    """A world of B envs in another process; a ``Worker``.
+
+    Args:
+        host: Where to connect.
+        request: ``adapter`` and ``kwargs``, ``num_envs`` (B), ``index`` of the first env among all.
+        patience: See ``Patience``.
+
+    Attributes:
+        arrays: What ``server.fields`` says, in shared memory.
+        world_s: Seconds that its world took for the last command.
+
+    Raises:
+        PluginError: It does not answer, or speaks another protocol.
+    """
+
+    def __init__(self, host: Host, request: Mapping[str, Any], patience: Patience) -> None:
+        self._host, self._request, self._patience = host, request, patience
+        self._where = f"remote env '{request['adapter']}'"
+        self.line = host.connect()
+        self.pid = 0
+        self.arrays: Arrays = {}
+        self._lost: Lost | None = None
+        self.world_s = 0.0
+        self.world: dict[str, Any] = {}
+        try:
+            self._greet()
+            self._asked_at = time.monotonic()
+            self.send("make", 0, protocol=PROTOCOL, **request)
+        except BaseException:
+            self.line.close()
+            raise
+
+    def join(self) -> None:
+        """Wait until the world is made; see ``Worker``.
+
+        Raises:
+            WorkerLostError: It died or takes too long.
+            PluginError: It cannot make the world.
+            SpecError: What the world says of itself cannot be read.
+            DeviceError: The simulator is not installed there, or there is too little memory.
+        """
+        try:
+            self.world = self._join()
+        except BaseException:
+            self.line.close()
+            raise
+
+    def send(self, kind: str, seq: int, **arguments: Any) -> None:
+        """Give a command; see ``Worker``.
+
+        Raises:
+            RoboRlError: It is too long to be sent.
+        """
+        try:
+            with suppress(OSError):
+                self.line.send({"kind": kind, "seq": seq, **arguments})
+        except RefusalError as refusal:
+            raise self._blame(refusal.message) from None
+
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+        """Wait for the answer to a command; once lost, a worker stays lost; see ``Worker``."""
+        if self._lost is not None:
+            return self._lost
+        patience = self._patience
+        answer = self._await(seq, patience.step_s, patience.silence_s, sent_at)
+        if isinstance(answer, Lost):
+            self._lost = answer
+            self.line.close()
+            return answer
+        if answer["kind"] == "error":
+            return self._blame(answer)
+        self.world_s = _number(answer.get("world_s"))
+        return None
+
+    def last_words(self) -> str:
+        """The end of what it printed."""
+        return self._host.last_words(self.pid)
+
+    def close(self) -> None:
+        """Close its line, which tells it to end."""
+        self.line.close()
+        self.arrays = {}
+
+    def end(self, deadline: float) -> None:
+        """Its server kills it if it does not end by itself soon."""
+
+    def _greet(self) -> None:
+        hello = self._expect("hello", _HELLO_S, time.monotonic())
+        if hello.get("protocol") != PROTOCOL:
+            raise PluginError(
+                "protocol mismatch",
+                where=self._where,
+                expected=PROTOCOL,
+                found=hello.get("protocol"),
+                hint="serve it with this robo-rl's own server file (robo-rl serve-env)",
+            )
+        self.pid = int(_number(hello.get("pid")))
+
+    def _join(self) -> dict[str, Any]:
+        world = self._expect("made", self._patience.start_s, self._asked_at).get("world")
+        try:
+            shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
+        except RefusalError as refusal:
+            raise self._blame(refusal.message) from None
+        self.arrays = share(shapes, lambda fd: self.line.send({"kind": "memory"}, fd))
+        self._expect("done", self._patience.start_s, time.monotonic())
+        return cast("dict[str, Any]", world)
+
+    def _expect(self, kind: str, timeout_s: float, since: float) -> dict[str, Any]:
+        """The next answer, which must be of a kind; silence is allowed while a world starts."""
+        answer = self._await(0, timeout_s, timeout_s, since)
+        if isinstance(answer, Lost):
+            words = self.last_words()
+            found = f"{answer.reason}: {words}" if words else answer.reason
+            problem = "a worker did not start"
+            raise WorkerLostError(problem, reason=found, where=self._where, found=found)
+        if answer["kind"] == "error":
+            raise self._blame(answer)
+        if answer["kind"] != kind:
+            found = answer["kind"]
+            raise PluginError("unexpected answer", where=self._where, expected=kind, found=found)
+        return answer
+
+    def _await(
+        self, seq: int, timeout_s: float, silence_s: float, since: float
+    ) -> dict[str, Any] | Lost:
+        heard, deadline = since, since + timeout_s
+        while True:
+            until = min(deadline, heard + silence_s)
+            if not self.line.poll(max(0.0, until - time.monotonic())):
+                if time.monotonic() >= deadline:
+                    return Lost(f"no answer within {timeout_s:g} s")
+                if time.monotonic() >= until:
+                    return Lost(f"no sign of life for {silence_s:g} s")
+                continue
+            try:
+                message, fd = self.line.receive()
+            except (EOFError, OSError, RefusalError) as error:
+                return Lost(str(error) or "it is gone")
+            if fd is not None:
+                os.close(fd)
+            heard = time.monotonic()
+            if message["kind"] == "died":
+                return Lost(str(message.get("reason")))
+            if message["kind"] != "beat" and message.get("seq", seq) == seq:
+                return message
+
+    def _blame(self, answer: Mapping[str, Any]) -> RoboRlError:
+        """What the other side refused, as an error of ours, with its traceback as a note."""
+        details = {name: answer.get(name) for name in ("expected", "found", "hint")}
+        if answer.get("code") == "device":
+            details["hint"] = "robo-rl env create makes an interpreter that has it"
+        error = _ERRORS.get(str(answer.get("code")), PluginError)(
+            str(answer.get("problem")), where=self._where, **details
+        )
+        error.add_note(str(answer.get("trace", "")))
+        return error
+
+
+def _number(said: Any) -> float:
+    """What a stranger says, 0 where that is no number."""
+    return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0

@@ -1,0 +1,133 @@
+"""The pictures of a simulated env: what its worlds look like, and who draws them.
+
+Shapes: B worlds, n drawn ones, nq positions; pictures are (n, 3, height, width) uint8.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.api.cameras import CameraItem, CameraSettings, LightJitter
+from robo_rl.api.renderer import Draws, Pending, Renderer
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl.env.rendering.appearance import Looks
+from robo_rl.env.rendering.pool import RenderPool
+
+
+class CameraSet:
+    """Cameras of B worlds.
+
+    A backend that draws on its own device does so; else a pool of processes draws with OpenGL.
+
+    Args:
+        scene: ``MjSpec`` of the worlds.
+        cfg: Settings, at least one camera.
+        backend: Of the worlds.
+        num_envs: B.
+        randomized: Fields that domain randomisation draws.
+
+    Raises:
+        ConfigError: The scene has no such camera, its jitter or that of a light cannot be drawn,
+            or the backend cannot draw that.
+        DeviceError: Nothing can be drawn on this machine.
+    """
+
+    def __init__(
+        self,
+        scene: Any,
+        cfg: CameraSettings,
+        backend: Any,
+        num_envs: int,
+        randomized: Sequence[str] = (),
+    ) -> None:
+        model: mujoco.MjModel = scene.compile()
+        check_cameras(model, cfg.cameras)
+        check_lights(model, cfg.lights)
+        self.looks = Looks(model, cfg, randomized, num_envs, backend.device)
+        looks = list(self.looks.now)
+        self._rest = torch.from_numpy(model.qpos0.copy()).to(backend.device)
+        self._renderer: Renderer = (
+            backend.renderer(model, cfg.cameras, num_envs, looks)
+            if isinstance(backend, Draws)
+            else RenderPool(model, cfg.cameras, num_envs, looks, cfg.drawing)
+        )
+
+    def start(self, qpos: Tensor, ids: Tensor | None = None) -> Pending:
+        """Begin to draw the worlds ids (n,), or all of them, at positions qpos (n, nq).
+
+        The picture of a world that is not finite is black.
+        """
+        good = torch.isfinite(qpos).all(dim=1)
+        whole = bool(good.all())
+        if not whole:
+            qpos = torch.where(good[:, None], qpos, self._rest.to(qpos))
+        pending = self._renderer.start(qpos, self.looks.rows(ids))
+        return pending if whole else lambda: _blackened(pending(), ~good)
+
+    def close(self) -> None:
+        """Free what draws."""
+        self._renderer.close()
+
+
+def check_cameras(model: Any, cameras: Sequence[CameraItem]) -> None:
+    """Demand that a model has all of the cameras, and that their jitter can be drawn.
+
+    Raises:
+        ConfigError: It has not; the names that it has are said.
+    """
+    known = [model.camera(i).name for i in range(model.ncam)]
+    for camera in cameras:
+        if camera.name not in known:
+            hint = did_you_mean(camera.name, known) if known else "it has none"
+            raise ConfigError(f"the scene has no camera '{camera.name}'", hint=hint)
+        _check_jitter(model, camera)
+        if any(camera.jitter != each.jitter for each in cameras if each.name == camera.name):
+            raise ConfigError(f"camera '{camera.name}' has two jitters", where="cameras")
+
+
+def check_lights(model: Any, jitter: LightJitter) -> None:
+    """Demand that lights of a model which are to be moved or turned do not follow anything.
+
+    Raises:
+        ConfigError: One does.
+    """
+    follows = np.flatnonzero(model.light_mode != mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
+    if len(follows) and (jitter.pos_m or jitter.turn_deg):
+        name = model.light(int(follows[0])).name or f"number {follows[0]}"
+        hint = "of intensity it may have some: leave out pos_m and turn_deg"
+        raise ConfigError(
+            f"a light that follows something ({name}) is not moved", where="lights", hint=hint
+        )
+
+
+def _check_jitter(model: Any, camera: CameraItem) -> None:
+    index, jitter = model.camera(camera.name).id, camera.jitter
+    where = f"cameras: {camera.name}"
+    if jitter.moves and model.cam_mode[index] != mujoco.mjtCamLight.mjCAMLIGHT_FIXED:
+        raise ConfigError("a camera that follows something has no jitter", where=where)
+    if jitter.fovy_deg and model.cam_sensorsize[index].any():
+        hint = "give it a fovy in the MJCF"
+        raise ConfigError("fovy_deg of a camera of a sensor's size", where=where, hint=hint)
+    if jitter.fovy_deg and model.cam_projection[index] != mujoco.mjtProjection.mjPROJ_PERSPECTIVE:
+        raise ConfigError("fovy_deg of an orthographic camera, which has no angle", where=where)
+    fovy_deg = model.cam_fovy[index]
+    most_deg = min(fovy_deg, 180.0 - fovy_deg)
+    if jitter.fovy_deg and jitter.fovy_deg >= most_deg:
+        expected, found = f"below {most_deg:g}", jitter.fovy_deg
+        raise ConfigError("fovy_deg", where=where, expected=expected, found=found)
+
+
+def _blackened(pictures: Mapping[str, Tensor], lost: Tensor) -> dict[str, Tensor]:
+    for picture in pictures.values():
+        picture[lost] = 0
+    return dict(pictures)

@@ -1,0 +1,106 @@
+"""OpenGL without a screen: which kind, how a model is drawn fast, and where goals are shown.
+
+Shapes: n worlds. A missing or broken OpenGL may abort the process that tries it, so it is tried in
+processes of their own.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import DeviceError
+
+INSTALL = {
+    "egl": "apt-get install libegl1 libgl1 libgl1-mesa-dri",
+    "osmesa": "apt-get install libosmesa6",
+}
+"""Kind of OpenGL, the better first → how its library comes onto a machine that has none."""
+
+
+def kinds() -> tuple[str, ...]:
+    """Kinds of OpenGL to try, the better first; the one that MUJOCO_GL names, if it is of these."""
+    chosen = os.environ.get("MUJOCO_GL", "")
+    return (chosen,) if chosen in INSTALL else tuple(INSTALL)
+
+
+def environment(kind: str) -> dict[str, str]:
+    """Environment variables of a process that draws with a kind of OpenGL."""
+    env = {**os.environ, "MUJOCO_GL": kind}
+    env.pop("PYOPENGL_PLATFORM", None)
+    return env
+
+
+def no_opengl(problems: Mapping[str, str]) -> DeviceError:
+    """What to say where nothing can be drawn; problems is kind → what was wrong with it."""
+    reasons = ", ".join(f"{kind}: {problem}" for kind, problem in problems.items())
+    return DeviceError(f"no offscreen OpenGL ({reasons})", hint=install(next(iter(problems))))
+
+
+def install(kind: str) -> str:
+    """What to install for a kind of OpenGL; for the best one where it is none of ours."""
+    return INSTALL.get(kind, INSTALL["egl"])
+
+
+def last_line(said: str, otherwise: str) -> str:
+    """The last line of what a process said, which is what it died of."""
+    return (said.strip().splitlines() or [otherwise])[-1][:200]
+
+
+def draw_fast(model: Any, width: int, height: int, samples: int = 0) -> None:
+    """Set a model to be drawn fast at a size; before its ``mujoco.Renderer`` is made.
+
+    Shadows cost seven times the rest on a CPU.
+
+    Args:
+        model: ``mujoco.MjModel``.
+        width: Pixels.
+        height: Pixels.
+        samples: Of multisampling.
+    """
+    model.vis.quality.shadowsize = 0
+    model.vis.quality.offsamples = samples
+    model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+
+
+def markers(
+    model: Any,
+    goal: Mapping[str, NDArray[Any]],
+    num: int,
+    fields: Mapping[str, NDArray[Any]] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where mocap bodies stand: one that is named after a goal, where the goal says.
+
+    Args:
+        model: ``mujoco.MjModel``.
+        goal: Name → (num, 3) position, m, (num, 4) quaternion, wxyz, or (num, 7) both.
+        num: n.
+        fields: ``body_pos`` and ``body_quat`` of the worlds, name → (n, nbody, …), where they
+            differ from the model's: of bodies that no goal places.
+
+    Returns:
+        Positions (n, nmocap, 3) and quaternions (n, nmocap, 4).
+    """
+    rows = model.body_mocapid
+    order = [int(np.flatnonzero(rows == i)[0]) for i in range(model.nmocap)]
+    own = {"body_pos": model.body_pos[None], "body_quat": model.body_quat[None], **(fields or {})}
+    pos, quat = (
+        np.broadcast_to(own[name][:, order], (num, len(order), size)).copy()
+        for name, size in (("body_pos", 3), ("body_quat", 4))
+    )
+    for mocap, body in enumerate(order):
+        value = goal.get(model.body(body).name)
+        if value is None:
+            continue
+        if value.shape[1:] in ((3,), (7,)):
+            pos[:, mocap] = value[:, :3]
+        if value.shape[1:] in ((4,), (7,)):
+            quat[:, mocap] = value[:, -4:]
+    return pos, quat

@@ -1,0 +1,130 @@
+"""A process that draws: rows of states in, pictures out, through memory that it shares.
+
+Shapes: B rows, nq positions. It is told (number, start, stop), draws these rows and answers
+(number, None), or (number, what went wrong). Imports no torch, so that it starts fast.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from robo_rl.api.renderer import MOCAP
+from robo_rl.env.rendering.offscreen import draw_fast
+from robo_rl.env.serve.server import Fields, arrays_in
+from robo_rl.env.workers.channel import Channel
+
+READY = 0
+"""The number of the first answer, after a first picture."""
+
+
+class Sight(NamedTuple):
+    """A camera, the item that its pictures are, and their size in pixels."""
+
+    camera: str
+    item: str
+    width: int
+    height: int
+
+
+class Job(NamedTuple):
+    """What a worker is told first, with the descriptor of the memory.
+
+    Args:
+        sights: What is drawn of every row.
+        fields: Layout of the memory: ``model``, the bytes of a ``mujoco.MjModel``, which may be
+            too many for a message; ``qpos`` (B, nq), ``look.<name>`` (B, …), ``picture.<item>``
+            (B, 3, height, width), ``progress`` (workers,), which a worker counts up with every row.
+        worker: Index of this one.
+    """
+
+    sights: tuple[Sight, ...]
+    fields: Fields
+    worker: int
+
+
+def main(fd: int) -> None:
+    """Serve over the socket fd until it closes."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
+        signal.signal(each, signal.SIG_IGN)
+    channel = Channel(socket.socket(fileno=fd))
+    job, memory = _heard(channel)
+    assert memory is not None
+    painter = Painter(job, arrays_in(memory, job.fields))
+    os.close(memory)
+    painter.draw(range(1))  # compiles shaders, and shows that there is an OpenGL
+    answer: tuple[int, str | None] = (READY, None)
+    while True:
+        (number, start, stop), _ = _heard(channel, answer)
+        answer = (number, _problem(painter, range(start, stop)))
+
+
+def _heard(channel: Channel, answer: tuple[int, str | None] | None = None) -> Any:
+    """What comes after an answer to what came before, and the descriptor with it."""
+    try:
+        if answer is not None:
+            channel.send(answer)
+        return channel.receive()
+    except (EOFError, OSError):
+        raise SystemExit from None  # the parent closed the channel, or is gone
+
+
+def _problem(painter: Painter, rows: Sequence[int]) -> str | None:
+    try:
+        painter.draw(rows)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class Painter:
+    """Draws rows of the memory.
+
+    Args:
+        job: What to draw.
+        arrays: The memory.
+    """
+
+    def __init__(self, job: Job, arrays: Mapping[str, Any]) -> None:
+        import mujoco
+
+        self._model = mujoco.MjModel.from_binary_path("m.mjb", {"m.mjb": arrays["model"].tobytes()})
+        self._data = mujoco.MjData(self._model)
+        self._sights, self._qpos = job.sights, arrays["qpos"]
+        self._progress, self._worker = arrays["progress"], job.worker
+        self._pictures = {each.item: arrays[f"picture.{each.item}"] for each in job.sights}
+        looks = [name.removeprefix("look.") for name in job.fields if name.startswith("look.")]
+        self._looks = [(self._home(name), arrays[f"look.{name}"]) for name in looks]
+        sizes = {(each.width, each.height) for each in job.sights}
+        self._renderers = {size: self._renderer(*size) for size in sizes}
+
+    def draw(self, rows: Sequence[int]) -> None:
+        """Draw what the cameras see in each of the rows."""
+        import mujoco
+
+        for row in rows:
+            self._data.qpos[:] = self._qpos[row]
+            for home, look in self._looks:
+                home[...] = look[row]
+            mujoco.mj_fwdPosition(self._model, self._data)
+            for sight in self._sights:
+                renderer = self._renderers[sight.width, sight.height]
+                renderer.update_scene(self._data, sight.camera)
+                self._pictures[sight.item][row] = renderer.render().transpose(2, 0, 1)
+            self._progress[self._worker] += 1
+
+    def _home(self, name: str) -> Any:
+        """The array of the model or of its data that a look is written to."""
+        return getattr(self._data if name in MOCAP else self._model, name)
+
+    def _renderer(self, width: int, height: int) -> Any:
+        import mujoco
+
+        draw_fast(self._model, width, height)
+        return mujoco.Renderer(self._model, height, width)

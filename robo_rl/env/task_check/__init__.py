@@ -1,0 +1,1 @@
+"""The check of a task when its env is built."""

@@ -1,0 +1,235 @@
+"""Whether a task keeps what ``Task`` promises: tried on a few worlds before anything is run.
+
+Shapes: n tried worlds, A act_dim; nq, nv, nu of the scene. No physics is stepped: what a task says
+of its own starts shows its shapes, kinds and devices, and costs a few milliseconds.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import mujoco
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Backend, SimView
+from robo_rl.api.task import Reset, Task
+from robo_rl.core.seeding import derive
+from robo_rl.core.spec import ActSpec
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, placement
+from robo_rl.env.mujoco.sensor_slices import sensor_slices
+from robo_rl.env.task_check.members import check_members
+from robo_rl.env.task_check.problems import Problems, Rows
+
+_TRIED = 2
+
+
+class Scene(NamedTuple):
+    """A task's scene: its ``mujoco.MjSpec``, and the ``mujoco.MjModel`` that it compiles to."""
+
+    spec: Any
+    model: Any
+
+
+def check_contract(
+    task: Task,
+    *,
+    device: torch.device | None = None,
+    dtype: torch.dtype = torch.float64,
+    num: int = _TRIED,
+) -> Scene:
+    """Demand that a task's members are there and that its methods give what they should.
+
+    Args:
+        task: The task.
+        device: Where its worlds are; the processor where None.
+        dtype: Of the states that it is shown.
+        num: n; a single world is tried after them.
+
+    Raises:
+        PluginError: Names all that is wrong, a line each: method, expected, found, what to do.
+    """
+    problems = Problems(task)
+    missing = check_members(task, problems)
+    spec = None if "scene" in missing else problems.call("scene")
+    model = None if spec is None else _compiled(spec, problems)
+    if model is not None and "reset" not in missing:
+        for rows in (num, 1):
+            if rows == num or not problems.lines:
+                _check_rows(_Trial(task, problems, model, missing, device, dtype), rows)
+    problems.report()
+    return Scene(spec, model)
+
+
+def check_on(backend: Backend, task: Task) -> Scene:
+    """Likewise in the states of a backend, which must be able to place the scene's mocap bodies.
+
+    Raises:
+        PluginError: As ``check_contract``, or the backend is not.
+    """
+    # A backend that does not say what it computes in does so in MuJoCo's own precision.
+    dtype = getattr(backend, "dtype", torch.float64)
+    scene = check_contract(task, device=backend.device, dtype=dtype)
+    demand_placeable(scene.model, backend)
+    return scene
+
+
+def finite_rows(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> Tensor:
+    """(B,) where reward (B,) and observations are numbers that float32 holds.
+
+    A world that diverges is lost alone. That no world which is good (B,) has any is the task's
+    fault.
+
+    Raises:
+        PluginError: It is so; what is NaN or infinite is named.
+    """
+    parts = [rew[:, None], *(value.reshape(len(value), -1) for value in obs.values())]
+    finite = torch.stack([torch.isfinite(part).all(1) for part in parts]).all(0)
+    if bool(good.any()) and not bool((finite & good).any()):
+        demand_finite(task, rew, obs, good)
+    return finite
+
+
+def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tensor) -> None:
+    """Reward (B,) and observations of worlds that are good (B,) must be numbers.
+
+    Raises:
+        PluginError: One is NaN or infinite; it is named.
+    """
+    problems = Problems(task)
+    for method, name, value in [
+        ("reward", "reward", rew),
+        *(("observe", f"obs '{name}'", value) for name, value in obs.items()),
+    ]:
+        problems.finite(method, f"{name} of a world that is well", value[good])
+    problems.report()
+
+
+class _Trial(NamedTuple):
+    task: Task
+    problems: Problems
+    model: Any
+    missing: set[str]
+    device: torch.device | None
+    dtype: torch.dtype
+
+
+def _compiled(spec: Any, problems: Problems) -> Any:
+    if not isinstance(spec, mujoco.MjSpec):
+        problems.say("scene", "does not fit", "a mujoco.MjSpec", type(spec).__name__)
+        return None
+    try:
+        return spec.compile()
+    except (ValueError, mujoco.FatalError) as error:
+        problems.say("scene", f"does not compile: {' '.join(str(error).split())}")
+        return None
+
+
+def _check_rows(trial: _Trial, num: int) -> None:
+    """All methods on num starts."""
+    task, problems, missing = trial.task, trial.problems, trial.missing
+    generator = torch.Generator().manual_seed(derive("task check", 0))
+    with torch.random.fork_rng(devices=[]):
+        start = problems.call("reset", num, generator)
+        if start is None or not _start_fits(trial, start, num):
+            return
+        view = _first_view(trial, start)
+        rows = Rows(problems, num, view.qpos.device)
+        act = torch.zeros(num, 0) if "act_spec" in missing else _still(task.act_spec, rows)
+        if "control" not in missing and (ctrl := problems.call("control", view, act)) is not None:
+            rows.floating("control", "", ctrl, trial.model.nu)
+        if "observe" not in missing:
+            _check_obs(trial, rows, problems.call("observe", view))
+        if "reward" not in missing:
+            _check_reward(rows, problems.call("reward", view, act))
+        for name in sorted({"terminated", "success"} - missing):
+            if (given := problems.call(name, view)) is not None:
+                rows.boolean(name, given)
+
+
+def _start_fits(trial: _Trial, start: Any, num: int) -> bool:
+    before, problems = len(trial.problems.lines), trial.problems
+    if not isinstance(start, Reset):
+        expected = "Reset(qpos, qvel, goal)"
+        problems.say("reset", "does not fit", expected, type(start).__name__)
+        return False
+    rows = Rows(problems, num, torch.device("cpu"), trial.device)
+    for name, size in (("qpos", trial.model.nq), ("qvel", trial.model.nv)):
+        rows.floating("reset", name, getattr(start, name), size)
+    if not isinstance(start.goal, Mapping):
+        expected = "a dict of tensors by name, {} for none"
+        problems.say("reset", "goal does not fit", expected, type(start.goal).__name__)
+        return False
+    for name, value in start.goal.items():
+        rows.leading("reset", f"goal '{name}'", value)
+    if len(problems.lines) == before:
+        for name, expected, found in goal_problems(trial.model, start.goal):
+            hint = "a mocap body of that name stands where the goal says; or name it otherwise"
+            problems.say("reset", f"goal '{name}' does not fit", expected, found, hint)
+    return len(problems.lines) == before
+
+
+def _first_view(trial: _Trial, start: Reset) -> SimView:
+    """The starts as a backend shows them before its first step."""
+    model, shown = trial.model, [list[Any](), list[Any](), list[Any]()]
+    mocap = placement(model, start.goal, len(start.qpos)).get("mocap")
+    data = mujoco.MjData(model)
+    for row in range(len(start.qpos)):
+        data.qpos[:], data.qvel[:] = (each[row].detach().cpu().numpy() for each in start[:2])
+        if mocap is not None:
+            data.mocap_pos[:], data.mocap_quat[:] = mocap[row, :, :3], mocap[row, :, 3:]
+        mujoco.mj_forward(model, data)
+        for column, value in zip(shown, (data.qpos, data.qvel, data.sensordata), strict=True):
+            column.append(torch.from_numpy(value.copy()))
+    qpos, qvel, sensordata = (
+        torch.stack(each).to(device=trial.device, dtype=trial.dtype) for each in shown
+    )
+    goal = {name: value.to(qpos.device) for name, value in start.goal.items()}
+    ctrl, time_s = qpos.new_zeros(len(qpos), model.nu), qpos.new_zeros(len(qpos))
+    return SimView(qpos, qvel, ctrl, time_s, sensordata, goal, sensor_slices(model))
+
+
+def _still(spec: ActSpec, rows: Rows) -> Tensor:
+    """Actions (n, A) in the middle of their limits."""
+    act = torch.zeros(spec.size, device=rows.device)
+    if spec.low and spec.high:
+        low, high = (torch.tensor(each, device=rows.device) for each in (spec.low, spec.high))
+        act = act.clamp(low, high)
+    return act.expand(rows.num, -1).clone()
+
+
+def _check_obs(trial: _Trial, rows: Rows, obs: Any) -> None:
+    if obs is None or "obs_spec" in trial.missing:
+        return
+    problems, items = trial.problems, trial.task.obs_spec.items
+    if not isinstance(obs, Mapping):
+        problems.say("observe", "does not fit", "a dict of tensors", type(obs).__name__)
+        return
+    found = cast("Mapping[Any, Any]", obs)
+    for name in [key for key in found if key not in items]:
+        problems.say("observe", f"'{name}' is not in obs_spec", hint=did_you_mean(str(name), items))
+    for name, spec in items.items():
+        if name not in found:
+            problems.say("observe", f"'{name}' of obs_spec is missing", found=sorted(found))
+        elif spec.dtype != "float32":
+            problems.say("obs_spec", f"'{name}' does not fit", "float32", spec.dtype)
+        else:
+            rows.fits("observe", f"'{name}'", found[name], spec.shape)
+
+
+def _check_reward(rows: Rows, given: Any) -> None:
+    if given is None:
+        return
+    pair = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else ()
+    if len(pair) != 2 or not isinstance(pair[1], Mapping):
+        expected, hint = "(reward (B,), its parts by name)", "return rew, {} where it has no parts"
+        rows.problems.say("reward", "does not fit", expected, rows.described(given), hint)
+        return
+    rows.floating("reward", "reward", pair[0])
+    for name, value in cast("Mapping[Any, Any]", pair[1]).items():
+        rows.floating("reward", f"part '{name}'", value)

@@ -1,0 +1,153 @@
+"""What is wrong with a task, a line each: the method and where it is, expected, found, what to do.
+
+Shapes: n tried worlds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.config.plugin_fault import fault_of, package_of, said, shown
+from robo_rl.core.errors import PluginError, RoboRlError
+
+Size = int | Sequence[int]
+
+
+class Problems:
+    """The lines, as they are found.
+
+    Args:
+        task: The task, or what was given for one.
+    """
+
+    def __init__(self, task: Any) -> None:
+        self.task, self.lines = task, list[str]()
+
+    def say(
+        self,
+        method: str,
+        problem: str,
+        expected: object = None,
+        found: object = None,
+        hint: str | None = None,
+    ) -> None:
+        """Add a line about a method or an attribute."""
+        where = self._where(method)
+        line = PluginError(problem, where=where, expected=expected, found=found, hint=hint)
+        self.lines.append(str(line))
+
+    def call(self, method: str, *args: Any) -> Any:
+        """What a method gives; None, and a line, if it raises."""
+        try:
+            given = getattr(self.task, method)(*args)
+        except RoboRlError:
+            raise
+        except Exception as error:
+            self.say(method, f"raises {said(error)}{self._place(error)}")
+            return None
+        if given is None:
+            self.say(method, "returns nothing", hint="is a return statement missing?")
+        return given
+
+    def finite(self, method: str, what: str, value: Tensor) -> bool:
+        """Whether all of value are numbers; a line if not."""
+        bad = int((~torch.isfinite(value)).sum())
+        if bad:
+            self.say(method, what, "finite numbers", f"{bad} of {value.numel()} that are not")
+        return not bad
+
+    def report(self) -> None:
+        """Raise all that was found.
+
+        Raises:
+            PluginError: Something was.
+        """
+        if self.lines:
+            raise PluginError("\n".join(dict.fromkeys(self.lines)))
+
+    def _where(self, method: str) -> str:
+        kind = self.task if isinstance(self.task, type) else type(self.task)
+        where, function = f"task {kind.__name__}, {method}", getattr(self.task, method, None)
+        code: Any = getattr(inspect.unwrap(function), "__code__", None) if function else None
+        return f"{where} ({shown(code.co_filename)}:{code.co_firstlineno})" if code else where
+
+    def _place(self, error: Exception) -> str:
+        """The line that raised, of the task's package if that had a part in it."""
+        fault = fault_of(error, {package_of(type(self.task))})
+        return f" at {fault.place}" if fault else ""
+
+
+class Rows:
+    """Checks of what a method gives for n worlds.
+
+    Args:
+        problems: Where lines are added.
+        num: n.
+        device: Where tensors are to be.
+        other: Where they may be as well.
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        num: int,
+        device: torch.device,
+        other: torch.device | None = None,
+    ) -> None:
+        self.problems, self.num, self.device = problems, num, device
+        self._devices = {each for each in (device, other) if each is not None}
+
+    def floating(self, method: str, what: str, value: Any, *size: int) -> None:
+        """(n, *size) of floating point, finite."""
+        self._demand(method, what, value, size, "floating point", Tensor.is_floating_point)
+
+    def boolean(self, method: str, value: Any) -> None:
+        """(n,) bool."""
+        self._demand(method, "", value, (), "bool", lambda given: given.dtype == torch.bool)
+
+    def fits(self, method: str, what: str, value: Any, size: Sequence[int]) -> None:
+        """(n, *size) of any real numbers, finite."""
+        self._demand(method, what, value, size, "numbers", lambda given: not given.is_complex())
+
+    def leading(self, method: str, what: str, value: Any) -> None:
+        """(n, …) of anything."""
+        if not isinstance(value, Tensor) or value.shape[:1] != (self.num,):
+            expected = f"a tensor (B, …) with B = {self.num}"
+            self.problems.say(method, _unfit(what), expected, self.described(value))
+
+    def described(self, value: Any) -> str:
+        """Shape, kind and device of a tensor; the type of anything else."""
+        if isinstance(value, tuple | list):
+            return f"({', '.join(map(self.described, value))})"
+        if not isinstance(value, Tensor):
+            return type(value).__name__
+        away = "" if value.device in self._devices else f" on {value.device}"
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}{away}"
+
+    def _demand(
+        self,
+        method: str,
+        what: str,
+        value: Any,
+        size: Sequence[int],
+        kind: str,
+        right: Callable[[Tensor], bool],
+    ) -> None:
+        given = value if isinstance(value, Tensor) else None
+        if given is None or tuple(given.shape) != (self.num, *size) or not right(given):
+            axes = ", ".join(map(str, ("B", *size))) + ("" if size else ",")
+            expected = f"({axes}) {kind} with B = {self.num}"
+            self.problems.say(method, _unfit(what), expected, self.described(value))
+        elif given.device not in self._devices:
+            self.problems.say(method, _unfit(what), f"on {self.device}", self.described(value))
+        else:
+            self.problems.finite(method, _unfit(what), given)
+
+
+def _unfit(what: str) -> str:
+    return f"{what} does not fit".strip()

@@ -1,0 +1,64 @@
+"""What becomes of a step's rows that did not take place or that ended an episode.
+
+Shapes: B envs, T steps, n envs that began a new episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Step
+
+
+def where_rows(mask: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """(B, …) rows of yes where mask (B,), else rows of no."""
+    return torch.where(mask.view(-1, *[1] * (yes.ndim - 1)), yes, no)
+
+
+def without_invalid(step: Step, lost: Tensor, before: Mapping[str, Tensor]) -> Step:
+    """Blank the rows that are not valid: no reward, no end, the observation before once more.
+
+    Args:
+        step: ``valid`` says which rows count.
+        lost: (B,) rows whose world was lost just now: truncated, and counted in ``nan_worlds``.
+        before: Name → (B, …) observations before the step.
+    """
+    valid, zero = step.valid, torch.zeros_like(step.rew)
+    obs = {name: where_rows(valid, new, before[name]) for name, new in step.next_obs.items()}
+    metrics = {name: torch.where(valid, value, zero) for name, value in step.metrics.items()}
+    return Step(
+        obs=obs,
+        next_obs=obs,
+        rew=torch.where(valid, step.rew, zero),
+        terminated=step.terminated & valid,
+        truncated=step.truncated & valid | lost,
+        valid=valid,
+        metrics=metrics | {"nan_worlds": lost.float()},
+    )
+
+
+def with_new_episodes(
+    steps: Sequence[Step], ended: Sequence[Tensor], ids: Tensor, fresh: Mapping[str, Tensor]
+) -> list[Step]:
+    """From its end on, an env's ``obs`` is that of its new episode.
+
+    Args:
+        steps: T steps of one sequence.
+        ended: T masks (B,): the env's episode ended at this step or before.
+        ids: (n,) envs that ended at all.
+        fresh: Name → (n, …) their observations at the start of the new episode.
+    """
+    renewed: list[Step] = []
+    for step, over in zip(steps, ended, strict=True):
+        mine = over[ids]
+        if not bool(mine.any()):
+            renewed.append(step)
+            continue
+        obs = {name: value.clone() for name, value in step.next_obs.items()}
+        for name, value in obs.items():
+            value[ids[mine]] = fresh[name][mine]
+        renewed.append(step._replace(obs=obs))
+    return renewed

@@ -1,0 +1,1 @@
+"""Simulation of a task by MuJoCo Warp."""

@@ -1,0 +1,112 @@
+"""How many worlds fit: what one takes, by making a few, and what the device has.
+
+A step also takes memory that it gives back: the solver's Hessians, and the polytopes of the
+collision search. That is counted as much as the worlds' own once more, and the polytopes by the
+pairs that may need one.
+"""
+
+# mujoco ships no types.
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import mujoco_warp as mjw
+import torch
+import warp as wp
+
+from robo_rl.core.errors import ConfigError, DeviceError
+from robo_rl.env.warp.buffer_sizes import Sizes
+
+_SHARE = 0.9  # of what is free; the rest is for observations and the like
+_FEW = 4, 8  # worlds that are made to see what one takes
+# From MuJoCo Warp's collision_convex: vertices, faces and horizon of a polytope, by iterations.
+_VERTEX_BYTES, _FACE_BYTES, _HORIZON_BYTES = 16, 20, 4 * 24
+
+
+def bytes_per_env(model: mujoco.MjModel, sizes: Sizes) -> int:
+    """Bytes that one more world takes."""
+    with wp.ScopedDevice("cpu"):
+        few, more = (_bytes(make_data(model, num, sizes)) for num in _FEW)
+    return 2 * (more - few) // (_FEW[1] - _FEW[0]) + sizes.contacts * _polytope_bytes(model)
+
+
+def envs_that_fit(model: mujoco.MjModel, sizes: Sizes, device: torch.device) -> int:
+    """The largest batch for the memory that is free on the device."""
+    return int(_SHARE * free_bytes(device)) // bytes_per_env(model, sizes)
+
+
+def require_memory(
+    model: mujoco.MjModel, sizes: Sizes, num_envs: int, device: torch.device
+) -> None:
+    """Refuse a batch that does not fit.
+
+    Raises:
+        DeviceError: The scene is too large for the memory.
+    """
+    fit = envs_that_fit(model, sizes, device)
+    if num_envs > fit:
+        each, free = bytes_per_env(model, sizes) / 2**20, free_bytes(device) / 2**30
+        raise DeviceError(
+            f"the scene is too large for the memory of '{device}'",
+            expected=f"at most {fit} envs ({each:.2f} MiB each, {free:.1f} GiB free)",
+            found=num_envs,
+            hint="use fewer envs, or set contacts and constraints of the backend to less",
+        )
+
+
+def put_model(model: mujoco.MjModel) -> mjw.Model:
+    """The model on Warp's current device, its solver set to stop where it has converged.
+
+    Raises:
+        ConfigError: It has something that MuJoCo Warp does not simulate.
+    """
+    try:
+        put = mjw.put_model(model)
+    except NotImplementedError as error:
+        raise ConfigError(
+            "mujoco_warp does not simulate this scene",
+            found=str(error),
+            hint="use the backend mujoco_cpu",
+        ) from error
+    put.opt.warn_overflow = False  # counted instead
+    on_cpu = wp.get_device().is_cpu  # whose recordings have loops whatever the GPU's driver says
+    put.opt.graph_conditional = on_cpu or bool(wp.is_conditional_graph_supported())
+    return put
+
+
+def make_data(model: mujoco.MjModel, num_envs: int, sizes: Sizes) -> mjw.Data:
+    """Worlds at the model's default state, on Warp's current device."""
+    return mjw.make_data(model, num_envs, nconmax=sizes.contacts, njmax=sizes.constraints)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that could be had now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:  # no Linux: no limit that could be told
+        return 2**62
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def _bytes(record: Any) -> int:
+    """Bytes of all arrays of a dataclass and of those inside it."""
+    total = 0
+    for part in dataclasses.fields(record):
+        value = getattr(record, part.name)
+        if isinstance(value, wp.array):
+            total += value.capacity
+        elif dataclasses.is_dataclass(value):
+            total += _bytes(value)
+    return total
+
+
+def _polytope_bytes(model: mujoco.MjModel) -> int:
+    turns = int(model.opt.ccd_iterations)
+    return _VERTEX_BYTES * (10 + 2 * turns) + _FACE_BYTES * (6 + 5 * turns) + _HORIZON_BYTES

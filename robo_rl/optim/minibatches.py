@@ -1,0 +1,90 @@
+"""Shuffled passes over rows, alone or together with other processes.
+
+Shapes: n rows of this process, R of a minibatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.seeding import make_generator
+from robo_rl.distributed.moments import everywhere
+from robo_rl.distributed.process_group import summed, told
+
+
+class Batch(NamedTuple):
+    """This process' part of a minibatch.
+
+    Args:
+        pick: (R,) its rows.
+        share: How much of the minibatch they are, all processes together having 1. A mean over the
+            rows times this, summed over all processes, is the mean over the minibatch.
+    """
+
+    pick: Tensor
+    share: float
+
+
+NOBODY = -1
+"""The part of a row that counts for nothing: it stands where a process has none that does."""
+
+
+class Minibatches:
+    """Iterating is a pass: every row once, in minibatches of nearly equal size.
+
+    Each part of a run (``Rollout.shard``) is shuffled by a stream of its own and gives its share to
+    every minibatch, so that it does not matter which process has it.
+
+    Args:
+        size: n, at least 1.
+        limit: Largest number of rows of a minibatch, those of all processes counted; parts that do
+            not divide evenly may add one each.
+        generator: What the order follows from; that of the first process, where there are several.
+        shard: (n,) which part each row is of; None where there is but one.
+    """
+
+    def __init__(
+        self, size: int, limit: int, generator: torch.Generator, shard: Tensor | None = None
+    ) -> None:
+        self._size, self._generator, self._parts = size, generator, dict[int, Tensor]()
+        if shard is not None:
+            known = [part for part in shard.unique().tolist() if part != NOBODY]
+            self._parts = {part: (shard == part).nonzero().flatten() for part in known}
+            size = sum(len(rows) for rows in self._parts.values())
+        self._split = shard is not None
+        self.per_pass = -(-everywhere(size) // limit)
+
+    def __iter__(self) -> Iterator[Batch]:
+        pieces = [order.tensor_split(self.per_pass) for order in self._orders()]
+        nothing = torch.zeros(0, dtype=torch.int64)
+        picks = [torch.cat([nothing, *(each[i] for each in pieces)]) for i in range(self.per_pass)]
+        sizes = torch.tensor([len(pick) for pick in picks], dtype=torch.float64)
+        totals = summed(sizes)
+        any_row = torch.zeros(1, dtype=torch.int64)
+        for pick, own, total in zip(picks, sizes.tolist(), totals.tolist(), strict=True):
+            if total:
+                yield Batch(pick if own else any_row, own / total)
+
+    def passes(self, number: int) -> Iterator[tuple[Batch, bool]]:
+        """Those of some passes, and one more to look at what the last step did.
+
+        Yields:
+            A minibatch, and whether it is of the passes.
+        """
+        for _ in range(number):
+            yield from ((batch, True) for batch in self)
+        yield next(iter(self)), False
+
+    def _orders(self) -> list[Tensor]:
+        if not self._split:
+            return [torch.randperm(self._size, generator=self._generator)]
+        seed = told(int(torch.randint(2**62, (), generator=self._generator)))
+        streams = {part: make_generator("minibatch", seed, part) for part in self._parts}
+        return [
+            rows[torch.randperm(len(rows), generator=streams[part])]
+            for part, rows in self._parts.items()
+        ]

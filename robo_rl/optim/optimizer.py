@@ -1,0 +1,86 @@
+"""One optimiser step down a loss, the same for actor, critic and cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import PluginError
+from robo_rl.distributed.process_group import sum_gradients
+
+PATIENCE = 20
+
+
+class DescentConfig(ConfigModel):
+    """Rows of a minibatch, and the largest norm of a gradient."""
+
+    minibatch: int = Field(default=1024, ge=1)
+    grad_clip: float = Field(default=1.0, gt=0.0)
+
+
+class Descent:
+    """AdamW with gradient clipping that leaves out steps whose gradient is not finite.
+
+    Args:
+        params: What is trained.
+        lr: Learning rate.
+        grad_clip: Largest norm of the gradient.
+        weight_decay: AdamW's.
+    """
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float, grad_clip: float, weight_decay: float = 0.0
+    ) -> None:
+        self.params, self.grad_clip = list(params), grad_clip
+        self.optim = torch.optim.AdamW(self.params, lr=lr, weight_decay=weight_decay, fused=True)
+        self.skipped = self._in_a_row = 0
+
+    @property
+    def lr(self) -> float:
+        """The learning rate as it stands."""
+        return self.optim.param_groups[0]["lr"]
+
+    def set_lr(self, lr: float) -> None:
+        """Change the learning rate."""
+        for group in self.optim.param_groups:
+            group["lr"] = lr
+
+    def step(self, loss: Tensor, share: float = 1.0) -> None:
+        """One step, down the sum of all processes' losses where several train together.
+
+        Args:
+            loss: Scalar with gradient.
+            share: What it is multiplied by in that sum (``minibatches.Batch``).
+
+        Raises:
+            PluginError: The gradient was not finite ``PATIENCE`` times in a row.
+        """
+        self.optim.zero_grad(set_to_none=True)
+        (loss if share == 1.0 else share * loss).backward()
+        sum_gradients(self.params)
+        if nn.utils.clip_grad_norm_(self.params, self.grad_clip).isfinite():
+            self.optim.step()
+            self._in_a_row = 0
+            return
+        self.skipped += 1
+        self._in_a_row += 1
+        if self._in_a_row >= PATIENCE:
+            raise PluginError(
+                f"the gradient was not finite {PATIENCE} times in a row",
+                hint="look for NaN in rewards and observations; a lower learning rate may help",
+            )
+
+
+@contextmanager
+def constant(module: nn.Module) -> Generator[None]:
+    """Within it no gradients are computed of the module's weights."""
+    module.requires_grad_(False)
+    try:
+        yield
+    finally:
+        module.requires_grad_(True)

@@ -1,0 +1,65 @@
+"""Steps within a region: the next minibatch takes back the one that it finds has left it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from robo_rl.optim.adaptive_lr import AdaptiveRate
+
+
+class Region:
+    """The steps of one update, which ends no further away than twice its target.
+
+    A step is sized by its learning rate, and what it does to the policy is known only afterwards: a
+    first one of Adam's may lead a hundred times too far. So the weights of before are kept until a
+    minibatch was looked at with those of after. A first step that is taken back is tried again at
+    the rate that is left; at the lowest rate it stays, wherever it leads.
+
+    Args:
+        rate: Falls with a step that is taken back; else follows where the update ended.
+        target: How far an update is meant to lead, in the measure of ``admits``; 0 for anywhere.
+        parts: All that a step changes but the optimiser's own state.
+    """
+
+    def __init__(self, rate: AdaptiveRate, target: float, parts: Sequence[Tensor]) -> None:
+        self.rate, self.target, self._parts = rate, target, list(parts)
+        self.steps, self.moved, self.over = 0, 0.0, False
+        self._before, self._fell = list[Tensor](), False
+
+    def admits(self, moved: float) -> bool:
+        """Whether to go on from here, of a minibatch's word on how far the update has led.
+
+        If not, the last step was taken back, and ``over`` says whether the update ends with that.
+        """
+        if not self.target or moved <= 2.0 * self.target:  # NaN is not
+            self.moved = moved
+            return True
+        fell = bool(self._before) and self.rate.fall(moved / self.target)
+        if fell or self.steps > 1:
+            self._take_back()
+        else:
+            self.moved = moved
+        self._fell, self.over = self._fell or fell, not fell or self.steps > 0
+        return False
+
+    def step(self, take: Callable[[], None]) -> None:
+        """Take one."""
+        if self.target:
+            self._before = [part.detach().clone() for part in self._parts]
+        take()
+        self.steps += 1
+
+    def close(self) -> None:
+        """The end of the update."""
+        self.rate.recover(follows=self.target > 0)
+        if self.target and not self._fell:
+            self.rate.follow(self.moved, self.target)
+
+    @torch.no_grad()
+    def _take_back(self) -> None:
+        for part, before in zip(self._parts, self._before, strict=True):
+            part.copy_(before)
+        self._before, self.steps = [], self.steps - 1

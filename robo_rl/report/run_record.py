@@ -1,0 +1,161 @@
+"""What a run directory holds, read leniently: a page about a run must not fail where the run did.
+
+``runs/<name>/{run.json, config.yaml, <NN-stage>/{report.json, metrics.jsonl, …}}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.core.errors import BundleError
+
+_DRAWABLE = 1e100  # a larger one, NaN included, is no point of a curve
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One stage that is done, and what it reported.
+
+    Args:
+        directory: Its own.
+        report: ``report.json``: stage, status, seconds, numbers, gate, files, curves, artifacts.
+    """
+
+    directory: Path
+    report: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        return str(self.report.get("stage", self.directory.name))
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Name → number, or value with interval; a mapping of numbers is taken apart."""
+        found: dict[str, Any] = {}
+        for name, number in _mapping(self.report.get("numbers")).items():
+            parts = _mapping(number)
+            if parts and "value" not in parts:
+                found |= {f"{name} {key}": part for key, part in parts.items()}
+            else:
+                found[name] = number
+        return found
+
+    @property
+    def gate(self) -> dict[str, Any]:
+        """The gate, empty where there is none."""
+        return _mapping(self.report.get("gate"))
+
+    @property
+    def earlier(self) -> list[dict[str, dict[str, Any]]]:
+        """What the gate said before, under other evaluation settings: ``eval`` and ``gate``."""
+        found: Any = self.report.get("earlier")
+        each = [_mapping(item) for item in found] if isinstance(found, list) else []
+        return [{name: _mapping(item.get(name)) for name in ("eval", "gate")} for item in each]
+
+    def files(self, *suffixes: str) -> list[Path]:
+        """The files of these kinds that it shows; none from outside its directory."""
+        root = self.directory.resolve()
+        paths = [
+            (root / str(name)).resolve() for name in _mapping(self.report.get("files")).values()
+        ]
+        return [
+            path
+            for path in paths
+            if path.suffix in suffixes and path.is_relative_to(root) and path.is_file()
+        ]
+
+    def curves(self) -> dict[str, tuple[str, list[tuple[float, float]]]]:
+        """Name → (name of x, points in order of x), of those that have any."""
+        found: dict[str, tuple[str, list[tuple[float, float]]]] = {}
+        for name, axes in _mapping(self.report.get("curves")).items():
+            x_name, y_name = str(axes.get("x", "")), str(axes.get("y", ""))
+            rows = [row for row in self._metrics if _finite(row, x_name) and _finite(row, y_name)]
+            points = sorted((float(row[x_name]), float(row[y_name])) for row in rows)
+            if points:
+                found[name] = x_name, points
+        return found
+
+    @cached_property
+    def _metrics(self) -> list[dict[str, Any]]:
+        path = self.directory / "metrics.jsonl"
+        lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+        return [row for row in map(_parse, lines) if row]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run and its stages in order.
+
+    Args:
+        info: ``run.json``: name, seed, versions, machine.
+        config: Text of the resolved config.
+        stages: Those that are done.
+        to_come: Names of those that are not.
+    """
+
+    info: Mapping[str, Any]
+    config: str
+    stages: tuple[StageRecord, ...]
+    to_come: tuple[str, ...]
+
+    @staticmethod
+    def read(directory: Path) -> RunRecord:
+        """Read what is there."""
+        info, config = directory / "run.json", directory / "config.yaml"
+        text = config.read_text() if config.is_file() else ""
+        done = sorted(path.parent for path in directory.glob("[0-9][0-9]-*/report.json"))
+        stages = [StageRecord(path, _parse((path / "report.json").read_text())) for path in done]
+        names = {path.name for path in done}
+        planned = _planned(text)
+        to_come = [
+            name for number, name in enumerate(planned) if f"{number:02d}-{name}" not in names
+        ]
+        return RunRecord(
+            _parse(info.read_text()) if info.is_file() else {}, text, tuple(stages), tuple(to_come)
+        )
+
+    def bundle(self) -> Bundle | BundleError | None:
+        """The newest bundle, or why it does not load; None where no stage made one."""
+        for stage in reversed(self.stages):
+            name = _mapping(stage.report.get("artifacts")).get("bundle")
+            if name is None:
+                continue
+            try:
+                return Bundle.load(stage.directory / str(name))
+            except BundleError as error:
+                return error
+        return None
+
+
+def _planned(config: str) -> list[str]:
+    try:
+        tree: Any = yaml.safe_load(config)
+        return [str(label) for label in tree["stages"]]
+    except (yaml.YAMLError, TypeError, KeyError):
+        return []
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """A JSON object; empty where it is none, as the last line of a run that was killed may be."""
+    try:
+        return _mapping(json.loads(text))
+    except ValueError:
+        return {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _finite(row: Mapping[str, Any], key: str) -> bool:
+    value = row.get(key)
+    return isinstance(value, (int, float)) and abs(value) < _DRAWABLE

@@ -1,0 +1,1 @@
+"""What training saves, and goes on from."""

@@ -1,0 +1,27 @@
+"""Classifiers of success on disk: a checkpoint directory that says by itself what it can judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robo_rl.train.checkpoint import files as checkpoint
+from robo_rl.world.success import SuccessModel, describe, rebuild
+
+
+def save_success(directory: Path, model: SuccessModel) -> Path:
+    """Write a classifier; returns its directory.
+
+    Raises:
+        CheckpointError: It could not be written.
+    """
+    return checkpoint.save(directory, model.state_dict(), describe(model))
+
+
+def load_success(directory: Path) -> SuccessModel:
+    """The classifier of ``save_success``, in evaluation mode.
+
+    Raises:
+        CheckpointError: Missing, damaged, or something else.
+    """
+    tensors, meta = checkpoint.load(directory)
+    return rebuild(meta, tensors)

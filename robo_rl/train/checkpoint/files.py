@@ -1,0 +1,170 @@
+"""Checkpoints that are whole or not there: safetensors and sealed JSON, never pickle.
+
+    ckpt/000123/tensors.safetensors   every tensor
+    ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, all else
+
+A checkpoint is written out of sight, flushed, read back and compared before it takes its name
+(``durable.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from robo_rl.core.atomic_files import find_directory, staged_directory
+from robo_rl.core.checksummed_json import seal, unseal
+from robo_rl.core.errors import CheckpointError
+from robo_rl.train.checkpoint.pytree import unshared
+
+SCHEMA_VERSION = 1
+TENSORS_FILE = "tensors.safetensors"
+META_FILE = "meta.json"
+
+
+class Checkpoint(NamedTuple):
+    """Tensors by name, on the CPU, and the JSON that was saved with them."""
+
+    tensors: dict[str, Tensor]
+    meta: dict[str, Any]
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Path:
+    """Write a checkpoint; it is durably there, and was read back, when this returns.
+
+    Args:
+        path: Its directory; one of that name is replaced in one step.
+        tensors: By name, on any device.
+        meta: Whatever JSON belongs to it.
+
+    Raises:
+        CheckpointError: It could not be written, or read back different. What was there before
+            still is.
+    """
+    path = Path(path)
+    try:
+        with staged_directory(path) as stage:
+            _write(stage, tensors, meta)
+            load(stage)
+    except CheckpointError as error:
+        raise CheckpointError(f"could not be saved: {error}", where=path, hint=_KEPT) from error
+    except OSError as error:
+        problem = f"could not be saved: {error.strerror or error}"
+        raise CheckpointError(problem, where=error.filename or path, hint=_KEPT) from error
+    return path
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint and check every byte of it.
+
+    Raises:
+        CheckpointError: It is missing, damaged, of a newer schema, or no checkpoint at all; the
+            file is named.
+    """
+    path = find_directory(Path(path))
+    doc = _read_meta(path / META_FILE)
+    tensors = _read_tensors(path / TENSORS_FILE, doc)
+    return Checkpoint(tensors, doc["meta"])
+
+
+def load_into(module: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
+    """Load a state dict that must fit exactly.
+
+    Raises:
+        CheckpointError: Keys are missing or too many, or shapes differ; the first few are listed.
+    """
+    own = module.state_dict()
+    problems = [f"{key} is missing" for key in own.keys() - tensors.keys()]
+    problems += [f"{key} is unknown" for key in tensors.keys() - own.keys()]
+    for key in own.keys() & tensors.keys():
+        if own[key].shape != tensors[key].shape:
+            problems.append(f"{key} is {tuple(tensors[key].shape)}, not {tuple(own[key].shape)}")
+    if problems:
+        shown = "; ".join(sorted(problems)[:8]) + ("; …" if len(problems) > 8 else "")
+        raise CheckpointError(
+            "the weights are of another network",
+            where=where,
+            found=shown,
+            hint="use the config that was saved beside them",
+        )
+    module.load_state_dict(dict(tensors))
+
+
+_KEPT = "nothing was replaced, the checkpoint before is still good; free space or check permissions"
+
+
+def _write(stage: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    try:
+        data = safetensors.torch.save(unshared(tensors))
+        doc = {
+            "schema": SCHEMA_VERSION,
+            "tensors": {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)},
+            "meta": meta,
+        }
+        sealed = seal(doc, indent=1)
+    except (SafetensorError, TypeError, ValueError, KeyError) as error:
+        raise CheckpointError(f"cannot be stored: {error}") from error
+    (stage / TENSORS_FILE).write_bytes(data)
+    (stage / META_FILE).write_bytes(sealed)
+
+
+def _read_meta(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        there = file.parent.exists()
+        raise CheckpointError(
+            "is no checkpoint" if there else "does not exist",
+            where=file.parent,
+            expected=f"a directory with {META_FILE} and {TENSORS_FILE}",
+            found=f"no {META_FILE}" if there else "nothing",
+        )
+    try:
+        doc = unseal(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"unreadable: {error}", where=file, hint=_GO_BACK) from None
+    if doc.get("schema") != SCHEMA_VERSION:
+        raise CheckpointError(
+            "is of another schema",
+            where=file,
+            expected=f"version {SCHEMA_VERSION}",
+            found=doc.get("schema"),
+            hint="a newer robo-rl wrote it: update this one",
+        )
+    if not isinstance(doc.get("tensors"), dict) or not isinstance(doc.get("meta"), dict):
+        raise CheckpointError("lacks fields", where=file, expected="tensors, meta", found=list(doc))
+    return doc
+
+
+def _read_tensors(file: Path, doc: Mapping[str, Any]) -> dict[str, Tensor]:
+    try:
+        size, expected = file.stat().st_size, doc["tensors"].get("bytes")
+        if size != expected:
+            raise CheckpointError(
+                "is truncated or was changed",
+                where=file,
+                expected=f"{expected} bytes",
+                found=f"{size} bytes",
+                hint=_GO_BACK,
+            )
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot be read: {error.strerror}", where=file, hint=_GO_BACK
+        ) from None
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != doc["tensors"].get("sha256"):
+        raise CheckpointError(
+            "is damaged: its SHA-256 is not the one that was saved", where=file, hint=_GO_BACK
+        )
+    try:
+        return safetensors.torch.load(data)
+    except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise CheckpointError(f"is no safetensors file: {error}", where=file) from None
+
+
+_GO_BACK = "use an earlier checkpoint, or take it from a copy"

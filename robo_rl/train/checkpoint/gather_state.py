@@ -1,0 +1,27 @@
+"""Nested state between the processes of a run: as bytes of tensors and JSON, never pickled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from robo_rl.distributed.process_group import gathered, here
+from robo_rl.train.checkpoint.pytree import flatten, unflatten, unshared
+
+
+def everyones(states: list[Any]) -> list[Any]:
+    """The states of all processes, in their order, each nested as ``tree`` has it."""
+    if here().size == 1:
+        return states
+    tensors, doc = flatten(states)
+    parts = [safetensors.torch.save(unshared(tensors)), json.dumps(doc).encode()]
+    sizes = gathered(torch.tensor([[len(part) for part in parts]])).flatten().tolist()
+    data = gathered(torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8))
+    pieces = [bytes(piece.numpy()) for piece in data.split(sizes)]
+    found = list[Any]()
+    for body, text in zip(pieces[::2], pieces[1::2], strict=True):
+        found += unflatten(safetensors.torch.load(body), json.loads(text))
+    return found

@@ -1,0 +1,74 @@
+"""Policies on disk: a checkpoint directory that rebuilds without the experiment that made it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from torch import nn
+
+from robo_rl.core.errors import ConfigError
+from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint import files as checkpoint
+
+
+def save_policy(directory: Path, policy: DenoisingPolicy) -> Path:
+    """Write a policy; returns its directory.
+
+    Raises:
+        CheckpointError: It could not be written.
+    """
+    checkpoint.save(directory, dict(policy.state_dict()), describe(policy))
+    return directory
+
+
+def load_policy(directory: Path) -> DenoisingPolicy:
+    """The policy of ``save_policy``, in evaluation mode.
+
+    Raises:
+        CheckpointError: Missing, damaged, or weights that do not fit.
+    """
+    tensors, meta = checkpoint.load(directory)
+    return rebuild(meta, tensors).eval()
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Of all tensors of a policy, or of another module, by name; sixteen hexadecimal digits."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:
+    """Evaluating such a policy must be a map of the observation and one draw of noise.
+
+    Raises:
+        ConfigError: It draws noise on its way.
+    """
+    if cfg.decodes:
+        return
+    raise ConfigError(
+        f"{why} needs a policy whose evaluation draws noise at its start alone",
+        where="policy.eval_eta",
+        expected=0,
+        hint="a policy fine-tuned under ddpm may do less well so; 'eval' tells",
+    )
+
+
+def demand_whole(policy: DenoisingPolicy) -> None:
+    """What is improved must be what acts: all of its denoising steps.
+
+    Raises:
+        ConfigError: Its first steps run on weights that were put aside when RL began.
+    """
+    if policy.base_net is not None and policy.cfg.finetune_steps:
+        raise ConfigError(
+            "a policy whose first denoising steps were kept as they were cloned cannot be improved",
+            where="policy.finetune_steps",
+            expected="0, or a policy that no stage 'online' has trained",
+            found=policy.cfg.finetune_steps,
+            hint="distil it first, or fine-tune all of its steps",
+        )

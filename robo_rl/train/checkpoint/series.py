@@ -1,0 +1,92 @@
+"""The numbered checkpoints of a run, ``ckpt/000123``: the newest that is whole is gone on from."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+from robo_rl.core.atomic_files import discard, final_name, remove_temporary
+from robo_rl.core.errors import CheckpointError, Notice
+from robo_rl.train.checkpoint.files import Checkpoint, load, save
+from robo_rl.train.checkpoint.pytree import flatten, unflatten
+
+_NUMBERED = re.compile(r"\d{6,}")
+
+
+def latest(root: Path) -> tuple[Path, Checkpoint] | None:
+    """The newest readable one of the numbered checkpoints in ``root``, None where there are none.
+
+    A damaged one is passed over with a warning.
+
+    Raises:
+        CheckpointError: There are checkpoints, and none can be read.
+    """
+    errors: list[CheckpointError] = []
+    for path in reversed(_numbered(Path(root))):
+        try:
+            found = load(path)
+        except CheckpointError as error:
+            errors.append(error)
+            continue
+        for error in errors:
+            warnings.warn(f"{error}; going back to {path}", Notice, stacklevel=2)
+        return path, found
+    if errors:
+        raise CheckpointError(
+            "none of the checkpoints can be read",
+            where=root,
+            found="; ".join(map(str, errors)),
+            hint="move them away to start from the beginning",
+        )
+    return None
+
+
+class CheckpointSeries:
+    """Numbered checkpoints of a training run, of which the last few are kept.
+
+    Args:
+        root: Directory of them all, ``runs/…/ckpt``; one process at a time writes there.
+        keep: How many to keep; at least 2, so that there is one to go back to.
+    """
+
+    def __init__(self, root: Path, keep: int = 3) -> None:
+        self.root, self.keep = Path(root), max(keep, 2)
+
+    def save(self, step: int, state: Any) -> Path:
+        """Save nested state (see ``tree.flatten``) as number ``step``.
+
+        Raises:
+            CheckpointError: It could not be written; the earlier ones are untouched.
+        """
+        if self.root.is_dir():
+            remove_temporary(self.root)
+        tensors, meta = flatten(state)
+        path = save(self.root / f"{step:06d}", tensors, {"state": meta})
+        for old in _numbered(self.root)[: -self.keep]:
+            with contextlib.suppress(OSError):  # one that stays does no harm
+                discard(old)
+        return path
+
+    def load_latest(self) -> Any:
+        """The state of the newest readable one; None where there is none at all.
+
+        Raises:
+            CheckpointError: There are checkpoints, and none can be read.
+        """
+        found = latest(self.root)
+        return None if found is None else unflatten(found[1].tensors, found[1].meta.get("state"))
+
+
+def _numbered(root: Path) -> list[Path]:
+    """The numbered checkpoints in root, oldest first."""
+    if not root.is_dir():
+        return []
+    names = {final_name(path) for path in root.iterdir() if path.is_dir()}
+    return sorted((root / name for name in names if _NUMBERED.fullmatch(name)), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name)

@@ -1,0 +1,1 @@
+"""Demonstrations and logged episodes in training."""

@@ -1,0 +1,124 @@
+"""What a dataset must hold for values to be learnt from it, told before training starts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from robo_rl.core.errors import DataError, Notice
+from robo_rl.core.spec import ObsSpec, TensorSpec
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.outside import Outside, outside_of
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.policy.base import DenoisingPolicy
+
+
+def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
+    """Demand that a policy's observations and actions are those of the data.
+
+    Raises:
+        DataError: Another robot's, or of other arrays; each that differs is named.
+    """
+    ours = {"act": policy.act_spec, **policy.obs_spec.items}
+    theirs = {"act": store.act_spec, **store.obs_spec.items}
+    hint = "take a dataset of the same robot and task, or a policy of this one"
+    _demand_same(store, ours, theirs, "the policy reads and says", hint)
+
+
+def demand_seen(store: ZarrStore, obs_spec: ObsSpec) -> None:
+    """Demand that a classifier's observations are in the data; further ones do no harm.
+
+    Raises:
+        DataError: They are others; each that differs is named.
+    """
+    theirs = {name: spec for name, spec in store.obs_spec.items.items() if name in obs_spec.items}
+    hint = "take a dataset of the same robot and task, or learn success from one of this one"
+    _demand_same(store, obs_spec.items, theirs, "the classifier of success sees", hint)
+
+
+def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
+    """Demand rewards that differ, and actions that do; warn where no episode failed, or all did.
+
+    Args:
+        store: Where the data are.
+        parts: Of its episodes, each to be learnt from or judged by on its own.
+
+    Raises:
+        DataError: All rewards of one are the same, or no element of the action ever changes.
+    """
+    for part in parts:
+        _demand_differences(store, part)
+    succeeded = {record.success for record in store.episodes}
+    if len(succeeded) == 1:
+        what = "succeeded" if succeeded.pop() else "failed"
+        warnings.warn(
+            f"{store.path}: every episode {what}, so that little tells good actions from bad ones",
+            Notice,
+            stacklevel=2,
+        )
+
+
+def warn_outside(store: ZarrStore) -> Outside:
+    """Count the actions outside their limits, and warn of them.
+
+    Raises:
+        DataError: A chunk is damaged.
+    """
+    found = outside_of(store)
+    if found.rows:
+        hint = (
+            "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"
+            " out of the scale with `stages.bc.modes={act: quantile}`"
+        )
+        warnings.warn(f"{store.path}: {found}; {hint}", Notice, stacklevel=2)
+    return found
+
+
+def _demand_differences(store: ZarrStore, part: WindowDataset) -> None:
+    rew = part.outcomes().rew
+    if bool((rew == rew[0]).all()):
+        raise DataError(
+            "holds the same reward in every row, so that no action is better than another",
+            where=store.path,
+            expected="rewards that tell success from failure",
+            found=f"{float(rew[0]):g} in all of {len(rew)} rows",
+            hint="collect it with a task's rewards, more of it if some of its rewards do differ",
+        )
+    act = part.stats().keys["act"]
+    if bool((act.low == act.high).all()):
+        raise DataError(
+            "holds one and the same action in every row",
+            where=store.path,
+            expected="what was commanded, row by row",
+            hint="record what was sent, and convert it again",
+        )
+
+
+def _demand_same(
+    store: ZarrStore,
+    ours: Mapping[str, TensorSpec],
+    theirs: Mapping[str, TensorSpec],
+    what: str,
+    hint: str,
+) -> None:
+    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    if apart:
+        pairs = [(name, *_differences(ours.get(name), theirs.get(name))) for name in apart]
+        raise DataError(
+            f"holds other arrays than {what}: {', '.join(apart)}",
+            where=store.path,
+            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
+            found="; ".join(f"{name} {found}" for name, _, found in pairs),
+            hint=hint,
+        )
+
+
+def _differences(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
+    """Of two that are not the same, the fields in which they differ."""
+    sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
+    apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    shown = [
+        ", ".join(f"{name} {side[name]}" for name in apart) if side else "is not there"
+        for side in sides
+    ]
+    return shown[0], shown[1]

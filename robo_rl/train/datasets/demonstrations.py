@@ -1,0 +1,48 @@
+"""What was logged, as decisions of a policy; handed to an algorithm that learns from them."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations, NeedsDemonstrations
+from robo_rl.core.errors import ConfigError
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.replay import transitions_of
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.pipeline.stage import Context
+
+
+def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> None:
+    """Give an algorithm the newest dataset as transitions of the policy's chunks.
+
+    Args:
+        algo: May learn from demonstrations or not.
+        policy: Whose chunks, histories and normaliser they are in.
+        context: Says whether there is a dataset.
+
+    Raises:
+        ConfigError: There is no dataset, and settings of the algorithm ask for one.
+        DataError: The dataset is damaged, or not what the algorithm wants.
+    """
+    if not context.has("dataset"):
+        _demand_none_needed(algo)
+        return
+    if not isinstance(algo, LearnsFromDemonstrations):
+        return
+    data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
+    algo.add_demonstrations(decisions_of(data, policy, context.experiment.gamma))
+
+
+def decisions_of(data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> dict[str, Tensor]:
+    """A dataset as decisions of a policy: its chunks, its normaliser; see ``transitions_of``."""
+    executed = policy.exec_horizon
+    return transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+
+
+def _demand_none_needed(algo: Algorithm) -> None:
+    if isinstance(algo, NeedsDemonstrations) and algo.needs_demonstrations:
+        raise ConfigError(
+            "there is no dataset to learn from",
+            where=", ".join(f"algo.{name}" for name in algo.needs_demonstrations),
+            expected="a stage before that makes one, such as 'dataset' or 'collect'",
+        )

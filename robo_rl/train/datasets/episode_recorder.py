@@ -1,0 +1,164 @@
+"""Whole episodes on their way into a store: recorded env by env, wave by wave, resumed anywhere.
+
+Shapes: B envs of a wave, L env steps of an episode. A wave is the first episode of every env; its
+seed depends on its index alone, so that what is missing is what would have followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import Step, VecEnv
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.stats.intervals import wilson
+from robo_rl.train.checkpoint.interrupt import between_updates
+from robo_rl.train.checkpoint.progress import Progress
+from robo_rl.train.pipeline.stage import Context
+
+Episodes = list[dict[str, Any]]
+"""What ``ZarrStore.extend`` takes; ``meta`` says of each its wave and env."""
+
+
+def store_of(
+    context: Context, env: VecEnv, earlier: ZarrStore | None = None, **made_by: Any
+) -> ZarrStore:
+    """The stage's dataset, begun or gone on with.
+
+    Args:
+        context: Of the stage.
+        env: Whose observations and actions it holds.
+        earlier: What it begins with, if anything; the description is that one's then.
+        made_by: Kept in its description, beside the world.
+    """
+    path = context.directory / "data.zarr"
+    if path.exists():
+        return ZarrStore.open(path)
+    if earlier is not None:
+        return earlier.copy(path)
+    meta = {"world": context.experiment.world(), **made_by}
+    return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
+
+
+def success_of(store: ZarrStore, after: int = 0) -> dict[str, Any]:
+    """Share of a store's episodes that succeeded, those before ``after`` left out, for a report."""
+    total = len(store.episodes) - after
+    good = sum(bool(record.success) for record in store.episodes[after:])
+    low, high = wilson(good, total)
+    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
+
+
+def record_waves(
+    store: ZarrStore, episodes: int, wave_of: Callable[[int], Episodes], *, after: int = 0
+) -> None:
+    """Fill a store up to a number of episodes.
+
+    Args:
+        store: May hold some already.
+        episodes: How many waves are to bring.
+        wave_of: Index of a wave → its episodes, never none, in the order of their envs.
+        after: Number of its episodes that come of no wave.
+
+    Raises:
+        Interrupted: A signal has come; the episodes of the waves up to there are in the store.
+    """
+    wave, first = _next(store, after)
+    with Progress(episodes, "record", "episodes") as progress, between_updates() as pause:
+        while (missing := episodes + after - len(store.episodes)) > 0:
+            new = [each for each in wave_of(wave) if each["meta"]["env"] >= first][:missing]
+            done = len(store.episodes) - after + len(new)
+            pause.checkpoint(partial(store.extend, new), due=True, kept=f"{done:,} episodes")
+            progress.update(done)
+            wave, first = wave + 1, 0
+
+
+def _next(store: ZarrStore, after: int) -> tuple[int, int]:
+    """Wave and env of the first episode that is not there yet, as far as the last one tells."""
+    if len(store.episodes) <= after:
+        return 0, 0
+    meta = cast("dict[str, int]", store.episodes[-1].meta)
+    return meta["wave"], meta["env"] + 1
+
+
+class Recorder:
+    """Keeps each env's steps until its first episode ends.
+
+    Args:
+        num_envs: B.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self.running = torch.ones(num_envs, dtype=torch.bool)
+        self.length = torch.zeros(num_envs, dtype=torch.int64)
+        self.success = torch.zeros(num_envs, dtype=torch.bool)
+        self.steps: list[dict[str, Tensor]] = []
+
+    def add(self, obs: dict[str, Tensor], act: Tensor, step: Step) -> None:
+        """One step of all envs; a lost world ends its episode before it."""
+        columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
+        columns |= {"act": act.to(torch.float32), "rew": step.rew}
+        columns |= {"terminated": step.terminated, "truncated": step.truncated}
+        self.steps.append(columns)
+        self.length += self.running & step.valid
+        self.success |= self.running & step.success
+        self.running &= ~(step.terminated | step.truncated)
+
+    def episodes(self, seed: int, wave: int) -> Episodes:
+        """One an env that has any step."""
+        columns = {
+            name: np.stack([step[name].numpy() for step in self.steps]) for name in self.steps[0]
+        }
+        envs = self.length.nonzero().flatten().tolist()
+        said = {env: {"seed": seed, "meta": {"wave": wave, "env": env}} for env in envs}
+        return [{**self._episode(columns, env), **said[env]} for env in envs]
+
+    def _episode(self, columns: dict[str, Any], env: int) -> dict[str, Any]:
+        rows = {name: column[: int(self.length[env]), env] for name, column in columns.items()}
+        rows["truncated"][-1] = not rows["terminated"][-1]  # also where the world was lost
+        obs = {name[4:]: rows.pop(name) for name in list(rows) if name.startswith("obs/")}
+        return {"obs": obs, **rows, "success": bool(self.success[env])}
+
+
+class RecordedEnv:
+    """A ``VecEnv`` that records the first episode of every env since it was reset.
+
+    It keeps actions as the env carries them out, within the limits, and offers no open-loop
+    rollout, so that a chunk is stepped, and recorded, action by action.
+
+    Args:
+        env: Whose; it stays the caller's to close.
+    """
+
+    def __init__(self, env: VecEnv) -> None:
+        self.env, self.num_envs, self.device = env, env.num_envs, env.device
+        self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
+        self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps
+        self.recorder = Recorder(env.num_envs)
+        self._obs: dict[str, Tensor] = {}
+        low, high = self.act_spec.low, self.act_spec.high
+        self._low = torch.tensor(low) if low else None
+        self._high = torch.tensor(high) if high else None
+
+    def reset(self, seed: int | None = None) -> dict[str, Tensor]:
+        """Start new episodes, and the record anew."""
+        self.recorder = Recorder(self.num_envs)
+        self._obs = self.env.reset(seed)
+        return self._obs
+
+    def step(self, act: Tensor) -> Step:
+        """Step and record."""
+        if self._low is not None or self._high is not None:
+            act = act.clamp(self._low, self._high)
+        step = self.env.step(act)
+        self.recorder.add(self._obs, act, step)
+        self._obs = step.obs
+        return step
+
+    def close(self) -> None:
+        """Close the env; the record stays."""
+        self.env.close()

@@ -1,0 +1,35 @@
+"""Which episodes are learnt from and which are set apart to judge what was learnt."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import make_generator
+
+
+def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
+    """Of so many episodes, those to learn from and those to judge by; without a share both are all.
+
+    One in so many, from a place that is drawn, so that where episodes are put behind others, these
+    stay on their sides.
+
+    Raises:
+        DataError: There are too few for either side to have one.
+    """
+    if not share:
+        return set(range(number)), set(range(number))
+    begin = float(torch.rand((), generator=make_generator("judge share", seed)))
+    before = [math.floor(begin + share * place) for place in range(number + 1)]
+    apart = {place for place in range(number) if before[place + 1] > before[place]}
+    rest = set(range(number)) - apart
+    if not (rest and apart):
+        raise DataError(
+            "too few episodes to learn from some and to judge by others",
+            expected=f"more than {number}, or another offline.judge_share",
+            found=f"{len(rest)} and {len(apart)} with a share of {share:g}",
+            hint="offline.judge_share: 0 judges by what was learnt from",
+        )
+    return rest, apart

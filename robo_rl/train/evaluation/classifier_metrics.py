@@ -1,0 +1,91 @@
+"""Numbers of what a classifier of success says: of rows, of episodes, and beside marks.
+
+Shapes: E episodes, L rows of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robo_rl.stats.intervals import wilson
+from robo_rl.world.calibration import auroc, brier, calibration_error
+
+_RESAMPLES = 500
+
+
+def of_rows(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str, Any]:
+    """AUROC, ECE and Brier's score of rows, and Brier's of who always says their share.
+
+    Args:
+        log_odds: E of (L,).
+        done: E of (L,) bool, rows of both kinds among them.
+    """
+    every = torch.cat(list(done))
+    share = every.double().mean().expand(len(every))
+    measures: dict[str, Callable[[Tensor, Tensor], float]] = {
+        "auroc": auroc,
+        "ece": lambda x, y: calibration_error(x.sigmoid(), y),
+        "brier": lambda x, y: brier(x.sigmoid(), y),
+    }
+    found = {name: _measured(measure, log_odds, done) for name, measure in measures.items()}
+    return {**found, "brier_of_the_share": brier(share, every)}
+
+
+def of_episodes(marked: Tensor, told: Tensor) -> dict[str, Any]:
+    """Recall, specificity, and precision where anything is called a success, of (E,) bool each."""
+    found = {
+        "recall": share_of(int((marked & told).sum()), int(marked.sum())),
+        "specificity": share_of(int((~marked & ~told).sum()), int((~marked).sum())),
+    }
+    if bool(told.any()):
+        found["precision"] = share_of(int((marked & told).sum()), int(told.sum()))
+    return found
+
+
+def beside(marked: Tensor, told: Tensor) -> dict[str, Any]:
+    """Agreement of labels with marks, (E,) bool each, and the counts that it is of."""
+    return {
+        "agreement": share_of(int((marked == told).sum()), len(marked)),
+        "both_succeeded": int((marked & told).sum()),
+        "only_marked": int((marked & ~told).sum()),
+        "only_labelled": int((~marked & told).sum()),
+        "neither": int((~marked & ~told).sum()),
+    }
+
+
+def share_of(good: int, total: int) -> dict[str, Any]:
+    """A share with Wilson's interval, as reports have it."""
+    low, high = wilson(good, total)
+    return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}
+
+
+def _measured(
+    measure: Callable[[Tensor, Tensor], float], log_odds: Sequence[Tensor], done: Sequence[Tensor]
+) -> dict[str, Any]:
+    """A measure of rows with the basic bootstrap's interval, episodes drawn within either kind.
+
+    2θ − q of the resamples' quantiles (Davison & Hinkley 1997, eq. 5.6), held to [0, 1] and to hold
+    the value: an ECE of resamples is larger than that of the rows themselves, which percentiles
+    would not mend. Where no row is told wrong it has no width.
+    """
+
+    def of(chosen: Sequence[int]) -> float:
+        return measure(
+            torch.cat([log_odds[i] for i in chosen]), torch.cat([done[i] for i in chosen])
+        )
+
+    value, rng = of(range(len(done))), np.random.default_rng(0)
+    shown = np.array([bool(each.any()) for each in done])
+    kinds = [np.flatnonzero(shown), np.flatnonzero(~shown)]
+    drawn = [
+        of(np.concatenate([rng.choice(kind, len(kind)) for kind in kinds]).tolist())
+        for _ in range(_RESAMPLES)
+    ]
+    high, low = (2.0 * value - q for q in np.quantile(drawn, [0.025, 0.975]))
+    ends = {"low": min(value, max(0.0, float(low))), "high": max(value, min(1.0, float(high)))}
+    return {"value": value, **ends, "n": len(done), "unit": "1"}

@@ -1,0 +1,80 @@
+"""Evaluations that a run has made already: one policy, one protocol, one set of episodes.
+
+Stages ask for the same more than once: what a stage leaves is what the next one begins with. An
+evaluation follows from its policy and its protocol, so that it is made once and kept with the stage
+that made it, and goes when that goes; whoever asks from outside a run has it made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from robo_rl.config.models import digest
+from robo_rl.config.provenance import versions
+from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.policy.archive import describe
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.policies import weights_digest
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
+
+FOLDER = "evaluated"
+_TENSORS = {
+    "success": torch.bool,
+    "returns": torch.float32,
+    "lengths": torch.int64,
+}
+
+
+class Known:
+    """What is known of one policy under one protocol.
+
+    Args:
+        folders: Of the stage that asks, and of those before it.
+        policy: As it is evaluated.
+        protocol: Episodes and seeds.
+        protocol_hash: Of all that fixes the world.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        policy: DenoisingPolicy,
+        protocol: EvalProtocol,
+        protocol_hash: str,
+    ) -> None:
+        self._protocol, self._hash = protocol, protocol_hash
+        fixed = {
+            "policy": describe(policy),
+            "weights": weights_digest(policy),
+            "protocol": protocol_hash,
+            "versions": versions(),
+        }
+        self.paths = [folder / FOLDER / f"{digest(fixed)}.json" for folder in folders]
+
+    def read(self) -> EvalResult | None:
+        """The evaluation, if it has been made and is whole."""
+        return next((found for path in self.paths if (found := self._read(path))), None)
+
+    def keep(self, result: EvalResult) -> None:
+        """One that was made."""
+        path, body = (
+            self.paths[0],
+            {name: getattr(result, name).tolist() for name in _TENSORS} | {"lost": result.lost},
+        )
+        make_directory(path.parent)
+        write_file(path, json.dumps(body).encode())
+
+    def _read(self, path: Path) -> EvalResult | None:
+        try:
+            found = json.loads(path.read_text())
+            tensors = {
+                name: torch.tensor(found[name], dtype=kind) for name, kind in _TENSORS.items()
+            }
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # made anew, which costs time alone
+        protocol, measure = self._hash, self._protocol.measure
+        return EvalResult(**tensors, protocol=protocol, measure=measure, lost=found["lost"])

@@ -1,0 +1,1 @@
+"""Stages in order, each behind the gate of the one before."""

@@ -1,0 +1,134 @@
+"""What a staged experiment is: one config, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, cast
+
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from robo_rl.api.env import VecEnv
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl.env.device_transfer import on_host
+from robo_rl.train.evaluation.evaluate import EvalProtocol
+from robo_rl.train.pipeline.preflight import obstacles
+from robo_rl.train.pipeline.stage_traits import traits
+
+
+def _named(stages: Any) -> Any:
+    """A stage is called by its label unless it says otherwise: ``bc: {steps: 100}``."""
+    if not isinstance(stages, dict):
+        return stages
+    labelled = cast("dict[str, Any]", stages)
+    return {
+        label: {"name": label, **cast("dict[str, Any]", fields or {})}
+        if fields is None or isinstance(fields, dict)
+        else fields
+        for label, fields in labelled.items()
+    }
+
+
+HAS_RUN = {"has_run": True}
+"""Context in which an experiment is validated that has been run: whether it can is not asked."""
+
+
+def run_until(label: str | None) -> dict[str, Any]:
+    """Context in which only stages up to that one are to be run: only they are asked."""
+    return {"until": label}
+
+
+Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)]
+"""Label → stage, in the order in which they run."""
+
+
+class Launch(ConfigModel):
+    """How many processes train together: so many, or one on each of so many GPUs; 0 is one."""
+
+    processes: int = Field(default=0, ge=0)
+    gpus: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Launch:
+        if self.processes and self.gpus:
+            raise ValueError("processes and gpus: one of the two says it")
+        return self
+
+
+class Experiment(ConfigModel):
+    """A staged experiment: what ``robo-rl run`` takes.
+
+    ``stages`` run in the order in which they are written; a stage that comes twice has a label and
+    says its ``name``. ``waive`` maps a stage to the reason why its failed gate is passed over; the
+    reason is kept down to the bundle.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    seed: int = Field(default=0, ge=0)
+    task: Annotated[Component, component("tasks")] | None = None
+    env: Annotated[Component, component("envs")] = default("sim")
+    policy: Annotated[Component, component("policies")]
+    gamma: float = Field(default=0.99, gt=0.0, le=1.0)
+    eval: EvalProtocol = EvalProtocol()
+    stages: Stages = Field(min_length=1)
+    waive: dict[str, str] = Field(default_factory=dict)
+    launch: Launch = Launch()
+
+    @model_validator(mode="after")
+    def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
+        asked = dict(info.context or {})
+        wanted = upto(self.stages, asked.get("until"))
+        found = [] if asked.get("has_run") else obstacles(wanted, self.policy)
+        told = [_problem(("stages", each.stage), each.problem) for each in found]
+        told += [_problem(("waive",), problem) for problem in self._idle_waivers()]
+        if told:
+            raise ValidationError.from_exception_data("stages", told)
+        return self
+
+    def _idle_waivers(self) -> Iterator[str]:
+        for label in self.waive:
+            if label not in self.stages:
+                known = did_you_mean(label, self.stages)
+                yield f"the experiment has no stage '{label}'; {known}"
+            elif not traits(self.stages[label].cls).waivable:
+                yield f"stage '{label}' leaves nothing behind when it fails"
+
+    def make_env(self, num_envs: int) -> VecEnv:
+        """The env of single steps, as seen from the processor, where all that learns is.
+
+        A task is handed to an env that runs tasks.
+        """
+        task = () if self.task is None else (self.task.build(),)
+        return on_host(self.env.build(*task, num_envs))
+
+    def capacity(self) -> int | None:
+        """How many envs fit the simulator's device; None where nothing limits them."""
+        limit = getattr(self.env.cls, "capacity", None)
+        if limit is None or self.task is None:
+            return None
+        return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
+
+    def machine(self) -> dict[str, str]:
+        """Names of ``robot`` and ``task``, as contracts have them."""
+        if self.task is None:
+            return {"robot": "", "task": self.env.name}
+        robot = getattr(self.task.build(), "robot", None)
+        return {"robot": "" if robot is None else robot.name, "task": self.task.name}
+
+    def world(self) -> dict[str, Any]:
+        """What fixes the world, for protocol hashes and bundles."""
+        return self.model_dump(mode="json", include={"task", "env"})
+
+
+def upto(stages: dict[str, Component], until: str | None) -> dict[str, Component]:
+    """Stages up to that one, all for None or if there is no such stage."""
+    labels = list(stages)
+    end = labels.index(until) + 1 if until in labels else len(labels)
+    return {label: stages[label] for label in labels[:end]}
+
+
+def _problem(place: tuple[str, ...], text: str) -> InitErrorDetails:
+    kind = PydanticCustomError("problem", "{text}", {"text": text})
+    return InitErrorDetails(type=kind, loc=place, input=None)

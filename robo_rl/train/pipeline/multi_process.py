@@ -1,0 +1,84 @@
+"""Several processes at one run: the first leads and writes, the others join it where it trains.
+
+They go through the same stages. Before each one that is ``Together`` the first says whether it is
+to be run; all other stages are its alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from robo_rl.core.errors import ParallelError
+from robo_rl.distributed.process_group import apart, here, told
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.stage import Context, Report, Stage, Together
+
+_RUN, _SKIP = 1, 0
+
+
+@contextmanager
+def placed() -> Generator[None]:
+    """Within it this process has its share of the machine's cores, and a GPU of its own."""
+    place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if here().size > 1 and torch.cuda.is_available():
+        torch.cuda.set_device(place % torch.cuda.device_count())
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    threads = torch.get_num_threads()
+    if here().size == 1 or not 1 < others <= len(cores):
+        yield
+        return
+    mine = cores[place::others]
+    os.sched_setaffinity(0, mine)
+    torch.set_num_threads(min(threads, len(mine)))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def led(stage: Stage) -> Generator[None]:
+    """The first process' part: within it the stage runs, with the others or apart from them."""
+    if isinstance(stage, Together):
+        told(_RUN)
+        yield
+    else:
+        with apart():
+            yield
+
+
+def skip(stage: Stage) -> None:
+    """The first process' part where a stage is done already."""
+    if isinstance(stage, Together):
+        told(_SKIP)
+
+
+def assist(experiment: Experiment, places: Sequence[Path]) -> None:
+    """The part of every other process.
+
+    Args:
+        experiment: What the first process runs.
+        places: Directories of its stages, up to the last one.
+
+    Raises:
+        ParallelError: The first process is gone, or its files cannot be seen from here.
+    """
+    for index, place in enumerate(places):
+        stage = list(experiment.stages.values())[index].build()
+        if isinstance(stage, Together) and told(_SKIP) == _RUN:
+            stage.assist(Context(experiment, place, _earlier(places[:index])))
+
+
+def _earlier(places: Sequence[Path]) -> list[tuple[Path, Report]]:
+    found = [(place, Report.read(place)) for place in places]
+    lost = [place for place, report in found if report is None]
+    if lost:
+        hint = "all processes of a run need the same folder of runs"
+        raise ParallelError("is not to be seen from here", where=lost[0], hint=hint)
+    return [(place, report) for place, report in found if report is not None]

@@ -1,0 +1,68 @@
+"""What of an experiment's stages cannot work, known from their settings before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from robo_rl.config.registry import Component
+from robo_rl.core.errors import ConfigError
+from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Traits, lacking, traits
+
+
+class Obstacle(NamedTuple):
+    """A stage, and why it would fail."""
+
+    stage: str
+    problem: str
+
+
+def obstacles(stages: Mapping[str, Component], own: Component) -> Iterator[Obstacle]:
+    """All that can be told; twice, maybe, in the same words.
+
+    Args:
+        stages: Label → stage, in order.
+        own: The experiment's policy.
+    """
+    made: set[str] | None = set()  # None as soon as anything may be there
+    policy: Component | None = own
+    for label, stage in stages.items():
+        said = traits(stage.cls)
+        yield from (Obstacle(label, lacking(kind)) for kind in _missing(said, made))
+        try:
+            if policy is not None and isinstance(stage.cls, Checked):
+                stage.cls.check(stage.cfg, policy)
+        except ConfigError as error:
+            yield Obstacle(label, str(error))
+        try:
+            policy = _left(stage, said, policy, own)
+        except ConfigError as error:
+            yield Obstacle(label, str(error))
+            policy = None
+        made = None if made is None or said.makes is None else made | set(said.makes)
+    yield from _idle(stages)
+
+
+def _idle(stages: Mapping[str, Component]) -> Iterator[Obstacle]:
+    """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
+    *before, last = stages
+    said = traits(stages[last].cls)
+    if before and said.makes and not said.needs:
+        text = (
+            f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
+            " stages that are to, in a file, and take away those that it replaces (bc: false)"
+        )
+        yield Obstacle(last, text)
+
+
+def _missing(said: Traits, made: set[str] | None) -> list[str]:
+    return [] if made is None else [kind for kind in said.needs if kind not in made]
+
+
+def _left(
+    stage: Component, said: Traits, policy: Component | None, own: Component
+) -> Component | None:
+    """The policy behind a stage; None where nobody knows it before it is made."""
+    if isinstance(stage.cls, Leaving):
+        return stage.cls.leaves(stage.cfg, policy, own)
+    return None if said.makes is None or "policy" in said.makes else policy

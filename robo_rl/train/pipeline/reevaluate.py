@@ -1,0 +1,93 @@
+"""Evaluating again what a run left behind: a stage's policy, or a bundle."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from rich.console import Console
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import MANIFEST_FILE
+from robo_rl.config.models import compose, validate
+from robo_rl.core.errors import BundleError, CheckpointError
+from robo_rl.export.parity import as_act
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.evaluation.evaluate import EvalResult
+from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
+from robo_rl.train.pipeline.stage import Acting, Context, Report
+from robo_rl.train.pipeline.world_digest import World, differences, world_of
+
+
+def evaluate_path(
+    path: Path, *, episodes: int | None = None, seed: int | None = None
+) -> EvalResult:
+    """Evaluate under the protocol of the run that made it, in the world of now.
+
+    Where that world is another, what differs is said.
+
+    Args:
+        path: A stage's directory, or a bundle.
+        episodes: Instead of the protocol's; the hash changes with it.
+        seed: Likewise.
+
+    Raises:
+        CheckpointError: Neither a bundle nor a stage that made a policy.
+        BundleError: The bundle is damaged, or made for another task or robot than is installed.
+    """
+    act, experiment, world = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
+    if changed := differences(world, world_of(experiment)):
+        text = f"{path}: evaluated in another world than it was made in: {changed}"
+        Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
+    changes = {"episodes": episodes, "seed": seed}
+    protocol = experiment.eval.model_copy(
+        update={name: value for name, value in changes.items() if value is not None}
+    )
+    experiment = experiment.model_copy(update={"eval": protocol})
+    return Context(experiment, path, []).evaluate(act, path.name)
+
+
+def _bundle(path: Path) -> tuple[Acting, Experiment, World]:
+    bundle = Bundle.load(path)
+    _refuse_foreign_code(bundle)
+    experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
+    with closing(experiment.make_env(1)) as env:
+        bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
+    session = bundle.session()
+    contract = session.contract
+    acting = Acting(as_act(session), contract.obs_horizon, contract.exec_horizon)
+    return acting, experiment, bundle.manifest.world
+
+
+def _refuse_foreign_code(bundle: Bundle) -> None:
+    """A bundle is data: it may not have a module of its choice imported."""
+    env = bundle.manifest.config.get("env")
+    if isinstance(env, dict) and env.get("import_module"):
+        raise BundleError(
+            "asks to import a module",
+            where=bundle.path,
+            found=f"env.import_module '{env['import_module']}'",
+            hint="evaluate the stage's directory of the run instead, if you trust it",
+        )
+
+
+def _stage(path: Path) -> tuple[DenoisingPolicy, Experiment, World]:
+    report = Report.read(path)
+    if report is None or "policy" not in report.artifacts:
+        raise CheckpointError(
+            "holds no policy",
+            where=path,
+            expected="a finished stage's directory, or a bundle",
+            hint="robo-rl run writes both under runs/<name>/",
+        )
+    config = path.absolute().parent / "config.yaml"
+    if not config.is_file():
+        raise CheckpointError(
+            "the run's config.yaml is not beside it, so nobody knows what it was evaluated on",
+            where=path,
+            expected=str(config),
+            hint="copy runs/NAME as a whole",
+        )
+    experiment = validate(compose(str(config), ()), Experiment, HAS_RUN)
+    return load_policy(path / report.artifacts["policy"]), experiment, report.world

@@ -1,0 +1,294 @@
+"""The road: stages in order, each behind the gate of the one before, resumed where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
+from robo_rl.config.provenance import machine, versions
+from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
+from robo_rl.core.errors import CheckpointError, ConfigError, GateError
+from robo_rl.core.file_lock import lock_file
+from robo_rl.distributed.process_group import apart, joined
+from robo_rl.report import write_report
+from robo_rl.train.pipeline.config_diff import differing
+from robo_rl.train.pipeline.experiment import Experiment, run_until, upto
+from robo_rl.train.pipeline.multi_process import assist, led, skip
+from robo_rl.train.pipeline.power_warnings import warn_of_doubts
+from robo_rl.train.pipeline.reevaluation import (
+    FILE,
+    MARK,
+    Made,
+    differs_in_evaluation,
+    evaluated_again,
+    made_by,
+    note,
+)
+from robo_rl.train.pipeline.sessions import FILE as STARTS
+from robo_rl.train.pipeline.sessions import note_start
+from robo_rl.train.pipeline.stage import Context, Report, Stage, stage_digest, stage_world
+from robo_rl.train.pipeline.stage_traits import demand_said, traits
+from robo_rl.train.pipeline.stopwatch import Stopwatch
+from robo_rl.train.pipeline.world_digest import WORLD, differences, read_world
+
+RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
+
+Done = list[tuple[Path, Report]]
+
+
+def run_experiment(
+    experiment: str | ConfigTree,
+    overrides: list[str],
+    out: Path,
+    *,
+    until: str | None = None,
+) -> dict[str, Any]:
+    """Run the stages of an experiment that are not done yet.
+
+    Args:
+        experiment: Name or file of a config, or a composed one.
+        overrides: ``key=value``, applied to a name or file.
+        out: Directory of the runs; this one is ``out/<name>``.
+        until: Last stage to run; None for all.
+
+    Returns:
+        Name, directory, minutes over all sittings, and each stage's report as a mapping; nothing
+        in processes that assist the first (``train.together``).
+
+    Raises:
+        ConfigError: The experiment does not validate, or the directory holds a run of another.
+        GateError: A stage did not pass; those before it are kept.
+        CheckpointError: Something cannot be written, or what was written is damaged, or another
+            process is at the run.
+        ParallelError: A process that it was launched with is gone.
+    """
+    tree = experiment if isinstance(experiment, ConfigTree) else compose(experiment, overrides)
+    checked = validate(tree, Experiment, run_until(until))
+    directory = out / checked.name
+    labels = _upto(checked, until)
+    with joined() as ranks:
+        if ranks.rank:
+            assist(checked, [directory / stage_folder(i, name) for i, name in enumerate(labels)])
+            return {}
+        return _lead(checked, directory, labels)
+
+
+def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[str, Any]:
+    done: Done = []
+    with _writing(directory), _alone(directory):
+        _begin(directory, experiment)
+        places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
+        warn_of_doubts(experiment, [x for x in labels if Report.read(places[x]) is None])
+        for index, label in enumerate(labels):
+            _demand_gate(done)
+            place = places[label]
+            done.append((place, _run_stage(experiment, index, place, done)))
+            write_report(directory, _summary(experiment, directory, done))
+    _demand_gate(done)
+    return _summary(experiment, directory, done)
+
+
+def _upto(experiment: Experiment, until: str | None) -> list[str]:
+    labels = list(experiment.stages)
+    if until is not None and until not in labels:
+        raise ConfigError(f"the experiment has no stage '{until}'", expected=labels)
+    return list(upto(experiment.stages, until))
+
+
+@contextmanager
+def _writing(directory: Path) -> Generator[None]:
+    """What the disk refuses and nobody has explained yet is said in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"could not be written: {error.strerror or error}",
+            where=error.filename or directory,
+            hint="free space or check the permissions; the same command resumes",
+        ) from error
+
+
+@contextmanager
+def _alone(directory: Path) -> Generator[None]:
+    """Nobody else is at a run, whose files two would mix up."""
+    make_directory(directory)
+    try:
+        lock = lock_file(directory / LOCK)
+    except BlockingIOError:
+        raise CheckpointError(
+            "another process is at this run",
+            where=directory,
+            hint="wait for it, or give this run another name=…",
+        ) from None
+    with lock:
+        yield
+
+
+def stage_folder(index: int, label: str) -> str:
+    """Name of a stage within its run."""
+    return f"{index:02d}-{label}"
+
+
+def _begin(directory: Path, experiment: Experiment) -> None:
+    """Write down what is run, unless the directory holds stages of something else."""
+    digests = {
+        stage_folder(index, label): stage_digest(experiment, index)
+        for index, label in enumerate(experiment.stages)
+    }
+    worlds = {
+        stage_folder(index, label): stage_world(experiment, index)
+        for index, label in enumerate(experiment.stages)
+    }
+    places = [mark.parent for mark in sorted(directory.glob(f"[0-9][0-9]-*/{MARK}"))]
+    for place in places:
+        if (place / MARK).read_text() != digests.get(place.name):
+            _admit(place, experiment, list(digests))
+    for place in places:
+        if changed := differences(read_world(place), worlds.get(place.name, {})):
+            _forget_failed(place, _elsewhere(place, changed))
+    for place in places:
+        if not (place / FILE).exists() and (made := made_by(place)) is not None:
+            note(place, made)  # before the config is another
+    remove_temporary(directory)
+    config = experiment.model_dump(mode="json")
+    write_file(directory / "config.yaml", to_yaml(config).encode())
+    provenance = {"name": experiment.name, "seed": experiment.seed}
+    body = provenance | {"versions": versions(), "machine": machine()}
+    write_file(directory / RUN, json.dumps(body, indent=1).encode())
+
+
+def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
+    """Have what was made under another config be gone on with, if only what evaluates differs.
+
+    Raises:
+        ConfigError: More does.
+    """
+    known = place.name in folders
+    if not (known and differs_in_evaluation(place, experiment, folders.index(place.name))):
+        _forget_failed(place, _other(place, experiment))
+
+
+def _forget_failed(place: Path, refusal: ConfigError) -> None:
+    """Remove a stage that was refused before it had made anything.
+
+    Raises:
+        ConfigError: It has made something.
+    """
+    found = {path.name for path in place.iterdir()}
+    if not found <= {MARK, FILE, SECONDS, STARTS, WORLD}:
+        raise refusal
+    for name in sorted(found, key=lambda name: name == MARK):  # last what says that it is one
+        (place / name).unlink()
+    place.rmdir()
+
+
+def _demand_gate(done: Done) -> None:
+    if not done or done[-1][1].status in ("passed", "waived"):
+        return
+    place, report = done[-1]
+    gate = report.gate
+    assert gate is not None
+    unknown = gate.answer == "cannot tell"
+    mend = "mend it"
+    if unknown and gate.setting and gate.needed:
+        mend = f"{gate.setting}={gate.needed} evaluates again and trains nothing"
+    raise GateError(
+        f"stage '{report.stage}' {'cannot tell' if unknown else 'did not pass'} '{gate.name}':"
+        f" {gate.detail}",
+        where=place,
+        hint=f"{mend}, or go on with waive.{place.name[3:]}='why'",
+    )
+
+
+def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
+    stage = list(experiment.stages.values())[index].build()
+    report, context = Report.read(place), Context(experiment, place, list(done), keeps=True)
+    if report is None:
+        return _begun(experiment, index, stage, context)
+    skip(stage)
+    return _kept(experiment, index, stage, report, context)
+
+
+def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -> Report:
+    """A stage that is not done, from where it was left."""
+    label, place = list(experiment.stages)[index], context.directory
+    made = Made(stage_digest(experiment, index), experiment.eval)
+    place.mkdir(exist_ok=True)
+    remove_temporary(place)
+    if not (place / MARK).exists():  # else it goes on in the world in which it began
+        write_file(place / WORLD, json.dumps(stage_world(experiment, index), indent=1).encode())
+    note(place, made)
+    note_start(place)
+    with Stopwatch(place / SECONDS) as watch:
+        with led(stage):
+            report = stage.run(context)
+        report.seconds, report.digest = watch.seconds, made.digest
+        report.stage, report.world = label, read_world(place)
+    demand_said(type(stage), report.artifacts, label)
+    _waive(report, experiment.waive.get(label))
+    report.write(place)
+    return report
+
+
+def _kept(
+    experiment: Experiment, index: int, stage: Stage, report: Report, context: Context
+) -> Report:
+    """A stage that is done, evaluated again where only ``eval`` has changed."""
+    label, place = list(experiment.stages)[index], context.directory
+    made = Made(stage_digest(experiment, index), experiment.eval)
+    if changed := differences(report.world, stage_world(experiment, index)):
+        raise _elsewhere(place, changed)
+    if again := report.digest != made.digest:
+        if not differs_in_evaluation(place, experiment, index):
+            raise _other(place, experiment)
+        world = report.world
+        with apart():
+            report = evaluated_again(stage, context, report)
+        report.digest, report.stage, report.world = made.digest, label, world
+    if _waive(report, experiment.waive.get(label)) or again:
+        report.write(place)
+    if (place / MARK).read_text() != made.digest:
+        note(place, made)
+    return report
+
+
+def _other(place: Path, experiment: Experiment) -> ConfigError:
+    config, stages = place.parent / "config.yaml", experiment.stages.items()
+    heeded = [label for label, stage in stages if not traits(stage.cls).stops]
+    return ConfigError(
+        "holds a stage of another configuration",
+        where=place,
+        found=differing(config, experiment.model_dump(mode="json"), heeded=heeded),
+        hint="give the run another name=…, or remove the directory",
+    )
+
+
+def _elsewhere(place: Path, changed: str) -> ConfigError:
+    return ConfigError(
+        "holds a stage of another world",
+        where=place,
+        found=changed,
+        hint="put back what changed, give the run another name=…, or remove the directory",
+    )
+
+
+def _waive(report: Report, reason: str | None) -> bool:
+    """Keep the reason why a failed gate is passed over; says whether that is news."""
+    gate = report.gate
+    if gate is None or gate.passed or gate.waiver == reason:
+        return False
+    report.gate = gate.model_copy(update={"waiver": reason})
+    return True
+
+
+def _summary(experiment: Experiment, directory: Path, done: Done) -> dict[str, Any]:
+    return {
+        "name": experiment.name,
+        "directory": str(directory),
+        "minutes": sum(report.seconds for _, report in done) / 60,
+        "stages": [{**report.body(), "directory": place.name} for place, report in done],
+    }

@@ -1,0 +1,152 @@
+"""The world that numbers are measured in, part by part, so that two of them can be compared.
+
+Parts are ``robot``, ``scene`` (the robot in it included), ``physics``, ``task settings``, ``env
+settings``, ``task source: PACKAGE``, ``env source: PACKAGE``, ``plugin version: DISTRIBUTION`` and
+``simulator version: DISTRIBUTION``. Versions are kept as they are, all else as digests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from robo_rl.api.robot import Robot
+from robo_rl.config.fingerprint import Fingerprint, Fingerprinted, is_plugin, source_digest
+from robo_rl.config.models import digest
+from robo_rl.config.registry import Component, entry_point
+from robo_rl.core.errors import DataError, PluginError
+from robo_rl.train.pipeline.experiment import Experiment
+
+World = dict[str, str]
+"""Part → digest or version; nothing where it was not recorded."""
+
+WORLD = "world.json"
+_OURS = "robo-rl"
+_KNOWN: dict[str, World] = {}
+_IMPLIED = {"scene": "robot"}
+"""A part that differs wherever another does."""
+
+
+def world_of(experiment: Experiment) -> World:
+    """The world of an experiment, computed once in a process.
+
+    Raises:
+        ConfigError: Its scene does not compile.
+        DeviceError: An interpreter that its env needs is not there.
+        PluginError: A plugin's ``fingerprint`` is none.
+    """
+    settings = experiment.model_dump_json(include={"task", "env"})
+    if settings not in _KNOWN:
+        _KNOWN[settings] = _measured(experiment)
+    return dict(_KNOWN[settings])
+
+
+def other_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Parts in which two worlds differ, none where one was not recorded."""
+    if not (then and now):
+        return []
+    parts = [part for part in sorted({**then, **now}) if then.get(part) != now.get(part)]
+    return [part for part in parts if _IMPLIED.get(part) not in parts]
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The same as text: 'part: then → now; …'; empty where they do not differ."""
+    parts = other_parts(then, now)
+    return "; ".join(f"{p}: {then.get(p, 'none')} → {now.get(p, 'none')}" for p in parts)
+
+
+def read_world(place: Path) -> World:
+    """The world in which the stage of a folder was begun; nothing where that was not recorded.
+
+    Raises:
+        DataError: What was recorded is damaged.
+    """
+    path = place / WORLD
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text())
+        return {str(part): str(value) for part, value in found.items()}
+    except (ValueError, AttributeError) as error:
+        hint = "remove the stage's folder to run it again"
+        raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
+
+
+def _measured(experiment: Experiment) -> World:
+    parts = dict(_of_component("env", experiment.env))
+    if experiment.task is not None:
+        parts |= dict(_of_component("task", experiment.task))
+        parts |= _of_task(experiment.task.build())
+    return dict(sorted(parts.items()))
+
+
+def _of_task(task: Any) -> World:
+    """Robot, scene and physics of a task that has them."""
+    from robo_rl.env.mujoco.model_digest import model_digest
+
+    parts: World = {}
+    if isinstance(robot := getattr(task, "robot", None), Robot):
+        described = robot.model_dump(mode="json", exclude={"source"})
+        parts["robot"] = digest({"described": described, "model": model_digest(robot.spec())})
+    scene = task.scene() if hasattr(task, "scene") else None
+    if hasattr(scene, "compile"):
+        parts["scene"], options = model_digest(scene)
+        rates = {"dt_s": task.dt_s, "episode_s": task.episode_s}
+        parts["physics"] = digest({"options": options, **rates})
+    return parts
+
+
+def _of_component(role: str, component: Component) -> Iterator[tuple[str, str]]:
+    """Settings, source and versions of a component and of all that its settings name."""
+    yield f"{role} settings", digest(_settings(component))
+    for each in _within(component):
+        point, further = entry_point(each.kind, each.name), _fingerprint(each)
+        if point is not None and point.dist is not None and point.dist.name != _OURS:
+            yield f"plugin version: {point.dist.name}", point.dist.version
+        for name, version in further.versions.items():
+            yield f"simulator version: {name}", version
+        if each.kind != "robots":  # they are described in full
+            modules = [base.__module__ for base in getattr(each.cls, "__mro__", ())]
+            modules += [] if point is None else [point.module]
+            for module in {*filter(is_plugin, modules), *further.sources}:
+                name, source = source_digest(module)
+                yield f"{role} source: {name}", source
+
+
+def _fingerprint(component: Component) -> Fingerprint:
+    """What a class says of itself, if it says anything.
+
+    Raises:
+        PluginError: It says something else.
+    """
+    cls = component.cls
+    found: Any = cls.fingerprint(component.cfg) if isinstance(cls, Fingerprinted) else Fingerprint()
+    if not isinstance(found, Fingerprint):
+        where = f"{component.name}: fingerprint"
+        raise PluginError(
+            "does not say what it depends on", where=where, expected="a Fingerprint", found=found
+        )
+    return found
+
+
+def _settings(component: Component) -> dict[str, Any]:
+    cfg = component.cfg
+    return {"name": component.name, **({} if cfg is None else cfg.model_dump(mode="json"))}
+
+
+def _within(value: Any) -> Iterator[Component]:
+    """All components in a value: itself, and those in its settings."""
+    if isinstance(value, Component):
+        yield value
+        yield from _within(value.cfg)
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _within(getattr(value, name))
+    elif isinstance(value, list | tuple | dict):
+        several = value.values() if isinstance(value, dict) else value
+        for each in cast("Any", several):
+            yield from _within(each)

@@ -1,0 +1,69 @@
+"""How roughly a robot is commanded: the jerk of executed actions, across chunk borders.
+
+Shapes: B envs, E actions of a chunk that may be executed, A act_dim.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from robo_rl.core.spec import ActSpec
+
+
+class Jerk:
+    """Mean |third difference of actions| / dt³, in action units per s³, over the action's elements.
+
+    Actions count as the env executes them, held to their limits; differences span chunks but not
+    episodes.
+
+    Args:
+        act_spec: One step's action.
+        dt_s: Time between two actions.
+        num_envs: B.
+    """
+
+    def __init__(self, act_spec: ActSpec, dt_s: float, num_envs: int) -> None:
+        self.low = torch.tensor(act_spec.low or [-math.inf])
+        self.high = torch.tensor(act_spec.high or [math.inf])
+        self.dt_s = dt_s
+        self.last = torch.zeros(num_envs, 3, act_spec.size)
+        self.known = torch.zeros(num_envs, dtype=torch.int64)
+        self.total, self.count = 0.0, 0
+
+    def add(self, act: Tensor, num_exec: Tensor, over: Tensor) -> None:
+        """Take in a decision of every env.
+
+        Args:
+            act: (B, E, A), physical units.
+            num_exec: (B,), how many of the actions were executed; all where the episode goes on.
+            over: (B,) bool, the episode ended.
+        """
+        act = torch.cat([self.last, act.cpu().clamp(self.low, self.high)], dim=1)
+        third = act.diff(n=3, dim=1).abs().mean(dim=-1)
+        step = torch.arange(third.shape[1])
+        counts = (step >= 3 - self.known[:, None]) & (step < num_exec.cpu()[:, None])
+        self.total += float(third[counts].double().sum())
+        self.count += int(counts.sum())
+        self.last = act[:, -3:]
+        self.known = torch.where(over.cpu(), 0, (self.known + num_exec.cpu()).clamp(max=3))
+
+    def take(self) -> float:
+        """The mean since it was last taken; NaN if no four actions followed each other."""
+        mean = self.total / self.count / self.dt_s**3 if self.count else math.nan
+        self.total, self.count = 0.0, 0
+        return mean
+
+    def reset(self) -> None:
+        """New episodes everywhere."""
+        self.known = torch.zeros_like(self.known)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """For checkpoints, taken between blocks."""
+        return {"last": self.last, "known": self.known}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue where ``state_dict`` was taken."""
+        self.last, self.known = state["last"], state["known"]

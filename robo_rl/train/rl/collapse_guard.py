@@ -1,0 +1,176 @@
+"""The collapse guard: keeps the best policy that is proven, and goes back to it after a true fall.
+
+Trust regions and adaptive rates keep single updates small; this one watches what they add up to,
+by the training episodes (never by those of evaluation). It looks at their success, or at their
+returns as long as none has ever succeeded.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import PluginError
+from robo_rl.train.rl.score_drop_test import FallWatch, Tally, bounds, tally_returns, tally_success
+
+CREDIT = 0.16
+"""Error of the lower bound by which policies are ranked: one standard error."""
+
+State = dict[str, Any]
+
+
+class CollapseGuard:
+    """Says when to go back, and to what.
+
+    Episodes are gathered in cells; ``FallWatch`` says when the score has truly fallen. Kept is the
+    state in the middle of the two cells in a row whose score has the highest lower bound: not the
+    luckiest block, and never more than one copy besides that of the cell at hand. A state that is
+    not finite is sent back at once.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
+
+        One that is not ``enabled`` never goes back, not even in the end.
+        Each return halves the learning rate, which may slowly come back (PPO, NFT). After
+        ``max_rollbacks`` of them only states that are not finite are sent back, as many times
+        again; the end of training still goes to the best that was kept.
+        """
+
+        enabled: bool = True
+        episodes: int = Field(default=100, ge=20)
+        level: float = Field(default=3e-6, gt=0.0, le=0.05)
+        max_rollbacks: int = Field(default=8, ge=0)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+        self.watch = FallWatch(cfg.level)
+        self.falls = self.losses = 0
+        self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
+        self.opening: State | None = None
+        self.kept: State | None = None  # never changed in place, so it may also be the opening
+        self.credit, self.proof = -math.inf, Tally(0, 0.0, 0.0)
+
+    @property
+    def rollbacks(self) -> int:
+        """How often it went back: after falls, and from states that were not finite."""
+        return self.falls + self.losses
+
+    def begin(self, state: State) -> None:
+        """Remember the state that training begins with."""
+        self.opening = self.kept = copy.deepcopy(state)
+
+    def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
+        """Take in episodes that ended, and the state that acts from now on.
+
+        Args:
+            success: (E,) bool.
+            returns: (E,) sums of rewards.
+            state: Nested dicts of tensors; copied when it is to be remembered.
+
+        Returns:
+            The state to go back to, or None.
+
+        Raises:
+            PluginError: The state is not finite, and there is none to go back to, or it was sent
+                back too often.
+        """
+        if not self.cfg.enabled:
+            return None
+        if not finite(state):
+            return self._sent_back()
+        self.success = torch.cat([self.success, success])
+        self.returns = torch.cat([self.returns, returns.to(self.returns)])
+        if len(self.success) < self.cfg.episodes:
+            return None
+        fallen = self.watch.add(self._cell())
+        self._rank(state)
+        allowed = self.falls < self.cfg.max_rollbacks
+        return self._go_back() if fallen and allowed else None
+
+    def finish(self, state: State) -> State | None:
+        """The state to end with, where that is not the present one.
+
+        Here a false alarm costs nothing, so it is enough that the latest score is below what is
+        credited to the kept state, or that nothing is known of it yet.
+        """
+        if not self.cfg.enabled:
+            return None
+        latest = self.watch.latest(2).plus(self._count())
+        nothing_ranked = self.credit == -math.inf
+        good = nothing_ranked or (latest.episodes > 0 and latest.mean >= self.credit)
+        return None if finite(state) and good else copy.deepcopy(self.kept)
+
+    def _cell(self) -> Tally:
+        """Close the cell; the first success of all makes success what is watched."""
+        if not self.watch.binary and bool(self.success.any()):
+            self.watch.restart(binary=True)
+            self.credit = -math.inf
+        cell = self._count()
+        self.success, self.returns = self.success[:0], self.returns[:0]
+        return cell
+
+    def _count(self) -> Tally:
+        """The open cell."""
+        return tally_success(self.success) if self.watch.binary else tally_returns(self.returns)
+
+    def _rank(self, state: State) -> None:
+        """Keep the state at which the newest cell opened, if the last two cells are the best."""
+        window = self.watch.latest(2)
+        credit = bounds(window, CREDIT, binary=self.watch.binary).low
+        if credit >= self.credit:
+            self.kept, self.credit, self.proof = self.opening, credit, window
+        self.opening = copy.deepcopy(state)
+
+    def _go_back(self) -> State | None:
+        """From now on the score to hold is what the kept state itself has proven."""
+        binary, self.falls = self.watch.binary, self.falls + 1
+        proven = bounds(self.proof, self.cfg.level, binary=binary).low
+        self.watch.restart(binary=binary, best=proven)
+        self.opening = self.kept
+        return copy.deepcopy(self.kept)
+
+    def _sent_back(self) -> State:
+        if self.kept is None or self.losses >= self.cfg.max_rollbacks:
+            raise PluginError(
+                "the policy's parameters are not finite",
+                found=f"{self.losses} returns from such a policy before",
+                hint="use a lower learning rate, and look for NaN in rewards and observations",
+            )
+        self.losses += 1
+        self.success, self.returns = self.success[:0], self.returns[:0]
+        self.opening = self.kept
+        return copy.deepcopy(self.kept)
+
+    def state_dict(self) -> State:
+        """For checkpoints."""
+        names = ("falls", "losses", "success", "returns", "opening", "kept", "credit", "proof")
+        found = {name: copy.deepcopy(getattr(self, name)) for name in names}
+        return found | {"watch": self.watch.state_dict(), "proof": tuple(self.proof)}
+
+    def load_state_dict(self, state: State) -> None:
+        """From a checkpoint."""
+        rest = {name: value for name, value in state.items() if name != "watch"}
+        self.__dict__.update(rest | {"proof": Tally(*state["proof"])})
+        self.watch.load_state_dict(state["watch"])
+
+
+def finite(state: Any) -> bool:
+    """Whether every floating-point number in nested dicts, lists and tuples is finite."""
+    if isinstance(state, Tensor):
+        return not state.is_floating_point() or bool(state.isfinite().all())
+    if isinstance(state, Mapping):
+        return all(finite(value) for value in state.values())
+    if isinstance(state, list | tuple):
+        return all(finite(value) for value in state)
+    return not isinstance(state, float) or math.isfinite(state)

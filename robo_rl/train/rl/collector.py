@@ -1,0 +1,177 @@
+"""Collecting blocks of decisions with an exploring policy.
+
+Shapes: T decisions, B envs, K denoising steps, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.api.env import REW_PART, Branchable
+from robo_rl.core.seeding import derive
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Chain, Past
+from robo_rl.policy.correlation import no_past
+from robo_rl.train.rl.action_jerk import Jerk
+from robo_rl.train.rl.episode_cohorts import Cohorts, Outcomes
+
+
+class Collector:
+    """Steps a policy through an env and keeps what PPO needs; counts episodes.
+
+    Args:
+        env: Where to act.
+        generator: Source of the policy's noise.
+        one_step: Chains with one stochastic step each (see ``draw_chain``).
+    """
+
+    def __init__(self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool) -> None:
+        self.env, self.generator, self.one_step = env, generator, one_step
+        self.env_steps = self.seed = 0
+        self.obs: dict[str, Tensor] = {}
+        self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
+        self.past: Past | None = None
+        self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs)
+        self.cohorts = Cohorts(env.num_envs)
+
+    def start(self, seed: int) -> None:
+        """Begin new episodes everywhere."""
+        self.seed = seed
+        self.start_at(self.env.reset(seed))
+
+    def start_at(self, obs: dict[str, Tensor]) -> None:
+        """Go on from the first observations of episodes that have just begun everywhere."""
+        self.obs, self.past = obs, None
+        self.succeeded.zero_()
+        self.cohorts.restart()
+        self.jerk.reset()
+
+    @torch.no_grad()
+    def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
+        """T decisions in every env.
+
+        Returns:
+            The block, and its metrics: ``rew_per_step`` and of its parts ``rew/…``, means per env
+            step; ``jerk`` of the executed actions (see ``Jerk``), how many decisions were
+            ``dropped``, and in how many an env said that it had to leave something out
+            (``lost_…``). Episodes are for ``cohorts`` to tell.
+        """
+        builder, counts, earned = RolloutBuilder(), {"dropped": 0.0}, {"rew_per_step": 0.0}
+        self.past = self._past(policy)
+        carried = None if self.past is None else self.past.noise
+        for _ in range(decisions):
+            past = self.past
+            chain = policy.sample(self.obs, self.generator, one_step=self.one_step, past=past)
+            act = policy.to_env(chain.act)
+            step = self._counted(self.env.step(act))
+            builder.add(self.obs, step.next_obs, _columns(chain, step, past))
+            self.succeeded |= step.success
+            over = step.terminated | step.truncated
+            self.cohorts.add(step.rew_sum, self.succeeded, over, step.lost)
+            self.succeeded &= ~over
+            self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
+            self.past = None if past is None else chain.past(~over)
+            counts = _added(counts, _troubles(step))
+            earned = _added(earned, _earned(step))
+            self.obs = step.obs
+            if self._enough():
+                break
+        rollout = builder.finish(self.obs, carried)
+        steps = int(rollout.num_exec.sum())
+        self.env_steps += steps
+        means = {name: total / max(steps, 1) for name, total in earned.items()}
+        return rollout, {**means, **counts, "jerk": self.jerk.take()}
+
+    def complete(self) -> Outcomes:
+        """End the block; see ``Cohorts.complete``."""
+        return self.cohorts.complete()
+
+    def forget(self) -> None:
+        """Count only episodes that begin from now on; see ``Cohorts.forget``."""
+        self.cohorts.forget()
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
+
+    def _counted(self, step: ChunkStep) -> ChunkStep:
+        """The part of a step that belongs to the block: all of it."""
+        return step
+
+    def _enough(self) -> bool:
+        """Whether the block may end before it has all its decisions."""
+        return False
+
+    def _past(self, policy: DenoisingPolicy) -> Past | None:
+        """What the next decisions' noise follows; None where it follows nothing at all."""
+        if not policy.correlation.used:
+            return None
+        size = policy.num_steps, policy.horizon, policy.act_spec.size
+        return self.past or no_past(self.env.num_envs, *size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints: env, policy noise, counters."""
+        return {
+            "env": self.env.snapshot() if isinstance(self.env.env, Branchable) else None,
+            "generator": self.generator.get_state(),
+            "env_steps": self.env_steps,
+            "seed": self.seed,
+            "succeeded": self.succeeded,
+            "cohorts": self.cohorts.state_dict(),
+            "past": None if self.past is None else self.past._asdict(),
+            "jerk": self.jerk.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where ``state_dict`` was taken; a not ``Branchable`` env starts anew.
+
+        What it then starts from follows from the first seed and from how far it has come.
+        """
+        self.generator.set_state(state["generator"])
+        self.env_steps, self.seed = state["env_steps"], state["seed"]
+        self.succeeded = state["succeeded"]
+        self.cohorts.load_state_dict(state["cohorts"])
+        if state["env"] is None:
+            self.start(derive("continue", self.seed, self.env_steps))
+        else:
+            self.obs = self.env.restore(state["env"])
+            self.past = None if state["past"] is None else Past(**state["past"])
+            self.jerk.load_state_dict(state["jerk"])
+
+
+def _added(totals: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return {name: totals.get(name, 0.0) + more.get(name, 0.0) for name in {**totals, **more}}
+
+
+def _earned(step: ChunkStep) -> dict[str, float]:
+    """What all envs earned, and its parts."""
+    parts = {name: value for name, value in step.metrics.items() if name.startswith(REW_PART)}
+    return {name: float(x.sum()) for name, x in {"rew_per_step": step.rew_sum, **parts}.items()}
+
+
+def _troubles(step: ChunkStep) -> dict[str, float]:
+    """In how many envs something went wrong."""
+    lost = {name: value for name, value in step.metrics.items() if name.startswith("lost_")}
+    counts = {"dropped": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
+    return {name: float(count.sum()) for name, count in counts.items()}
+
+
+def _columns(chain: Chain, step: ChunkStep, past: Past | None) -> dict[str, Tensor]:
+    mask = executed(step.num_exec, chain.x.shape[2])[:, None]
+    columns = {
+        "x": chain.x,
+        "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
+        "rew": step.rew,
+        "terminated": step.terminated,
+        "truncated": step.truncated,
+        "valid": step.valid,
+        "discount": step.discount,
+        "num_exec": step.num_exec,
+    }
+    optional = {"k_star": chain.k_star, "follows": None if past is None else past.going_on}
+    return columns | {name: column for name, column in optional.items() if column is not None}

@@ -1,0 +1,98 @@
+"""The envs that a policy learns in, and what collects from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+from robo_rl.algo.base import Algorithm, LearnsFromGroups
+from robo_rl.core.errors import DeviceError
+from robo_rl.core.seeding import make_generator
+from robo_rl.distributed.process_group import least
+from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.pipeline.stage import Context
+from robo_rl.train.rl.collector import Collector
+from robo_rl.train.rl.group_collector import GroupCollector
+from robo_rl.train.rl.shards import Shards, Split
+
+NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
+
+_UNLIMITED, _MOST = 256, 16384
+
+
+def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
+    """How many envs a run has.
+
+    Args:
+        context: Of the stage.
+        wanted: A number; ``auto`` is the largest power of two for which the simulator's device has
+            memory, in whichever process that is least, up to 16,384, and 256 where nothing limits
+            it.
+        kept: What a checkpoint has, which then is what ``auto`` means.
+
+    Raises:
+        DeviceError: Not one fits.
+    """
+    if wanted != "auto":
+        return wanted
+    if kept is not None:
+        return kept
+    fit = context.experiment.capacity()
+    if fit is None:
+        return _UNLIMITED
+    fit = least(fit)
+    if fit < 1:
+        raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
+    return min(_MOST, 2 ** int(math.log2(fit)))
+
+
+def make_collector(
+    context: Context,
+    policy: DenoisingPolicy,
+    algo: Algorithm,
+    num_envs: int,
+    split: Split,
+    *,
+    sharded: bool = False,
+) -> Collector | Shards:
+    """What collects blocks for an algorithm.
+
+    Args:
+        context: Of the stage.
+        policy: Its chunks are what is executed.
+        algo: Says what blocks it wants.
+        num_envs: Of all parts together.
+        split: The parts of the run.
+        sharded: Whether a checkpoint is of parts, be it one, whose state a lone collector could not
+            take up.
+
+    Raises:
+        ConfigError: The envs do not make whole groups, or blocks of several parts would differ.
+    """
+    make = _maker(context, policy, algo, num_envs // split.total)
+    if split.total == 1 and not sharded:
+        return make(make_generator("explore", context.seed))
+    return Shards(split, lambda part: make(make_generator("explore", context.seed, part)))
+
+
+def _maker(
+    context: Context, policy: DenoisingPolicy, algo: Algorithm, num_envs: int
+) -> Callable[[torch.Generator], Collector]:
+    def make(generator: torch.Generator) -> Collector:
+        env = ChunkEnv(
+            context.experiment.make_env(num_envs),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=context.experiment.gamma,
+        )
+        if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
+            size = algo.group_size
+            return GroupCollector(env, generator, one_step=algo.one_step, group_size=size)
+        return Collector(env, generator, one_step=algo.one_step)
+
+    return make

@@ -1,0 +1,54 @@
+"""What critics learnt from data, handed to an algorithm that goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from robo_rl.algo.base import Algorithm, LearnsFromCritics
+from robo_rl.core.errors import ConfigError
+from robo_rl.train.checkpoint import files as checkpoint
+from robo_rl.train.pipeline.stage import Context
+
+
+def hand_critics(algo: Algorithm, context: Context) -> None:
+    """Have an algorithm begin with the newest critics, if it wants to.
+
+    Args:
+        algo: May want them or not.
+        context: Says whether there are any.
+
+    Raises:
+        ConfigError: There are none, or they are of other sizes than the algorithm's own.
+        CheckpointError: They are damaged.
+    """
+    if not isinstance(algo, LearnsFromCritics) or not algo.inherits:
+        return
+    if not context.has("critics"):
+        raise ConfigError(
+            "there are no critics to begin from",
+            where="algo.inherit",
+            expected="a stage before that makes some, such as 'offline'",
+        )
+    place = context.artifact("critics")
+    weights = checkpoint.load(place).tensors
+    theirs, own = _sizes(weights), _sizes(algo.critic.net.state_dict())
+    if theirs != own:
+        raise ConfigError(
+            "the critics to begin from are of other sizes",
+            where=f"algo.critic, and {place}",
+            expected=_shown(theirs),
+            found=_shown(own),
+            hint="members, hidden and head must be those of the stage's critics.critic",
+        )
+    algo.begin_from(weights)
+
+
+def _sizes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(x.shape) for name, x in weights.items()}
+
+
+def _shown(sizes: Mapping[str, tuple[int, ...]]) -> str:
+    """Those of the matrices: members, inputs, outputs."""
+    return ", ".join("×".join(map(str, size)) for size in sizes.values() if len(size) == 3)

@@ -1,0 +1,108 @@
+"""Collecting whole episodes, several from each start.
+
+Shapes: T decisions, B envs, G episodes of a group.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from robo_rl.api.env import REW_PART, check_groups
+from robo_rl.core.seeding import derive
+from robo_rl.data.rollout import Rollout
+from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.rl.collector import Collector
+
+
+class GroupCollector(Collector):
+    """A ``Collector`` whose blocks are one episode an env, envs i·G … i·G+G−1 from one start.
+
+    A block lasts until the last episode has ended. Envs that are done before go on, which is
+    counted in ``env_steps`` (they are simulated) and nowhere else: these decisions are not valid.
+
+    Args:
+        env: Where to act.
+        generator: Source of the policy's noise.
+        one_step: See ``Collector``.
+        group_size: G.
+
+    Raises:
+        ConfigError: The envs do not make whole groups.
+    """
+
+    def __init__(
+        self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool, group_size: int
+    ) -> None:
+        check_groups(group_size, env.num_envs)
+        super().__init__(env, generator, one_step=one_step)
+        self.group_size, self.blocks = group_size, 0
+        self._begin_count()
+
+    def start(self, seed: int) -> None:
+        """Blocks start by themselves, from states that follow from this seed."""
+        self.seed = seed
+
+    def collect(self, policy: DenoisingPolicy, decisions: int) -> tuple[Rollout, dict[str, float]]:
+        """A whole episode in every env, however many decisions that takes; see ``Collector``."""
+        del decisions
+        self.start_at(self.env.reset_groups(self.group_size, self._next_seed()))
+        self._begin_count()
+        limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
+        rollout, stats = super().collect(policy, limit)
+        self.cohorts.born[:] = self.cohorts.block + 1  # no episode is under way
+        self.env_steps += self._idle_steps
+        stats["dropped"] -= self._idle
+        return rollout, stats
+
+    def _next_seed(self) -> int:
+        self.blocks += 1
+        return derive("groups", self.seed, self.blocks)
+
+    def _begin_count(self) -> None:
+        self._alive = torch.ones(self.env.num_envs, dtype=torch.bool)
+        self._idle, self._idle_steps = 0, 0
+
+    def _counted(self, step: ChunkStep) -> ChunkStep:
+        """What happens to envs whose episode is still the first.
+
+        A decision that lost its world is not valid: what it earned before tells nothing of it.
+        """
+        alive = self._alive
+        self._idle += int((~alive).sum())
+        self._idle_steps += int(step.num_exec[~alive].sum())
+        self._alive = alive & ~(step.terminated | step.truncated)
+        return step._replace(
+            rew=torch.where(alive, step.rew, 0.0),
+            rew_sum=torch.where(alive, step.rew_sum, 0.0),
+            terminated=step.terminated & alive,
+            truncated=step.truncated & alive,
+            valid=step.valid & alive & ~step.lost,
+            num_exec=step.num_exec * alive,
+            metrics={
+                name: torch.where(alive, value, 0.0) if name.startswith(REW_PART) else value
+                for name, value in step.metrics.items()
+            },
+        )
+
+    def _enough(self) -> bool:
+        return not bool(self._alive.any())
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints, between blocks: no env is in the middle of anything."""
+        return {
+            "generator": self.generator.get_state(),
+            "env_steps": self.env_steps,
+            "cohorts": self.cohorts.state_dict(),
+            "seed": self.seed,
+            "blocks": self.blocks,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where ``state_dict`` was taken."""
+        self.generator.set_state(state["generator"])
+        self.cohorts.load_state_dict(state["cohorts"])
+        self.env_steps, self.seed, self.blocks = state["env_steps"], state["seed"], state["blocks"]

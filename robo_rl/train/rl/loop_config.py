@@ -1,0 +1,48 @@
+"""What a loop of reinforcement learning is asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component, default
+from robo_rl.train.rl.collapse_guard import CollapseGuard
+from robo_rl.train.rl.collector_factory import NumEnvs
+from robo_rl.train.rl.exploration import Explore
+from robo_rl.train.rl.joint_distillation import Apprentice
+from robo_rl.train.rl.periodic_eval import Probe
+
+
+class LoopConfig(ConfigModel):
+    """Budget and batch.
+
+    ``num_envs`` may be ``auto`` (``collecting.count_envs``). ``decisions`` are chunks per env and
+    update; an algorithm that compares whole episodes takes one of these per env instead. With
+    ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends
+    early once that share of the training episodes (under exploration noise) of the latest updates
+    succeeds, as few of these as have ``stop_episodes`` between them, or with ``stop_return`` once
+    their mean return reaches it. ``explore`` changes how the policy explores; what is evaluated
+    stays the same. ``track_obs`` renews the mean and deviation by which observations are
+    normalised, for policies that began without demonstrations (see ``ObsTracker``). ``probe``
+    evaluates on the way, off the clock. ``student`` learns along, to do in one step what the policy
+    does (see ``Apprentice``). The envs are in ``shards`` equal parts with random streams of their
+    own, of which every process of a run of several has as many; 0 is one a process.
+    """
+
+    num_envs: NumEnvs = 256
+    shards: int = Field(default=0, ge=0)
+    decisions: int = Field(default=10, ge=1)
+    updates: int = Field(default=100, ge=1)
+    env_steps: int | None = Field(default=None, ge=1)
+    stop_success: float = Field(default=1.01, gt=0.0)
+    stop_return: float | None = None
+    stop_episodes: int = Field(default=200, ge=1)
+    checkpoint_every: int = Field(default=10, ge=1)
+    explore: Explore = Explore()
+    track_obs: bool = False
+    probe: Probe.Config = Probe.Config()
+    student: Apprentice.Config = Apprentice.Config()
+    algo: Annotated[Component, component("algos")] = default("ppo")
+    guard: CollapseGuard.Config = CollapseGuard.Config()

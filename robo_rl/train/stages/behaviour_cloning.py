@@ -1,0 +1,164 @@
+"""Stage ``bc``: a policy is cloned from the dataset."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from robo_rl.algo.supervised import Supervised
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
+from robo_rl.core.seeding import derive, initialising, make_generator
+from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.data.dataset import Stats, WindowDataset
+from robo_rl.data.normalize import Normalizer
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.interrupt import between_updates
+from robo_rl.train.checkpoint.metrics_log import MetricsLogger
+from robo_rl.train.checkpoint.policies import load_policy, save_policy
+from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.series import CheckpointSeries
+from robo_rl.train.datasets.checks import warn_outside
+from robo_rl.train.evaluation.evaluate import EvalResult
+from robo_rl.train.evaluation.gate import Gate, beside
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.stages.video import record_video
+
+
+class CloneBehaviour:
+    """Fits the experiment's policy to the newest dataset; the averaged weights are the result.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out.
+
+        With ``starts`` the ranges that observations are normalised by span so many starts of
+        episodes too. These cost no demonstration, and a handful of demonstrations shows few of the
+        places where objects may be: all others would lie far outside of what networks see well.
+        ``modes`` says by array (``obs.<name>``, ``act``) how it is normalised: ``min_max``, as all
+        are unless said otherwise, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
+        """
+
+        starts: int = Field(default=0, ge=0)
+        steps: int = Field(default=4000, ge=1)
+        batch: int = Field(default=256, ge=1)
+        only_success: bool = True
+        modes: dict[str, str] = Field(default_factory=dict)
+        checkpoint_every: int = Field(default=1000, ge=1)
+        optim: Supervised.Config = Supervised.Config()
+
+    needs: ClassVar = ("dataset",)
+    makes: ClassVar = ("policy", "bc_policy")
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del cfg, policy
+        return own
+
+    def run(self, context: Context) -> Report:
+        """Train what is left to train, evaluate, and keep the policy."""
+        store = context.dataset()
+        component = context.experiment.policy
+        component.cls.check_obs(store.obs_spec)  # before much is read
+        data = WindowDataset(
+            store,
+            obs_horizon=component.cfg.obs_horizon,
+            horizon=component.cfg.horizon,
+            only_success=self.cfg.only_success,
+        )
+        outside = warn_outside(store)
+        normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.modes)
+        policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
+        trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
+        loss = self._train(context.directory, trainer, data, context.seed)
+        best = trainer.ema.module
+        path = save_policy(context.directory / "policy", best)
+        report = Report(
+            "bc",
+            numbers={
+                "loss": loss,
+                "gradient_steps": self.cfg.steps,
+                "rows_outside_limits": outside.rows,
+            },
+            artifacts={"policy": path.name, "bc_policy": path.name},
+            files=record_video(context, best, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
+        )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``."""
+        policy = load_policy(context.directory / report.artifacts["policy"])
+        result = context.evaluate(policy, "bc")
+        report.put(result.named())
+        untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
+        report.gate = learnt(context, result, untrained)
+        return report
+
+    def _stats(self, data: WindowDataset, context: Context) -> Stats:
+        """Those of the data, and of starts where there are to be any."""
+        if not self.cfg.starts:
+            return data.stats()
+        with closing(context.experiment.make_env(self.cfg.starts)) as env:
+            return data.stats().widened(env.reset(derive("starts", context.seed)))
+
+    def _train(self, directory: Path, trainer: Supervised, data: WindowDataset, seed: int) -> float:
+        generator = make_generator("bc", seed)
+        series = CheckpointSeries(directory / "ckpt")
+        if (state := series.load_latest()) is not None:
+            trainer.load_state_dict(state["trainer"])
+            generator.set_state(state["generator"])
+        mean = float("nan") if state is None else state["mean"]
+        log = MetricsLogger(directory / "metrics.jsonl")
+        log.truncate_after(trainer.done)
+
+        def save() -> None:
+            state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
+            series.save(trainer.done, state | {"mean": mean})
+
+        with Progress(self.cfg.steps, "clone", "steps") as progress, between_updates() as pause:
+            while trainer.done < self.cfg.steps:
+                batch = data.sample(self.cfg.batch, generator)
+                loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
+                mean = smoothed(mean, loss)
+                if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
+                    log.log({"step": trainer.done, "loss": mean})
+                    progress.update(trainer.done, loss=mean)
+                last = trainer.done == self.cfg.steps
+                due = last or trainer.done % self.cfg.checkpoint_every == 0
+                pause.checkpoint(save, due=due, kept=f"{trainer.done:,} steps")
+        return mean
+
+
+def _untrained(
+    context: Context, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
+) -> DenoisingPolicy:
+    """The experiment's policy as its training begins."""
+    with initialising("init", context.seed):
+        return context.experiment.policy.build(obs_spec, act_spec, normalizer)
+
+
+def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
+    """Learnt is what succeeds at all, or has a higher return than what it was before.
+
+    The first is a count, which is there or not: it needs no power. None of n is no proof that a
+    policy never succeeds, so what its rate may be is said.
+    """
+    if result.measure == "success":
+        detail = f"{int(result.success.sum())} of {len(result.success)} episodes succeeded"
+        passed = bool(result.success.any())
+        most = f" (its rate may be up to {result.interval.high:.1%})"
+        longer = "" if passed else f"{most}: raise its steps, or give it more demonstrations"
+        return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must{longer}")
+    before = context.evaluate(untrained, "untrained")
+    return beside("learnt", result, before, 0.0, "beside the policy before it was trained, ")

@@ -1,0 +1,128 @@
+"""Stage ``collect``: a scripted expert demonstrates, episodes go to a dataset.
+
+The env brings the expert, or its task does: ``expert(num_envs, generator, noise)``. An expert acts
+on the env's ``view`` and is told which envs begin a new episode (``robo_rl.api.task.Expert``).
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from math import floor
+from typing import Any, ClassVar, cast
+
+import torch
+from pydantic import Field
+
+from robo_rl.api.env import VecEnv
+from robo_rl.api.task import Demonstrable
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import PluginError
+from robo_rl.core.seeding import derive, make_generator
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.train.datasets.episode_recorder import (
+    Episodes,
+    Recorder,
+    record_waves,
+    store_of,
+    success_of,
+)
+from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.stage import Context, Report
+
+
+class Collect:
+    """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Number of episodes, noise of the demonstrator in [0, 1], envs of a wave.
+
+        What the noise is a demonstrator says: that of a task of ours from 0, its best, to 1, where
+        it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``). In
+        ``expert_share`` of the waves, evenly among them, it is at its best.
+        """
+
+        episodes: int = Field(default=50, ge=1)
+        noise: float = Field(default=0.2, ge=0.0, le=1.0)
+        num_envs: int = Field(default=50, ge=1)
+        expert_share: float = Field(default=0.0, ge=0.0, le=1.0)
+
+        def noise_of(self, wave: int) -> float:
+            """Of a wave."""
+            best = floor((wave + 1) * self.expert_share) > floor(wave * self.expert_share)
+            return 0.0 if best else self.noise
+
+    reads: ClassVar = ("task", "env", "seed")
+    makes: ClassVar = ("dataset",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Record what is still missing.
+
+        Raises:
+            PluginError: Nobody brings an expert, or no world outlives its first step.
+        """
+        num_envs = min(self.cfg.num_envs, self.cfg.episodes)
+        with closing(context.experiment.make_env(num_envs)) as env:
+            brings = _brings_expert(env)
+            store = store_of(context, env, collect=self.cfg.model_dump())
+            record_waves(
+                store,
+                self.cfg.episodes,
+                lambda wave: self._wave(env, brings, context.seed, wave),
+            )
+        return self._report(store)
+
+    def _wave(self, env: VecEnv, brings: Demonstrable, run_seed: int, wave: int) -> Episodes:
+        """The first episode of every env, but for worlds that are lost at their first step."""
+        seed, ids = derive("collect", run_seed, wave), torch.arange(env.num_envs)
+        generator = make_generator("expert", seed)
+        expert = brings.expert(env.num_envs, generator, self.cfg.noise_of(wave))
+        obs = env.reset(seed)
+        expert.reset(ids)
+        recorder = Recorder(env.num_envs)
+        while recorder.running.any():
+            act = expert.act(cast(Any, env).view)
+            step = env.step(act)
+            recorder.add(obs, act, step)
+            expert.reset(ids[step.terminated | step.truncated])
+            obs = step.obs
+        episodes = recorder.episodes(seed, wave)
+        if not episodes:
+            raise PluginError("under the expert every world is lost at its first step")
+        return episodes
+
+    def _report(self, store: ZarrStore) -> Report:
+        good = sum(bool(record.success) for record in store.episodes)
+        total = len(store.episodes)
+        return Report(
+            "collect",
+            numbers={
+                "demonstrations": total,
+                "success": success_of(store),
+                "rows": store.num_rows,
+                "dataset": store.digest(),
+            },
+            artifacts={"dataset": "data.zarr"},
+            gate=Gate(
+                name="demonstrations",
+                passed=good > 0,
+                detail=f"{good} of {total} demonstrations succeed; at least one must",
+            ),
+        )
+
+
+def _brings_expert(env: VecEnv) -> Demonstrable:
+    # The view is asked for by name, because it may not be there to be had before the first reset.
+    for brings in (env, getattr(env, "task", None)):
+        if hasattr(brings, "expert") and "view" in dir(env):
+            return cast(Demonstrable, brings)
+    raise PluginError(
+        "no scripted expert: neither the env nor its task brings one",
+        hint="give one of them expert(), and the env a view for it to act on",
+    )

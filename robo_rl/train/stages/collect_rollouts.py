@@ -1,0 +1,141 @@
+"""Stage ``record``: the newest policy demonstrates, episodes go to a dataset.
+
+So that a policy that was learnt, well or halfway, takes the place of a scripted expert.
+
+Shapes: B envs of a wave, H horizon, A act_dim.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.api.env import VecEnv
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.core.seeding import derive, make_generator
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.stats.across_runs import stratified_bootstrap
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.datasets.episode_recorder import (
+    Episodes,
+    RecordedEnv,
+    record_waves,
+    store_of,
+    success_of,
+)
+from robo_rl.train.pipeline.stage import Context, Report
+
+
+class Record:
+    """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Number of episodes, envs of a wave, how the policy acts, what is kept.
+
+        ``explore`` acts as in training, each decision's noise drawn anew, ``evaluate`` as it is
+        judged. With ``min_return`` episodes whose rewards sum to less are left out, and others
+        take their place. With ``onto`` the newest dataset's episodes come first, and these behind.
+        """
+
+        episodes: int = Field(default=50, ge=1)
+        num_envs: int = Field(default=50, ge=1)
+        sampler: Literal["explore", "evaluate"] = "explore"
+        min_return: float | None = None
+        onto: bool = False
+
+    needs: ClassVar = ("policy",)
+    makes: ClassVar = ("dataset",)
+    evaluates: ClassVar = False
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Record what is still missing.
+
+        Raises:
+            DataError: A whole wave holds no episode that is good enough.
+        """
+        policy = load_policy(context.artifact("policy"))
+        earlier = context.dataset() if self.cfg.onto else None
+        after = 0 if earlier is None else len(earlier.episodes)
+        num_envs = min(self.cfg.num_envs, self.cfg.episodes)
+        with closing(context.experiment.make_env(num_envs)) as env:
+            store = store_of(context, env, earlier, record=self.cfg.model_dump())
+            record_waves(
+                store,
+                self.cfg.episodes,
+                lambda wave: self._wave(env, policy, context.seed, wave),
+                after=after,
+            )
+        by_success = context.experiment.eval.measure == "success"
+        return _report(store, after, judged_by_success=by_success)
+
+    @torch.no_grad()
+    def _wave(self, env: VecEnv, policy: DenoisingPolicy, run_seed: int, wave: int) -> Episodes:
+        """The first episode of every env, but for those that are not good enough."""
+        seed = derive("record", run_seed, wave)
+        generator = make_generator("record-noise", run_seed, wave)
+        recorded = RecordedEnv(env)
+        chunks = ChunkEnv(
+            recorded, obs_horizon=policy.obs_horizon, exec_horizon=policy.exec_horizon, gamma=1.0
+        )
+        obs = chunks.reset(seed)
+        while recorded.recorder.running.any():
+            obs = chunks.step(self._act(policy, obs, generator)).obs
+        found = recorded.recorder.episodes(seed, wave)
+        good = [each for each in found if self._is_good(each["rew"])]
+        if not good:
+            raise DataError(
+                "the policy made no episode that is worth keeping",
+                expected=f"a return of at least {self.cfg.min_return}",
+                found=f"{len(found)} episodes, the best {_best(found)}",
+                hint="lower min_return, or train the policy longer",
+            )
+        return good
+
+    def _act(
+        self, policy: DenoisingPolicy, obs: dict[str, Tensor], generator: torch.Generator
+    ) -> Tensor:
+        if self.cfg.sampler == "evaluate":
+            return policy.act(obs, generator)
+        return policy.to_env(policy.sample(obs, generator).act)
+
+    def _is_good(self, rew: NDArray[Any]) -> bool:
+        return self.cfg.min_return is None or float(rew.sum()) >= self.cfg.min_return
+
+
+def _best(episodes: Episodes) -> str:
+    returns = [float(each["rew"].sum()) for each in episodes]
+    return f"{max(returns):.4g}" if returns else "none, every world was lost at its first step"
+
+
+def _report(store: ZarrStore, after: int, *, judged_by_success: bool) -> Report:
+    """Of what was recorded behind the first ``after`` episodes."""
+    numbers: dict[str, Any] = {"demonstrations": len(store.episodes)}
+    if judged_by_success:
+        numbers["success"] = success_of(store, after)
+    numbers |= {"return": _return(store, after), "rows": store.num_rows, "dataset": store.digest()}
+    return Report("record", numbers=numbers, artifacts={"dataset": "data.zarr"})
+
+
+def _return(store: ZarrStore, after: int) -> dict[str, Any]:
+    stops = np.cumsum([record.length for record in store.episodes])
+    parts = np.split(store.read(["rew"])["rew"].astype(np.float64), stops[:-1])
+    returns = np.array([part.sum() for part in parts[after:]])
+    low, high = stratified_bootstrap(returns, lambda x: float(np.mean(x)))
+    mean = float(returns.mean())
+    return {"value": mean, "low": low, "high": high, "n": len(returns), "unit": "reward"}

@@ -1,0 +1,184 @@
+"""Stage ``distill``: the teacher's chain becomes one step, on states that the student visits."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.same_noise_distillation import visited_loss
+from robo_rl.algo.supervised import Supervised
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
+from robo_rl.core.seeding import derive, initialising, make_generator
+from robo_rl.env.chunk_env import ChunkEnv
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.one_step import student_of
+from robo_rl.train.checkpoint.interrupt import between_updates
+from robo_rl.train.checkpoint.metrics_log import MetricsLogger
+from robo_rl.train.checkpoint.policies import demand_decode, load_policy, save_policy
+from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.series import CheckpointSeries
+from robo_rl.train.evaluation.evaluate import EvalProtocol
+from robo_rl.train.evaluation.gate import beside, too_few
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.stages.video import record_video
+
+WHY = "distillation"
+
+
+class Distill:
+    """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
+
+    The first round acts with the teacher; every further one with the student as it stands,
+    which begins with the teacher's weights, or as the head that learnt along with the teacher.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Rounds, env decisions and gradient steps of each, and the gate's margin.
+
+        The student passes when its success, or return, is shown to be no more than ``margin``
+        below the teacher's, on the same start states; see ``compare``. ``take_up``: begin from the
+        head that the stage which made the teacher left beside it, where it left one.
+        """
+
+        rounds: int = Field(default=4, ge=1)
+        num_envs: int = Field(default=128, ge=1)
+        decisions: int = Field(default=20, ge=1)
+        steps: int = Field(default=1000, ge=1)
+        batch: int = Field(default=512, ge=1)
+        margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+        optim: Supervised.Config = Supervised.Config(lr=5e-4)
+        take_up: bool = True
+
+    needs: ClassVar = ("policy",)
+    makes: ClassVar = ("policy", "student")
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``Checked``."""
+        del cfg
+        demand_decode(policy.cfg, WHY)
+
+    @staticmethod
+    def doubt(cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Foretelling``."""
+        return too_few(protocol, cfg.margin)
+
+    def run(self, context: Context) -> Report:
+        """Distil, evaluate student and teacher on the same starts, and keep the student."""
+        teacher = load_policy(context.artifact("policy"))
+        demand_decode(teacher.cfg, WHY)
+        run = _Run(self.cfg, context, teacher)
+        run.train()
+        student = run.trainer.ema.module
+        path = save_policy(context.directory / "policy", student)
+        report = Report(
+            "distill",
+            numbers={
+                "loss": run.loss,
+                "env_steps": run.env_steps,
+                **({} if run.head is None else {"began_with": "head"}),
+            },
+            artifacts={"policy": path.name, "student": path.name},
+            files=record_video(context, student, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
+        )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: the student beside its teacher."""
+        student = load_policy(context.directory / report.artifacts["policy"])
+        result = context.evaluate(student, "one step")
+        reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
+        report.put({**result.named(), **reference.named("teacher_{}")})
+        report.gate = beside("non-inferior to the teacher", result, reference, self.cfg.margin)
+        return report
+
+
+class _Run:
+    """The rounds and all of their state; a checkpoint is taken after each.
+
+    A round is its visit and the steps behind it: what is gone on with within one has visited.
+    """
+
+    def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
+        self.cfg, self.context, self.teacher = cfg, context, teacher
+        self.head = context.beside("policy", "head") if cfg.take_up else None
+        with initialising("student", context.seed):
+            student = student_of(teacher) if self.head is None else load_policy(self.head).train()
+        self.trainer = Supervised(cfg.optim, student, cfg.rounds * cfg.steps)
+        self.generator = make_generator("distill", context.seed)
+        self.series = CheckpointSeries(context.directory / "ckpt")
+        self.log = MetricsLogger(context.directory / "metrics.jsonl")
+        self.visited: dict[str, Tensor] = {}
+        self.env_steps, self.loss = 0, float("nan")
+        if (state := self.series.load_latest()) is not None:
+            self._restore(state)
+        self.log.truncate_after(self.trainer.done)
+
+    def train(self) -> None:
+        """The rounds that are left."""
+        total = self.cfg.rounds * self.cfg.steps
+        with Progress(total, "distil", "steps") as progress, between_updates() as pause:
+            while self.trainer.done < total:
+                if self.trainer.done % self.cfg.steps == 0:
+                    self._visit()
+                self._regress()
+                done = self.trainer.done
+                if done % 100 == 0 or done == total:
+                    self.log.log({"step": done, "loss": self.loss})
+                    progress.update(done, loss=self.loss)
+                pause.checkpoint(self._save, due=done % self.cfg.steps == 0, kept=f"{done:,} steps")
+
+    @torch.no_grad()
+    def _visit(self) -> None:
+        """Add the states that this round's policy visits."""
+        policy = self.teacher if self.trainer.done == 0 else self.trainer.ema.module
+        number = self.trainer.done // self.cfg.steps
+        env = ChunkEnv(
+            self.context.experiment.make_env(self.cfg.num_envs),
+            obs_horizon=policy.obs_horizon,
+            exec_horizon=policy.exec_horizon,
+            gamma=1.0,
+        )
+        obs = env.reset(derive("distill", self.context.seed, number))
+        seen: list[dict[str, Tensor]] = [self.visited] if self.visited else []
+        for _ in range(self.cfg.decisions):
+            seen.append(obs)
+            step = env.step(policy.act(obs, self.generator))
+            self.env_steps += int(step.num_exec.sum())
+            obs = step.obs
+        env.close()
+        self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
+
+    def _regress(self) -> None:
+        student, rows = self.trainer.policy, self.cfg.batch
+        loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
+        self.loss = smoothed(self.loss, self.trainer.step(loss))
+
+    def _save(self) -> None:
+        self.series.save(self.trainer.done, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "trainer": self.trainer.state_dict(),
+            "generator": self.generator.get_state(),
+            "visited": self.visited,
+            "env_steps": self.env_steps,
+            "loss": self.loss,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.trainer.load_state_dict(state["trainer"])
+        self.generator.set_state(state["generator"])
+        self.visited = state["visited"]
+        self.env_steps, self.loss = state["env_steps"], state["loss"]

@@ -1,0 +1,170 @@
+"""Stage ``export``: the newest policy becomes a bundle, or nothing does."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.bundle.manifest import GateRecord, Latency, Manifest, Measured
+from robo_rl.bundle.session import Session
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
+from robo_rl.core.seeding import make_generator
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.export.build import Evidence, build_bundle
+from robo_rl.export.onnx import contract_of
+from robo_rl.export.parity import MIN_ROWS, as_act, policy_latency
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.policies import demand_decode, load_policy
+from robo_rl.train.evaluation.evaluate import EvalResult, Measure
+from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.stage import Acting, Context, Report
+from robo_rl.train.pipeline.world_digest import world_of
+
+_COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
+
+
+class Export:
+    """Exports with proof: numeric, closed-loop and latency parity; see ``build_bundle``.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Number of queries that are timed; whether the bundle can go on from a plan.
+
+        ``inpaint`` adds the graph that ``chunks.merge=inpaint`` of a deployment needs.
+        """
+
+        latency_calls: int = Field(default=1000, ge=100)
+        inpaint: bool = False
+
+    waivable = False  # a proof that fails leaves no bundle
+    needs: ClassVar = ("policy", "dataset")
+    makes: ClassVar = ("bundle",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``Checked``."""
+        del cfg
+        demand_decode(policy.cfg, "export")
+
+    def run(self, context: Context) -> Report:
+        """Write the bundle.
+
+        Raises:
+            GateError: A proof failed; no bundle was written.
+        """
+        experiment = context.experiment
+        policy = load_policy(context.artifact("policy"))
+        demand_decode(policy.cfg, "export")
+        store = context.dataset()
+        obs = _observations(store, policy)
+        result = context.evaluate(policy, "torch")
+
+        def closed_loop(session: Session) -> tuple[int, int]:
+            acting = Acting(as_act(session), policy.obs_horizon, policy.exec_horizon)
+            graph = context.evaluate(acting, "bundle")
+            return int(good_episodes(graph, result).sum()), len(graph.success)
+
+        bundle = build_bundle(
+            policy,
+            context.directory / "bundle",
+            contract=contract_of(policy, name=policy.family, **experiment.machine()),
+            evidence=self._evidence(context, store, obs),
+            obs=obs,
+            closed_loop=closed_loop,
+            policy_score=(int(good_episodes(result, result).sum()), len(result.success)),
+            generator=make_generator("parity", context.seed),
+            latency_calls=self.cfg.latency_calls,
+            inpaint=self.cfg.inpaint,
+        )
+        return _report(bundle.manifest, _COUNTED[result.measure])
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``; all of it is evaluation, and the bundle carries what was measured."""
+        del report
+        return self.run(context)
+
+    def _evidence(self, context: Context, store: ZarrStore, obs: dict[str, Tensor]) -> Evidence:
+        gates = [
+            GateRecord(**report.gate.model_dump(include=set(GateRecord.model_fields)))
+            for _, report in context.earlier
+            if report.gate is not None
+        ]
+        measured = {
+            f"{report.stage}.{name}": Measured(**number)
+            for _, report in context.earlier
+            for name, number in report.numbers.items()
+            if isinstance(number, dict) and "value" in number
+        }
+        return Evidence(
+            dataset=store.digest(),
+            config=context.experiment.model_dump(mode="json"),
+            gates=tuple(gates),
+            evaluation=measured,
+            latency=self._teacher_latency(context, obs),
+            world=world_of(context.experiment),
+        )
+
+    def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, Latency]:
+        """Latency of the policy that was distilled, if any, to compare with."""
+        if not any("teacher" in report.artifacts for _, report in context.earlier):
+            return {}
+        teacher = load_policy(context.artifact("teacher"))
+        return {"teacher": policy_latency(teacher, obs, calls=self.cfg.latency_calls)}
+
+
+def _observations(store: ZarrStore, policy: DenoisingPolicy) -> dict[str, Tensor]:
+    """All of the dataset's observations; a small dataset's again and again, under other noise."""
+    data = WindowDataset(store, obs_horizon=policy.obs_horizon, horizon=policy.horizon)
+    return data.windows(torch.arange(max(len(data), MIN_ROWS)) % len(data)).obs
+
+
+def good_episodes(result: EvalResult, policy: EvalResult) -> Tensor:
+    """(N,) bool, the episodes that closed-loop parity counts.
+
+    Args:
+        result: Of the graph, or of the policy itself.
+        policy: Of the policy. Where returns are judged, an episode is good if its return reaches
+            the policy's median, but for 1 %.
+    """
+    if result.measure == "success":
+        return result.success
+    median = policy.returns.median()
+    return result.returns >= median - 0.01 * median.abs()
+
+
+def _report(manifest: Manifest, counted: str) -> Report:
+    latency = {
+        f"{name}_{level}": getattr(times, f"{level}_us")
+        for name, times in manifest.latency.items()
+        for level in ("p50", "p99")
+    }
+    loop, gate = manifest.closed_loop, manifest.gates[-1]
+    return Report(
+        "export",
+        numbers={
+            "max_abs_difference": manifest.numeric.max_abs,
+            "compared_rows": manifest.numeric.rows,
+            f"closed_loop_{counted}": {"value": loop.success, "n": loop.episodes, "unit": "1"},
+            f"torch_{counted}": {
+                "value": loop.policy_success,
+                "low": loop.low,
+                "high": loop.high,
+                "n": loop.policy_episodes,
+                "unit": "1",
+            },
+            "latency_us": latency,
+        },
+        artifacts={"bundle": "bundle"},
+        gate=Gate(name=gate.name, passed=gate.passed, detail=gate.detail),
+    )

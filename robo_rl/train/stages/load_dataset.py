@@ -1,0 +1,74 @@
+"""Stage ``dataset``: takes up a dataset that is there already, such as one of recordings."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import DataError
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.train.datasets.checks import warn_outside
+from robo_rl.train.datasets.spec_checks import demand_same_world, made_elsewhere
+from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.world_digest import read_world
+
+
+class Dataset:
+    """Hands a dataset to the stages behind it, if the experiment's policy can learn from it.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Where it is; it stays there.
+
+        Args:
+            path: Of the store.
+            marked: Whether its episodes say which of them succeeded; unless they do, none need.
+        """
+
+        path: str
+        marked: bool = True
+
+    reads: ClassVar = ("task", "env")
+    makes: ClassVar = ("dataset",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Compare it with the env that policies are evaluated in.
+
+        Raises:
+            DataError: It is not there, damaged, or of other observations or actions.
+        """
+        path = Path(self.cfg.path).absolute()
+        if not path.exists():
+            hint = "say in `path` of the stage where one is, or make one: `robo-rl collect`"
+            raise DataError("there is no dataset", where=path, hint=hint)
+        store = ZarrStore.open(path)
+        with closing(context.experiment.make_env(1)) as env:
+            demand_same_world(store.path, store.obs_spec, store.act_spec, env)
+        outside = warn_outside(store)
+        good, total = sum(record.success for record in store.episodes), len(store.episodes)
+        return Report(
+            "dataset",
+            numbers={
+                "episodes": total,
+                "rows": store.num_rows,
+                "rows_outside_limits": outside.rows,
+                "dataset": store.digest(),
+                **made_elsewhere(read_world(store.path.parent), context),
+            },
+            artifacts={"dataset": str(store.path)},
+            gate=self._gate(good, total),
+        )
+
+    def _gate(self, good: int, total: int) -> Gate | None:
+        detail = f"{good} of {total} episodes succeed; at least one must"
+        gate = Gate(name="demonstrations", passed=good > 0, detail=detail)
+        return gate if self.cfg.marked else None

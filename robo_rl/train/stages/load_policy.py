@@ -1,0 +1,97 @@
+"""Stage ``policy``: takes up a policy that is there already, such as one of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component
+from robo_rl.core.errors import DataError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
+from robo_rl.train.datasets.spec_checks import demand_same_world, made_elsewhere
+from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.stage import Context, Report
+
+
+class Existing:
+    """Copies a policy into the run, if it is the experiment's kind and of its world.
+
+    A stage's gate comes with it: one that failed is to be waived here, too.
+
+    So fine-tuning begins from a clone that is there, or goes on from what was fine-tuned before;
+    export also needs a dataset, from a stage of its own.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Where it is: a stage's directory such as ``runs/mine/01-bc``, or the policy's own."""
+
+        path: str
+
+    makes: ClassVar = ("policy",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @staticmethod
+    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Leaving``."""
+        del cfg, policy
+        return own
+
+    def run(self, context: Context) -> Report:
+        """Check, copy and evaluate it.
+
+        Raises:
+            CheckpointError: It is missing or damaged.
+            DataError: It was made with other settings, or of other observations or actions.
+        """
+        path = Path(self.cfg.path).absolute()
+        made = Report.read(path)
+        place = path if made is None else path / made.artifacts.get("policy", "policy")
+        policy = load_policy(place)
+        _demand_same_kind(place, policy, context)
+        with closing(context.experiment.make_env(1)) as env:
+            demand_same_world(place, policy.obs_spec, policy.act_spec, env)
+        kept = save_policy(context.directory / "policy", policy)
+        elsewhere = {} if made is None else made_elsewhere(made.world, context)
+        numbers = {"weights": weights_digest(policy), **elsewhere}
+        gate = None if made is None else _taken_up(made.gate)
+        report = Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``; the gate stays that of the stage that made the policy."""
+        policy = load_policy(context.directory / report.artifacts["policy"])
+        report.put(context.evaluate(policy, "policy taken up").named())
+        return report
+
+
+def _taken_up(gate: Gate | None) -> Gate | None:
+    """A gate with its waiver: taking it up proves nothing, and no setting here asks more of it."""
+    return gate and gate.model_copy(update={"setting": None})
+
+
+def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) -> None:
+    """What the experiment says of its policy is true of this one, for all stages behind."""
+    wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
+    found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
+    for key, ours, theirs in _differences(wanted, found, "policy"):
+        hint = f"set {key}={theirs}; how to explore is said by online.explore"
+        raise DataError(f"{key} is another", where=where, expected=ours, found=theirs, hint=hint)
+
+
+def _differences(one: Any, other: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
+    """Dotted key and both values, wherever they differ."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        if one != other:
+            yield key, one, other
+        return
+    for name in {**one, **other}:
+        yield from _differences(one.get(name), other.get(name), f"{key}.{name}")

@@ -1,0 +1,245 @@
+"""Stage ``offline``: a policy is improved on the dataset alone, and passed on only if it is better.
+
+No env is asked by which anything is chosen. Critics learn what actions are worth;
+an ``Improver`` makes the policy better by them; then fitted Q evaluation says what the two policies
+would come to, on the same resamples of the data. Unless the new one is better by more than the
+margin, the one before goes on: that is the gate, and refusing is no failure. Where the experiment
+waives it the new one goes on all the same, and the reason with it. What both really come to is
+measured afterwards, in the units of the gate too, and stands beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.replay import Replay
+from robo_rl.ope.verdict import Answer
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint import files as checkpoint
+from robo_rl.train.checkpoint.policies import demand_whole, load_policy, save_policy
+from robo_rl.train.checkpoint.resumable_steps import Learner, take_steps
+from robo_rl.train.datasets.checks import demand_fit, demand_outcomes
+from robo_rl.train.datasets.demonstrations import decisions_of
+from robo_rl.train.datasets.split import split
+from robo_rl.train.evaluation.gate import Answer as GateAnswer
+from robo_rl.train.evaluation.gate import Gate, would_tell
+from robo_rl.train.ope.judge import Judge, JudgeConfig, Judgement
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.stages.video import record_video
+
+UNGATED = "ungated"
+"""Folder of the new policy, whether or not it goes on."""
+
+
+class Improver(Learner, Protocol):
+    """Makes a policy better by critics of logged decisions.
+
+    Built as ``Improver(cfg, policy, critics, replay, steps=…, generator=…)``.
+    """
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """What came of it."""
+        ...
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns its figures."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """An improver's class that knows of a policy's settings what it cannot improve."""
+
+    @staticmethod
+    def check_settings(policy: DenoisingPolicy.Config) -> None:
+        """Raise ConfigError if that is so."""
+        ...
+
+
+class ImproveOffline:
+    """Improves the newest policy on the newest dataset.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(JudgeConfig):
+        """Lengths, critics, what improves, and the gate; who judges: ``JudgeConfig``.
+
+        Args:
+            critic_steps: Gradient steps of the critics.
+            steps: Of the policy.
+            critics: What actions are worth.
+            improver: How the policy is made better.
+            judge_share: Share of the episodes that only the judge sees: a policy that is judged by
+                the very episodes that it was made of looks as lucky as they were. 0 does so.
+            margin: By how much the new policy's value must be above the old one's.
+        """
+
+        critic_steps: int = Field(default=4000, ge=1)
+        steps: int = Field(default=3000, ge=1)
+        critics: Annotated[Component, component("critics")] = default("iql")
+        improver: Annotated[Component, component("improvers")] = default("awr")
+        judge_share: float = Field(default=0.5, ge=0.0, le=0.9)
+        margin: float = Field(default=0.0, ge=0.0)
+
+    needs: ClassVar = ("dataset", "policy")
+    makes: ClassVar = ("policy", "critics")
+    stops: ClassVar = False
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    @staticmethod
+    def check(cfg: Config, policy: Component) -> None:
+        """See ``Checked``."""
+        if isinstance(cfg.improver.cls, Choosy):
+            cfg.improver.cls.check_settings(policy.cfg)
+
+    def run(self, context: Context) -> Report:
+        """Learn critics, improve, judge, and keep whichever policy is to go on."""
+        old = load_policy(context.artifact("policy"))
+        demand_whole(old)
+        data, apart = self._data(context, old)
+        replay = self._replay(data, old, context.experiment.gamma)
+        critics, figures = self._critics(context, replay, old)
+        new = self._improved(context, replay, old, critics)
+        judgement, values = self._judged(context, apart, old, new)
+        better = judgement.answer is Answer.BETTER
+        chosen = new if better or context.waiver is not None else old
+        goes_on = "policy before" if chosen is old else "new policy"
+        save_policy(context.directory / UNGATED, new)
+        report = Report(
+            "offline",
+            numbers={
+                **values,
+                **judgement.numbers(),
+                "accepted": float(chosen is new),
+                **{f"critics_{name}": figure for name, figure in figures.items()},
+            },
+            artifacts=self._kept(context, chosen, critics),
+            gate=_gate(
+                judgement, goes_on, values["value_after"]["n"], passed=better or chosen is old
+            ),
+            files=record_video(context, chosen, "rollout.mp4"),
+            curves={"loss": {"x": "step", "y": "loss"}},
+        )
+        return self.evaluate(context, report)
+
+    def evaluate(self, context: Context, report: Report) -> Report:
+        """See ``Evaluated``: what the policies really come to. The gate does not ask for it."""
+        report.put(_truths(context, accepted=bool(report.numbers["accepted"])))
+        return report
+
+    def _kept(
+        self, context: Context, chosen: DenoisingPolicy, critics: LoggedCritics
+    ) -> dict[str, str]:
+        """What the stages behind it find."""
+        path = save_policy(context.directory / "policy", chosen)
+        weights = critics.target.module.net.state_dict()
+        kept = checkpoint.save(
+            context.directory / "critic", weights, self.cfg.critics.cfg.model_dump()
+        )
+        return {"policy": path.name, "critics": kept.name}
+
+    def _data(
+        self, context: Context, policy: DenoisingPolicy
+    ) -> tuple[WindowDataset, WindowDataset]:
+        """What is learnt from, and what is judged by."""
+        store = context.dataset()
+        demand_fit(store, policy)
+        parts = split(len(store.episodes), self.cfg.judge_share, context.seed)
+        data, apart = (
+            WindowDataset(store, policy.obs_horizon, policy.horizon, among=part) for part in parts
+        )
+        demand_outcomes(store, data, apart)
+        return data, apart
+
+    def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
+        """What critics and improver see."""
+        replay = Replay(Replay.Config(demo_share=1.0))
+        replay.add_demonstrations(decisions_of(data, policy, gamma))
+        return replay
+
+    def _judged(
+        self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
+    ) -> tuple[Judgement, dict[str, Any]]:
+        """The gate: both on the same resamples and batches, from the same weights."""
+        judge = Judge(self.cfg, data, old, folder=context.directory, seed=context.seed)
+        before, after = judge.estimates("before", old), judge.estimates("after", new)
+        values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
+        strange = {
+            name: judge.strangeness(each) for name, each in (("before", old), ("after", new))
+        }
+        values |= {f"strangeness_{name}": value for name, value in strange.items()}
+        return judge.compared(after, before, strange["after"], self.cfg.margin), values
+
+    def _critics(
+        self, context: Context, replay: Replay, policy: DenoisingPolicy
+    ) -> tuple[LoggedCritics, dict[str, float]]:
+        generator = make_generator("critics", context.seed)
+        with initialising("critics", context.seed):
+            critics: LoggedCritics = self.cfg.critics.build(policy, replay, generator)
+        found = take_steps(
+            context.directory / "critics",
+            "critics",
+            self.cfg.critic_steps,
+            critics,
+            generator,
+            critics.step,
+            checkpoint_every=self.cfg.checkpoint_every,
+        )
+        return critics, found
+
+    def _improved(
+        self, context: Context, replay: Replay, old: DenoisingPolicy, critics: LoggedCritics
+    ) -> DenoisingPolicy:
+        generator, steps = make_generator("offline", context.seed), self.cfg.steps
+        improver: Improver = self.cfg.improver.build(
+            old, critics, replay, steps=steps, generator=generator
+        )
+        take_steps(
+            context.directory,
+            "offline",
+            steps,
+            improver,
+            generator,
+            improver.step,
+            checkpoint_every=self.cfg.checkpoint_every,
+        )
+        return improver.policy
+
+
+def _gate(judgement: Judgement, goes_on: str, episodes: int, *, passed: bool) -> Gate:
+    """What off-policy evaluation says of the new policy; refusing it is no failure."""
+    answers: dict[Answer, GateAnswer] = {Answer.BETTER: "pass", Answer.WORSE: "fail"}
+    answer = answers.get(judgement.answer, "cannot tell")
+    needed = judgement.needed(episodes)
+    more = f"; {would_tell(needed, 'episodes to judge by')}" if answer == "cannot tell" else ""
+    detail = f"{judgement}{more}; the {goes_on} goes on"
+    name = "off-policy evaluation"
+    return Gate(name=name, passed=passed, detail=detail, answer=answer, needed=needed)
+
+
+def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
+    """What the policies really come to: nothing is chosen by it.
+
+    A refused policy that was not kept stays with what it was measured to come to.
+    """
+    before = context.evaluate(load_policy(context.artifact("policy")), "before")
+    place = context.directory / UNGATED
+    found = before.named("{}_before")
+    if not accepted:
+        found = {**before.named(), **found}
+    if accepted or place.exists():
+        new = load_policy(place if place.exists() else context.directory / "policy")
+        after = context.evaluate(new, "offline, whatever the gate says")
+        found = {**(after.named() if accepted else {}), **after.named("{}_ungated"), **found}
+    return found

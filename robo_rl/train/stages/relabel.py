@@ -1,0 +1,154 @@
+"""Stage ``label``: the newest dataset's rewards and ends, said anew by what tells a success.
+
+An episode ends with the first row at which the newest ``success`` artifact holds the task to be
+done for as many rows in a row as it was learnt for: reward 1 there, and rows behind are dropped.
+All others fail, without a reward, and were cut.
+
+Shapes: E episodes, L rows of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import JsonValue
+
+from robo_rl.config.models import ConfigModel, digest
+from robo_rl.core.errors import DataError
+from robo_rl.data.commits import EpisodeRecord
+from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.relabel import relabelled
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.train.checkpoint.classifiers import load_success
+from robo_rl.train.checkpoint.interrupt import between_updates
+from robo_rl.train.checkpoint.policies import weights_digest
+from robo_rl.train.checkpoint.progress import Progress
+from robo_rl.train.datasets.checks import demand_seen
+from robo_rl.train.datasets.labelled_episodes import each_episode
+from robo_rl.train.evaluation.classifier_metrics import beside, share_of
+from robo_rl.train.evaluation.gate import Gate
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.world.success import SuccessModel, describe
+
+_AT_ONCE = 64
+"""Episodes of a commit."""
+
+
+class Label:
+    """Writes the newest dataset anew, every episode one of the new one's, in the same order.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """Nothing is to be set: the artifact says what counts as a success."""
+
+    needs: ClassVar = ("dataset", "success")
+    makes: ClassVar = ("dataset",)
+    reads: ClassVar = ()
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Label what is still missing.
+
+        Raises:
+            DataError: It holds other observations than the classifier sees, values that are not
+                finite, or what was begun is of another dataset.
+        """
+        old, model = context.dataset(), load_success(context.artifact("success"))
+        demand_seen(old, model.obs_spec)
+        store = _begun(context, old, model)
+        progress = Progress(len(old.episodes), "label", "episodes")
+        with progress, between_updates() as pause:
+            for episodes in _missing(old, store, model):
+                done = len(store.episodes) + len(episodes)
+                pause.checkpoint(
+                    partial(store.extend, episodes), due=True, kept=f"{done:,} episodes"
+                )
+                progress.update(done)
+        return _report(old, store)
+
+
+def _begun(context: Context, old: ZarrStore, model: SuccessModel) -> ZarrStore:
+    """The new dataset, empty or gone on with."""
+    path, schema = context.directory / "data.zarr", old.schema
+    by = digest({"about": describe(model), "weights": weights_digest(model)})
+    label: dict[str, JsonValue] = {"of": old.digest(), "by": by}
+    meta = {**schema.meta, "label": label}
+    if not path.exists():
+        return ZarrStore.create(
+            path,
+            schema.obs_spec,
+            schema.act_spec,
+            meta,
+            columns=schema.columns,
+            chunk_rows=schema.chunk_rows,
+        )
+    store = ZarrStore.open(path)
+    if store.schema.meta != meta:
+        raise DataError(
+            "was begun with another dataset, or by another classifier",
+            where=path,
+            expected=label,
+            found=store.schema.meta.get("label"),
+            hint="delete it; the same command begins anew",
+        )
+    return store
+
+
+def _missing(
+    old: ZarrStore, store: ZarrStore, model: SuccessModel
+) -> Iterator[list[dict[str, Any]]]:
+    """Episodes that are not in the new dataset yet, some at once."""
+    data = WindowDataset(old, model.cfg.obs_horizon, 1)
+    lengths = [record.length for record in old.episodes]
+    log_odds = each_episode(data, lengths, model.log_odds)
+    for start in range(len(store.episodes), len(lengths), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        ends = [model.end(each) for each in log_odds[part]]
+        yield _relabelled(old, old.episodes[part], ends)
+
+
+def _relabelled(
+    old: ZarrStore, records: Sequence[EpisodeRecord], ends: Sequence[int | None]
+) -> list[dict[str, Any]]:
+    stops = np.cumsum([record.length for record in records])[:-1]
+    columns = {key: np.split(column, stops) for key, column in old.read(None, records).items()}
+    return [
+        relabelled({key: parts[i] for key, parts in columns.items()}, record, ends[i])
+        for i, record in enumerate(records)
+    ]
+
+
+def _report(old: ZarrStore, store: ZarrStore) -> Report:
+    marked, told = (torch.tensor([e.success for e in each.episodes]) for each in (old, store))
+    good, total = int(told.sum()), len(told)
+    numbers = {
+        "labelled": share_of(good, total),
+        **_agreement(old, store, marked, told),
+        "rows_dropped": old.num_rows - store.num_rows,
+        "rows": store.num_rows,
+        "dataset": store.digest(),
+    }
+    detail = f"{good} of {total} episodes are held to succeed; at least one must"
+    gate = Gate(name="labels", passed=good > 0, detail=detail)
+    return Report("label", numbers, {"dataset": store.path.name}, gate=gate)
+
+
+def _agreement(
+    old: ZarrStore, store: ZarrStore, marked: torch.Tensor, told: torch.Tensor
+) -> dict[str, Any]:
+    """With the dataset's own marks, and how much sooner its successes end; none without a mark."""
+    if not bool(marked.any()):
+        return {}
+    both = (marked & told).nonzero().flatten().tolist()
+    sooner = [old.episodes[i].length - store.episodes[i].length for i in both]
+    early = {"steps_early": float(np.mean(sooner))} if sooner else {}
+    return beside(marked, told) | early

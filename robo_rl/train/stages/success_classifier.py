@@ -1,0 +1,167 @@
+"""Stage ``success``: what tells a success is learnt from marked episodes, calibrated and tested.
+
+The result can give rewards to logs that have none, or none that are trusted (stage ``label``).
+Episodes are dealt out: networks learn from some, their temperature and the threshold come from
+others, and the numbers of the report from others again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.data.normalize import Normalizer
+from robo_rl.stats.power import rate_episodes
+from robo_rl.train.checkpoint.classifiers import save_success
+from robo_rl.train.checkpoint.resumable_steps import take_steps
+from robo_rl.train.datasets.labelled_episodes import Part, Parts, Shares, each_episode, parts_of
+from robo_rl.train.evaluation.classifier_metrics import of_episodes, of_rows
+from robo_rl.train.evaluation.gate import Answer, Gate, would_tell
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.world.calibration import best_cut, likeliest_temperature, restored
+from robo_rl.world.success import Calibration, SuccessModel, lasting
+from robo_rl.world.success_trainer import SuccessFit
+
+_EPS = 1e-12
+
+
+class LearnSuccess:
+    """Learns it from the newest dataset, whose episodes are marked as succeeded or failed.
+
+    Args:
+        cfg: See Config.
+    """
+
+    class Config(ConfigModel):
+        """The networks, their training, how episodes are dealt out, and the gate.
+
+        Args:
+            model: What it sees, and its size.
+            fit: Length and optimiser.
+            shares: Of the episodes.
+            floor: What recall and specificity of the test episodes are to be above, by the lower
+                ends of their 95 % intervals.
+            checkpoint_every: Steps between checkpoints.
+        """
+
+        model: SuccessModel.Config = SuccessModel.Config()
+        fit: SuccessFit.Config = SuccessFit.Config()
+        shares: Shares = Shares()
+        floor: float = Field(default=0.5, ge=0.0, lt=1.0)
+        checkpoint_every: int = Field(default=1000, ge=1)
+
+    needs: ClassVar = ("dataset",)
+    makes: ClassVar = ("success",)
+    reads: ClassVar = ("seed",)
+
+    def __init__(self, cfg: Config) -> None:
+        self.cfg = cfg
+
+    def run(self, context: Context) -> Report:
+        """Learn, calibrate, test.
+
+        Raises:
+            DataError: The episodes do not do; nothing was learnt then.
+            PluginError: Gradients were not finite for long.
+        """
+        store, asked = context.dataset(), self.cfg.model
+        dealt = make_generator("success split", context.seed)
+        parts = parts_of(store, self.cfg.shares, asked.obs_horizon, asked.hold, dealt)
+        normalizer = Normalizer.fit(parts.learn.data)
+        with initialising("success", context.seed):
+            model = SuccessModel(asked, store.obs_spec, normalizer)
+        self._fit(context, model, parts.learn)
+        model.calibration = calibrated(model, parts)
+        path = save_success(context.directory / "success", model)
+        numbers = _numbers(model, parts)
+        return Report("success", numbers, {"success": path.name}, gate=self._gate(numbers))
+
+    def _fit(self, context: Context, model: SuccessModel, part: Part) -> None:
+        generator = make_generator("success", context.seed)
+        seen = model.features(part.data.windows(torch.arange(len(part.data))).obs)
+        fit = SuccessFit(self.cfg.fit, model, seen, part.done, generator)
+        folder, every = context.directory, self.cfg.checkpoint_every
+        steps = self.cfg.fit.steps
+        take_steps(folder, "success", steps, fit, generator, fit.step, checkpoint_every=every)
+
+    def _gate(self, numbers: dict[str, Any]) -> Gate:
+        sides = {name: numbers[name] for name in ("recall", "specificity")}
+        told = [f"{name} is at least {each['low']:.1%}" for name, each in sides.items()]
+        of = [str(each["n"]) for each in sides.values()]
+        answer, needed = told_apart(list(sides.values()), self.cfg.floor)
+        more = f"; {would_tell(needed, 'test episodes')}" if answer == "cannot tell" else ""
+        return Gate(
+            name="success told from failure",
+            passed=answer == "pass",
+            detail=f"{' and '.join(told)} (of {' and '.join(of)} test episodes); "
+            f"both must be above {self.cfg.floor:.1%}{more}",
+            answer=answer,
+            needed=needed,
+        )
+
+
+def told_apart(sides: Sequence[dict[str, Any]], floor: float) -> tuple[Answer, int | None]:
+    """Whether shares are above a floor, and how many test episodes would tell where they cannot.
+
+    All of them above by their intervals pass; one that is not above even at its upper end fails.
+
+    Args:
+        sides: Each with value, low, high and n, of the episodes that it is a share of.
+        floor: To be above.
+
+    Returns:
+        The answer; episodes of all sides together, whose proportion stays, None where no number
+        would tell or none is asked for.
+    """
+    if all(each["low"] > floor for each in sides):
+        return "pass", None
+    if any(each["high"] <= floor for each in sides):
+        return "fail", None
+    total = sum(each["n"] for each in sides)
+    open_ = [each for each in sides if each["low"] <= floor]
+    found = [(rate_episodes(each["value"], floor), each["n"]) for each in open_]
+    wanted = [ceil(n * total / have) for n, have in found if n is not None and have]
+    return "cannot tell", max(wanted) if len(wanted) == len(open_) else None
+
+
+def calibrated(model: SuccessModel, parts: Parts) -> Calibration:
+    """Prior of what is not tested by, temperature and threshold of the calibration's episodes."""
+    part = parts.calibrate
+    seen = torch.cat([parts.learn.done, part.done]).double().mean()
+    prior = float(seen.logit())
+    balanced = torch.cat(each_episode(part.data, part.lengths, model.balanced))
+    temperature = likeliest_temperature(balanced, part.done, prior)
+    log_odds = restored(balanced, temperature, prior).split(part.lengths)
+    scores = _scores(log_odds, model.cfg.hold)
+    threshold = torch.tensor(best_cut(scores, part.succeeded), dtype=torch.float64)
+    return Calibration(
+        temperature=temperature, prior=prior, threshold=float(threshold.logit(eps=_EPS))
+    )
+
+
+def _numbers(model: SuccessModel, parts: Parts) -> dict[str, Any]:
+    part, calibration = parts.test, model.calibration
+    log_odds = each_episode(part.data, part.lengths, model.log_odds)
+    told = torch.tensor([model.end(each) is not None for each in log_odds])
+    dealt = {"learn": parts.learn, "calibrate": parts.calibrate, "test": part}
+    counts = {f"episodes_{name}": len(each.lengths) for name, each in dealt.items()}
+    return {
+        **of_episodes(part.succeeded, told),
+        **of_rows(log_odds, part.done.split(part.lengths)),
+        "temperature": calibration.temperature,
+        "threshold": float(torch.tensor(calibration.threshold).sigmoid()),
+        **counts,
+        "left_out": parts.left_out,
+    }
+
+
+def _scores(log_odds: Sequence[torch.Tensor], hold: int) -> torch.Tensor:
+    """(E,), the probability below which a threshold must be for each episode to succeed."""
+    best = torch.stack([lasting(each, hold).max() for each in log_odds])
+    return best.double().sigmoid()

@@ -1,0 +1,107 @@
+"""Training of a learnt world: each member from episodes drawn anew, kept as it was at its best.
+
+A member's error on the episodes that it never saw says when that was (``algo.unseen``).
+
+Shapes: M members, N rows, B rows of a batch, D numbers of an observation with its history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robo_rl.data.transitions import others_behind
+from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.out_of_bag_selection import BestUnseen, left_out
+from robo_rl.world.dynamics import Dynamics, flat
+
+_WEIGHT_DECAY = 1e-4
+_LOOKED_AT = 2048
+"""Rows by which it is told whether members still get better."""
+
+
+class DynamicsFit:
+    """Trains it; a ``Learner``.
+
+    Args:
+        model: Trained.
+        rows: All rows.
+        counts: (M, N) how often each member has each row's episode.
+        generator: Draws batches.
+    """
+
+    def __init__(
+        self,
+        model: Dynamics,
+        rows: Mapping[str, Tensor],
+        counts: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.model, self.rows, self.counts, self.generator = model, rows, counts, generator
+        self.seen, self.done = flat(rows), 0
+        self.decisions = rows["decision"].nonzero().flatten()
+        cfg = model.cfg
+        self.descent = Descent(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
+        self.kept = BestUnseen(model, model.members)
+        picks = self._draw(_LOOKED_AT)
+        self.test, self.unseen = self._batch(picks), left_out(counts[:, picks])
+
+    def step(self) -> dict[str, float]:
+        """One gradient step; returns the loss, and, once known, that on what members never saw.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        cfg = self.model.cfg
+        picks = self._draw(cfg.minibatch)
+        loss = (self.counts[:, picks] * self.model.loss(*self._batch(picks))).sum(dim=0).mean()
+        self.descent.step(loss)
+        self.done += 1
+        if self.done % cfg.look_every == 0 or self.done == cfg.steps:
+            self._look()
+        found = {"loss": float(loss.detach())}
+        return found | self.kept.figures()
+
+    def finish(self) -> Dynamics:
+        """Every member as it was when it was best on what it never saw.
+
+        Raises:
+            DataError: One was never of any use.
+        """
+        self.kept.restore("what follows a chunk")
+        return self.model.eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {
+            "model": self.model.state_dict(),
+            "optim": self.descent.optim.state_dict(),
+            **self.kept.state_dict(),
+            "done": self.done,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.model.load_state_dict(state["model"])
+        self.descent.optim.load_state_dict(state["optim"])
+        self.kept.load_state_dict(state)
+        self.done = state["done"]
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        self.kept.look(
+            (self.unseen * self.model.loss(*self.test)).sum(dim=1) / self.unseen.sum(dim=1)
+        )
+
+    def _draw(self, number: int) -> Tensor:
+        drawn = torch.randint(len(self.decisions), (number,), generator=self.generator)
+        return self.decisions[drawn]
+
+    def _batch(self, picks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Rows whose chunks show nothing of what was not carried out, and what came behind."""
+        batch = {name: column[picks] for name, column in self.rows.items()}
+        batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
+        return batch, self.seen[batch["next"]]

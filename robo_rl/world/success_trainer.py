@@ -1,0 +1,87 @@
+"""Training of a classifier of success: cross-entropy on batches balanced between the two kinds.
+
+Of a hundred rows one may show a task that is done; a batch of rows as they come would hardly ever
+hold one, so half of each is of them (DiWA: Nair et al. 2025, arXiv 2508.03645; HIL-SERL: Luo et al.
+2024, arXiv 2410.21845). The frequencies are put back afterwards (``world.calibration.restored``).
+
+Shapes: M members, N rows, B rows of a batch, D numbers of an observation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.optim.optimizer import Descent
+from robo_rl.world.success import SuccessModel
+
+
+class SuccessFit:
+    """Trains it; a ``Learner``. Each member draws batches of its own.
+
+    Args:
+        cfg: See Config.
+        model: Trained.
+        features: (N, D), as of ``SuccessModel.features``.
+        done: (N,) bool, rows of both kinds.
+        generator: Draws batches.
+    """
+
+    class Config(ConfigModel):
+        """Length and optimiser; ``minibatch`` is of one member.
+
+        Some dozens of positives are soon known by heart, hence few steps and much decay.
+        """
+
+        steps: int = Field(default=500, ge=1)
+        minibatch: int = Field(default=128, ge=2, multiple_of=2)
+        lr: float = Field(default=1e-3, gt=0.0)
+        weight_decay: float = Field(default=1.0, ge=0.0)
+        grad_clip: float = Field(default=1.0, gt=0.0)
+
+    def __init__(
+        self,
+        cfg: Config,
+        model: SuccessModel,
+        features: Tensor,
+        done: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        self.cfg, self.model, self.features, self.generator = cfg, model, features, generator
+        self.kinds = (done.nonzero().flatten(), (~done).nonzero().flatten())
+        self.labels = torch.tensor([1.0, 0.0]).repeat_interleave(cfg.minibatch // 2)
+        params = model.net.parameters()
+        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+
+    def step(self) -> dict[str, float]:
+        """One gradient step of all members; returns their mean loss.
+
+        Raises:
+            PluginError: Gradients were not finite for long.
+        """
+        rows = torch.cat([self._draw(kind) for kind in self.kinds], dim=1)
+        said = self.model(self.features[rows])
+        each = F.binary_cross_entropy_with_logits(
+            said, self.labels.expand_as(said), reduction="none"
+        ).mean(dim=1)
+        self.descent.step(each.sum())
+        return {"loss": float(each.detach().mean())}
+
+    def state_dict(self) -> dict[str, Any]:
+        """For checkpoints."""
+        return {"net": self.model.net.state_dict(), "optim": self.descent.optim.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.model.net.load_state_dict(state["net"])
+        self.descent.optim.load_state_dict(state["optim"])
+
+    def _draw(self, kind: Tensor) -> Tensor:
+        """Rows of one kind, (M, B/2), with replacement."""
+        size = (self.model.cfg.members, self.cfg.minibatch // 2)
+        return kind[torch.randint(len(kind), size, generator=self.generator)]

@@ -1,0 +1,221 @@
+"""``robo-rl deploy``: run a bundle on a robot."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import Contract
+from robo_rl.config.models import compose, validate
+from robo_rl.core.atomic_files import write_file
+from robo_rl.core.errors import DeviceError
+from robo_rl_sim2real.cli.signals import end_by_signal
+from robo_rl_sim2real.cli.watched import watched
+from robo_rl_sim2real.control.health import Health
+from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.node.episode import long_ramp
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.recorded_run import recording
+from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.transport.base import POLICY
+from robo_rl_sim2real.watchdog.orders import Estate
+
+if TYPE_CHECKING:
+    from robo_rl_sim2real.recording.recorder import Recorder
+
+_PATIENCE_S = 20.0
+_YOUNG_S = 2.0  # how much before now a recording of this run may have begun
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
+]
+Over = Annotated[str, typer.Option("--transport", help="Such as dds; the settings' if left out.")]
+
+
+def run(
+    bundle: Annotated[Path, typer.Argument(help="An export bundle.")],
+    overrides: Overrides = None,
+    settings: Annotated[
+        str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
+    ] = "",
+    transport: Over = "",
+    dry_run: Annotated[bool, typer.Option(help="Work commands out, send none.")] = False,
+    home: Annotated[bool, typer.Option(help="Go to the start first, slowly.")] = False,
+    activate: Annotated[bool, typer.Option(help="Begin without being asked to.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="File to write its health to.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Folder to record to; in full unless record.mode=ring.")
+    ] = None,
+) -> None:
+    """Run a bundle's policy on a robot, until Ctrl-C.
+
+    Exit status: 0; 2 for an error, or a policy that never began; 137 (128 + 9) where the watchdog
+    or anybody else killed this process. The watchdog says why.
+    """
+    loaded = Bundle.load(bundle)
+    over = [f"transport.name={transport}"] if transport else []
+    chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
+    if record is not None:
+        chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
+    with (
+        connected(chosen, loaded, dry_run=dry_run) as node,
+        recording(node, loaded, chosen) as recorder,
+        watched(node, chosen, _estate(json_file, recorder, time.time())),
+        resting(node),
+    ):
+        typer.echo(node.served, err=True)
+        if dry_run:
+            typer.echo("dry run: commands are worked out, and none is sent", err=True)
+        if not (home or activate):
+            typer.echo(
+                f"waits for 'activate' on {chosen.control}; --activate asks itself", err=True
+            )
+        if said := long_ramp(chosen, loaded.manifest):
+            typer.echo(f"warning: {said}", err=True)
+        wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
+        view, starter = View(node), Starter(node, wanted)
+        settle()
+        node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
+    bags = [str(bag) for bag in recorder.bags] if recorder else []
+    if json_file is not None:
+        health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
+        write_file(json_file, json.dumps(health, indent=2).encode() + b"\n")
+    view.close()
+    typer.echo(text(node))
+    for bag in bags:
+        typer.echo(f"recorded: {bag}")
+    if starter.wanted:
+        never = {"home": "the robot never went to its start", "activate": "the policy never began"}
+        raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
+
+
+def _estate(json_file: Path | None, recorder: Recorder | None, now_s: float) -> Estate:
+    """What the watchdog finishes in the place of this process, by absolute paths."""
+    return Estate(
+        health="" if json_file is None else str(json_file.absolute()),
+        recordings=str(recorder.folder.absolute()) if recorder else "",
+        since_s=now_s - _YOUNG_S,
+    )
+
+
+def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
+    """The settings of that name, or those for the bundle's robot and task.
+
+    Raises:
+        ConfigError: They are not there, or not what they should be.
+    """
+    return validate(
+        compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), Settings
+    )
+
+
+@contextmanager
+def connected(settings: Settings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
+    """A node on its transport, which it leaves whatever happens."""
+    transport = settings.transport.build(POLICY)
+    try:
+        node = Node(settings, bundle, transport, dry_run=dry_run)
+    except BaseException:
+        transport.close()
+        raise
+    with closing(node):
+        yield node
+
+
+@contextmanager
+def resting(node: Node) -> Generator[None]:
+    """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest."""
+    end_by_signal(node.stop)
+    try:
+        yield
+    finally:
+        node.rest()
+
+
+class Starter:
+    """Asks a node for one thing after another, each until it begins, within some seconds.
+
+    Not after a stop, nor once anybody else has asked for anything: it is theirs then.
+
+    Args:
+        node: Which.
+        wanted: What, in order; what has begun is not in it any more.
+    """
+
+    def __init__(self, node: Node, wanted: list[str]) -> None:
+        self._node, self.wanted, self._since_s = node, wanted, 0.0
+        self._asking, self._made = False, 0
+        self._every = max(round(0.5 / node.ticks.dt_s), 1)
+
+    def look(self) -> bool:
+        """After a tick; always False, for nothing here ends a run."""
+        node = self._node
+        if node.runtime.state is not State.INACTIVE:
+            self.wanted, self._since_s = self.wanted[self._asking :], node.age_s
+            self._asking = False
+        elif self.wanted and self._may and node.record.count % self._every == 0:
+            self._asking, self._made = True, self._made + 1
+            node.request(self.wanted[0])
+        return False
+
+    @property
+    def _may(self) -> bool:
+        node = self._node
+        theirs = node.runtime.life.stops > 0 or node.requests.made > self._made
+        return not theirs and node.age_s - self._since_s < _PATIENCE_S
+
+
+class View:
+    """One live line a second on a terminal, a plain one every ten seconds elsewhere.
+
+    From a thread of its own: whoever stops reading must not stop the robot.
+
+    Args:
+        node: What is looked at.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._live, self._over = node, sys.stderr.isatty(), threading.Event()
+        self._thread = threading.Thread(target=self._show, name="view", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say no more; a line that nobody reads is waited for no longer than a moment."""
+        self._over.set()
+        self._thread.join(timeout=1.0)
+
+    def _show(self) -> None:
+        start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
+        while not self._over.wait(1.0 if self._live else 10.0):
+            sys.stderr.write(f"{start}{text(self._node)}{end}")
+            sys.stderr.flush()
+
+
+def text(node: Node) -> str:
+    """State and health in a line."""
+    health: Health = node.health
+    p50, p99 = (1e3 * value for value in health.latency_s)
+    parts = [
+        *(["dry run: no command is sent"] if node.dry_run else []),
+        f"{health.state}{f' ({health.reason})' if health.reason else ''}",
+        f"{health.ticks} ticks, {health.missed} missed",
+        f"reading to command {p50:.1f} / {p99:.1f} ms",
+        f"{health.clamped} clamped",
+        *node.transport.problems(),
+        *node.listeners.problems(),
+        *([health.problem] if health.problem else []),
+    ]
+    return " · ".join(parts)

@@ -1,0 +1,84 @@
+"""``robo-rl deploy latency``: how late a recording shows a robot to be, as training has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from robo_rl.cli.show import table
+from robo_rl.config.compose import overlay, tree_of
+from robo_rl.config.models import ConfigModel, to_yaml, validate
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.atomic_files import write_file
+from robo_rl_sim2real.convert.wanted import Wanted
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.twin.identification.latency import Config, Latency, fitted
+
+_RATE_HZ = 100.0
+
+
+class _Parts(ConfigModel):
+    task: Annotated[Component, component("tasks")]
+    backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
+
+
+def run(
+    recording: Annotated[Path, typer.Argument(help="A recording, or a folder of some.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as window_s=4.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
+) -> None:
+    """Find a robot's latency, by comparing how it moved with how its simulation does."""
+    cfg = validate(tree_of(overlay(overrides or [])), Config)
+    found = fitted(recording, cfg, lambda want: _world(want, cfg.task))
+    typer.echo(text(found))
+    typer.echo("\n" + to_yaml(found.config()), nl=False)
+    if json_file is not None:
+        write_file(json_file, json.dumps(_json(found), indent=2).encode() + b"\n")
+
+
+def text(found: Latency) -> str:
+    """What was found, and how sure that is."""
+    late_s = np.array([shift.late_s for shift in found.shifts])
+    explained = np.array([shift.explained for shift in found.shifts])
+    rows = [
+        (
+            "from a command to its effect",
+            _ms(np.median(late_s)),
+            f"{_ms(late_s.min())} to {_ms(late_s.max())}",
+        ),
+        ("scatter of arrivals", _ms(found.arrivals.jitter_s), "by the headers of the readings"),
+        ("readings lost", _share(found.arrivals.loss), "likewise"),
+        (
+            "pieces",
+            len(late_s),
+            f"{found.left_out} left out, which the simulation does not explain",
+        ),
+        ("motion explained", _share(np.median(explained)), f"{_share(explained.min())} at least"),
+    ]
+    return table(rows)
+
+
+def _world(want: Wanted, task: str) -> SimWorld:
+    chosen = {"name": task or want.contract.task, "robot": want.contract.robot}
+    parts = validate({"task": chosen}, _Parts)
+    return SimWorld(parts.task.build(), parts.backend.build(), 1.0 / _RATE_HZ)
+
+
+def _json(found: Latency) -> dict[str, object]:
+    arrivals = {name: None if np.isnan(v) else v for name, v in found.arrivals._asdict().items()}
+    shifts = [shift._asdict() for shift in found.shifts]
+    return {**found.config(), "arrivals": arrivals, "left_out": found.left_out, "shifts": shifts}
+
+
+def _ms(value_s: float) -> str:
+    return "unknown" if np.isnan(value_s) else f"{1e3 * value_s:.1f} ms"
+
+
+def _share(value: float) -> str:
+    return "unknown" if np.isnan(value) else f"{value:.1%}"

@@ -1,0 +1,101 @@
+"""``robo-rl sim-robot``: a simulated robot behind the real one's topics, in real time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from robo_rl.config.models import ConfigModel, compose, validate
+from robo_rl.config.registry import Component, component, default
+from robo_rl.config.search_path import available
+from robo_rl.core.atomic_files import write_file
+from robo_rl_sim2real.cli.signals import end_by_signal
+from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.simulated.robot import SimRobot
+from robo_rl_sim2real.simulated.world import SimWorld
+
+_TOLD = ("episodes", "succeeded", "failed", "not_over", "missed_steps")
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
+]
+
+
+class _Parts(ConfigModel):
+    task: Annotated[Component, component("tasks")]
+    transport: Annotated[Component, component("transports")]
+    backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
+
+
+def run(
+    overrides: Overrides = None,
+    task: Annotated[str, typer.Option(help="A config in task/, or a task's name.")] = "lift_cube",
+    robot: Annotated[str, typer.Option(help="Robot; the task's own if left out.")] = "",
+    settings: Annotated[
+        str, typer.Option(help="A config of the simulated robot.")
+    ] = "deploy/sim_robot",
+    transport: Annotated[str, typer.Option(help="Such as dds.")] = "dds",
+    domain: Annotated[int, typer.Option(min=0, max=232, help="ROS_DOMAIN_ID.")] = 0,
+    services: Annotated[
+        bool, typer.Option("--services", help="Over dds: take goals of FollowJointTrajectory, too.")
+    ] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End after so long; 0 never.")] = 0.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="File to write the episodes' outcomes to.")
+    ] = None,
+) -> None:
+    """Simulate a robot in real time, until Ctrl-C."""
+    cfg = validate(compose(settings, overrides or []), SimRobot.Config)
+    wanted = {
+        "task": {**_task(task), **({"robot": robot} if robot else {})},
+        "transport": {
+            **{"name": transport, "domain": domain},
+            **({"services": True} if services else {}),
+        },
+    }
+    parts = validate(wanted, _Parts)
+    world = SimWorld(parts.task.build(), parts.backend.build(), 1.0 / cfg.rate_hz)
+    simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
+    end_by_signal(simulated.stop)
+    typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
+    if services or transport != "dds":
+        typer.echo(simulated.controllers.no_action or "it takes goals, too", err=True)
+    steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
+    settle()
+    try:
+        simulated.run(lambda: next(steps, None) is None)
+    finally:
+        simulated.close()
+    found = summary(simulated)
+    if json_file is not None:
+        write_file(json_file, json.dumps(found, indent=2).encode() + b"\n")
+    typer.echo(text(found))
+
+
+def summary(simulated: SimRobot) -> dict[str, Any]:
+    """What became of its episodes; the last one may not be over."""
+    over, succeeded = len(simulated.outcomes), sum(simulated.outcomes)
+    return {
+        "episodes": simulated.episode,
+        "succeeded": succeeded,
+        "failed": over - succeeded,
+        "not_over": simulated.episode - over,
+        "outcomes": simulated.outcomes,
+        "missed_steps": simulated.ticks.missed,
+        "problem": simulated.problem,
+    }
+
+
+def text(found: dict[str, Any]) -> str:
+    """A summary in a line."""
+    parts = [f"{found[name]} {name.replace('_', ' ')}" for name in _TOLD]
+    return ", ".join([*parts, *([found["problem"]] if found["problem"] else [])])
+
+
+def _task(name: str) -> dict[str, Any]:
+    """The settings of a task: of its config where there is one, else those that it comes with."""
+    config = f"task/{name}"
+    return compose(config).values["task"] if config in available() else {"name": name}

@@ -1,0 +1,1 @@
+"""The control loop's inside: no transport, no clock of its own."""

@@ -1,0 +1,103 @@
+"""Which readings are held to plausibility, and how they stand beside what is commanded.
+
+Shapes: n joints and axes that are commanded, m of one topic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.feedback import Measured
+from robo_rl_sim2real.control.plausibility import Axes, Plausibility
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, pick
+
+
+class _Judged(NamedTuple):
+    judge: Plausibility
+    rows: NDArray[np.intp]
+
+
+class Witness:
+    """Judges all that is measured of what is commanded, topic by topic.
+
+    Args:
+        cfg: See ``Plausibility.Config``.
+        measured: Where it is measured.
+        limits: Of the robot, (n,), in the order of ``measured.names``.
+        follows: (n,) bool, joints that are where they were told to be unless something is wrong.
+        placed: (n,) bool, joints that go where a command says.
+    """
+
+    def __init__(
+        self,
+        cfg: Plausibility.Config,
+        measured: Measured,
+        limits: Limits,
+        follows: NDArray[np.bool_],
+        placed: NDArray[np.bool_],
+    ) -> None:
+        self._measured, self._follows, self._placed = measured, follows, placed
+        self._judged = {topic: self._of(topic, cfg, limits) for topic in measured.topics}
+        self._noise = np.zeros(len(measured.names))
+        for judge, rows in self._judged.values():
+            self._noise[rows] = judge.noise
+
+    @property
+    def doubt(self) -> str:
+        """Why what was measured last is not believed; empty where it is."""
+        return "; ".join(
+            f"{topic}: {each.judge.problem}"
+            for topic, each in self._judged.items()
+            if not each.judge.believed
+        )
+
+    @property
+    def standing(self) -> bool:
+        """Whether all of it was measured in one place, several times."""
+        return all(each.judge.standing for each in self._judged.values())
+
+    def same(self, pos: Values, other: Values) -> bool:
+        """Whether two measured poses (n,) are one, but for noise."""
+        return bool((np.abs(pos - other) <= self._noise).all())
+
+    def look(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
+        """Judge the newest readings, of which every topic has one.
+
+        Args:
+            inbox: Of one moment.
+            pos: (n,) what was measured in it.
+            commanded: (n,) what is commanded; None where nothing is.
+
+        Raises:
+            SpecError: A reading does not fit.
+        """
+        near = None if commanded is None else np.where(self._placed, commanded, np.nan)
+        for topic, (judge, rows) in self._judged.items():
+            reading = inbox.get(topic)
+            assert reading is not None
+            told = None if near is None else near[rows]
+            judge.look(reading, pos[rows], self._velocity(topic, reading), told)
+
+    def _velocity(self, topic: str, reading: Reading) -> Values | None:
+        """What joints say of their velocity; None from a driver that says nothing, or NaN."""
+        said = reading.fields.get("velocity")
+        if topic != self._measured.topic or said is None or len(said) != len(reading.names):
+            return None
+        if not np.isfinite(said).all():
+            return None
+        return pick(reading, "velocity", self._measured.on(topic), topic)
+
+    def _of(self, topic: str, cfg: Plausibility.Config, limits: Limits) -> _Judged:
+        names = self._measured.on(topic)
+        rows = np.array([self._measured.names.index(name) for name in names])
+        axes = Axes(
+            names,
+            *(limits.low[rows], limits.high[rows], limits.velocity[rows]),
+            *(limits.acceleration[rows], limits.high[rows] - limits.low[rows]),
+            ~self._follows[rows],
+        )
+        return _Judged(Plausibility(cfg, axes), rows)

@@ -1,0 +1,244 @@
+"""From inactive to running and back: when a policy may begin, resume, and must fall silent.
+
+Shapes: n joints. Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl_sim2real.control.safety import Reason
+from robo_rl_sim2real.core.lifecycle_states import Event, State, TransitionError, after
+from robo_rl_sim2real.messages.readings import Values
+
+_PEAK = 1.875
+"""Of the path of least jerk (Flash and Hogan 1985): its largest speed, of its mean."""
+
+
+class Lifecycle:
+    """The state, and since when.
+
+    Args:
+        cfg: See Config.
+        names: (n,) joints, for what is said of them.
+        start: (n,) pose near which the policy may begin.
+        units: (n,) ``"m"`` or ``"rad"``; empty for rad.
+    """
+
+    class Config(ConfigModel):
+        """Starting, resuming and ending.
+
+        Args:
+            ramp_s: Time in which commands go over from where the robot is to what the policy says.
+            resume_s: The same after a hold, or after a human let go.
+            start_within: Distance of a joint from its start to begin from, rad.
+            start_within_m: Likewise of one in m.
+            home_speed: Share of the velocity limits at which a joint goes to its start, at most.
+            max_hold_s: A hold that lasts longer ends in inactive.
+            hold_s: How long a robot that is at rest, at fault or not active any more, is still told
+                to stay there.
+        """
+
+        ramp_s: float = Field(default=2.0, ge=0.0)
+        resume_s: float = Field(default=0.3, ge=0.0)
+        start_within: float = Field(default=0.3, gt=0.0)
+        start_within_m: float = Field(default=0.05, gt=0.0)
+        home_speed: float = Field(default=0.2, gt=0.0, le=1.0)
+        max_hold_s: float = Field(default=5.0, gt=0.0)
+        hold_s: float = Field(default=1.0, ge=0.0)
+
+    def __init__(
+        self, cfg: Config, names: tuple[str, ...], start: Values, units: tuple[str, ...] = ()
+    ) -> None:
+        self.cfg, self.names, self.start = cfg, names, start
+        far = {"m": cfg.start_within_m, "rad": cfg.start_within}
+        self.within = np.array([far[unit] for unit in units or ("rad",) * len(names)])
+        self.state, self.pressed = State.UNCONFIGURED, False
+        self.presses = self.trips = self._forgiven = self._forgiven_presses = 0
+        self._home, self._ramp_s = start, 0.0
+        self._since_s = self._rested_s = -np.inf
+
+    def press(self, pressed: bool) -> None:
+        """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
+        self.presses += pressed
+        self.pressed = pressed
+
+    def trip(self) -> None:
+        """A stop was requested; that is kept until a reset."""
+        self.trips += 1
+
+    @property
+    def stops(self) -> int:
+        """How often a stop was asked for so far, by the emergency stop or a request."""
+        return self.presses + self.trips
+
+    @property
+    def estopped(self) -> bool:
+        """Whether the emergency stop is pressed, or was since the last reset."""
+        return self.pressed or self.presses > self._forgiven_presses
+
+    @property
+    def stopped(self) -> bool:
+        """Likewise, or whether a stop was requested since then."""
+        return self.pressed or self.stops > self._forgiven
+
+    def configure(self) -> None:
+        """All that is needed was checked and warmed up."""
+        self.state = after(self.state, Event.CONFIGURE)
+
+    def cleanup(self) -> None:
+        """Do not begin until configured again."""
+        self.state = after(self.state, Event.CLEANUP)
+
+    def activate(
+        self, measured: Values, now_s: float, *, at_rest: bool, commanded: Values | None = None
+    ) -> None:
+        """Begin, ramping from where the robot was told to be, or else from where it is.
+
+        Args:
+            measured: (n,) where it is.
+            now_s: What time it is.
+            at_rest: Whether nothing moves.
+            commanded: (n,) where it was told to be, None where it was told nothing.
+
+        Raises:
+            TransitionError: Not now: stopped, still moving, or not near the start.
+        """
+        going = self._begun(Event.ACTIVATE, at_rest=at_rest)
+        self._demand_near(measured)
+        self.state = going
+        self._ramp(measured if commanded is None else commanded, self.cfg.ramp_s, now_s)
+
+    def home(
+        self,
+        measured: Values,
+        now_s: float,
+        velocity: Values,
+        *,
+        at_rest: bool,
+        commanded: Values | None = None,
+    ) -> None:
+        """Begin to go to the start, in a straight line of the joints and with a gentle beginning.
+
+        Args:
+            measured: (n,) where it is.
+            now_s: What time it is.
+            velocity: (n,) limits.
+            at_rest: Whether nothing moves.
+            commanded: (n,) where it was told to be, None where it was told nothing.
+
+        Raises:
+            TransitionError: Not now: stopped, active, or still moving.
+        """
+        self.state = self._begun(Event.HOME, at_rest=at_rest)
+        fastest = self.cfg.home_speed * velocity / _PEAK
+        begin = measured if commanded is None else commanded
+        self._ramp(begin, float((np.abs(self.start - begin) / fastest).max()), now_s)
+
+    def deactivate(self) -> None:
+        """Come to rest, and be silent in the end."""
+        self.state = after(self.state, Event.DEACTIVATE)
+        self._rested_s = np.inf
+
+    def reset(self) -> None:
+        """Leave a fault, to inactive; or forget that the emergency stop was pressed.
+
+        Raises:
+            TransitionError: It is still pressed, or nothing is to be reset.
+        """
+        # One that comes meanwhile, from another thread, is not forgiven.
+        presses, trips = self.presses, self.trips
+        if self.pressed:
+            raise TransitionError("cannot reset: the emergency stop is pressed")
+        if not (self.stopped and self.state is State.INACTIVE):
+            self.state = after(self.state, Event.RESET)
+        self._forgiven, self._forgiven_presses = presses + trips, presses
+
+    def fail(self) -> None:
+        """A fault, if there is anything to fault."""
+        if self.state.moves:
+            self.state = after(self.state, Event.FAULT)
+            self._rested_s = np.inf
+
+    def grip(self, stop: Values, now_s: float, *, held: bool) -> bool:
+        """A human has the robot in hand or not; says whether that began just now.
+
+        Args:
+            stop: (n,) where the robot would come to rest by itself.
+            now_s: What time it is.
+            held: Whether.
+        """
+        if held and self.state in (State.RAMPING, State.RUNNING):
+            self.state = after(self.state, Event.TAKE_OVER)
+            self._ramp(stop, 0.0, now_s)
+            return True
+        if not held and self.state is State.TELEOPERATED:
+            self.state = after(self.state, Event.HAND_BACK)
+            self._ramp(stop, self.cfg.resume_s, now_s)
+        return False
+
+    def follow(self, reason: Reason | None, command: Values, now_s: float) -> None:
+        """Go to the state that a tick's outcome leads to."""
+        if reason is not None and reason.latches:
+            self.fail()
+        elif self.state is State.HOMING:
+            if reason is not None or self._share(now_s) >= 1.0:
+                self.deactivate()
+        elif reason is not None and self.state is not State.HOLDING:
+            self.state, self._since_s = after(self.state, Event.HOLD), now_s
+        elif reason is not None and now_s - self._since_s > self.cfg.max_hold_s:
+            self.deactivate()
+        elif reason is None and self.state is State.HOLDING:
+            self.state = after(self.state, Event.RECOVER)
+            self._ramp(command, self.cfg.resume_s, now_s)
+        elif self.state is State.RAMPING and self._share(now_s) >= 1.0:
+            self.state = after(self.state, Event.RAMPED)
+
+    def ramped(self, target: Values, now_s: float) -> Values:
+        """The target, partly still where the robot began."""
+        share = self._share(now_s) if self.state is not State.HOLDING else 0.0
+        if self.state is State.HOMING:
+            share = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+        return target if share >= 1.0 else self._home + share * (target - self._home)
+
+    def hold_from(self, command: Values) -> None:
+        """While it holds, going on would begin here."""
+        self._home = command
+
+    def silent(self, now_s: float, *, at_rest: bool) -> bool:
+        """Whether a robot that is not active has been told for long enough where to stay."""
+        if not at_rest:
+            return False
+        if self._rested_s == np.inf:
+            self._rested_s = now_s
+        return now_s - self._rested_s >= self.cfg.hold_s
+
+    def _ramp(self, home: Values, ramp_s: float, now_s: float) -> None:
+        self._home, self._ramp_s, self._since_s = home, ramp_s, now_s
+
+    def _share(self, now_s: float) -> float:
+        """How much of the ramp is behind."""
+        return 1.0 if self._ramp_s <= 0.0 else min((now_s - self._since_s) / self._ramp_s, 1.0)
+
+    def _begun(self, event: Event, *, at_rest: bool) -> State:
+        going = after(self.state, event)
+        if self.stopped:
+            why = "the emergency stop was pressed" if self.estopped else "a stop was requested"
+            raise TransitionError(f"cannot {event.value}: {why}", hint="reset")
+        if not at_rest:
+            raise TransitionError(f"cannot {event.value}: the robot is still coming to rest")
+        return going
+
+    def _demand_near(self, measured: Values) -> None:
+        apart = np.abs(measured - self.start)
+        if (apart <= self.within).all():
+            return
+        worst = int(np.nan_to_num(apart / self.within, nan=np.inf).argmax())
+        raise TransitionError(
+            f"cannot activate: joint '{self.names[worst]}' is not near its start",
+            expected=f"{self.start[worst]:.3f} ± {self.within[worst]:g}",
+            found=f"{measured[worst]:.3f}",
+            hint="ask for 'home', or bring it there",
+        )

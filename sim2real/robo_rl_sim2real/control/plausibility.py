@@ -1,0 +1,220 @@
+"""Whether a measurement can be true: the one rule by which measured positions are believed.
+
+Shapes: m joints or axes of one topic. Times are seconds, of arrival on our monotonic clock or of
+headers on the sender's.
+
+A reading is plausible if every joint lies inside its limits, with a margin, and can have come there
+since the reading before: it stands, or goes on, or changes its velocity by what it can accelerate.
+A reading that is not plausible is an alarm: the policy does not see it, it is never a target, and
+the robot brakes along its last commands. From then on, and at the beginning, readings are believed
+only after several in a row are plausible beside each other and, while the robot is commanded, near
+its command or near where it was believed last. So a wrong reading that stays is not believed
+because it stays. A position that is to be a target must have been measured in one place by several
+believed readings.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl_sim2real.messages.readings import Reading, Values
+
+_DRIFT = 0.05
+"""Share of its velocity limit at which a joint still counts as standing."""
+_ROUNDING_S = 1e-6
+_CLOCK_SET_S = 0.5
+"""Difference of header and arrival from one reading to the next beyond which a clock was set."""
+
+
+class Axes(NamedTuple):
+    """What is measured on one topic, each (m,).
+
+    Args:
+        names: Of joints or axes.
+        low: Lowest position.
+        high: Highest position.
+        velocity: Largest speed.
+        acceleration: Largest acceleration.
+        range: What shares are of.
+        yields: (m,) bool, joints that stop at what they meet, and need not be near their command.
+    """
+
+    names: tuple[str, ...]
+    low: Values
+    high: Values
+    velocity: Values
+    acceleration: Values
+    range: Values
+    yields: Values
+
+
+class _Seen(NamedTuple):
+    """A reading: pos and vel (m,), how long before it the velocity began, and its times."""
+
+    pos: Values
+    vel: Values
+    span_s: float
+    at_s: float
+    sent_s: float
+
+
+class Plausibility:
+    """The judge of one topic's readings.
+
+    Args:
+        cfg: See Config.
+        axes: What is measured there.
+        believed: Whether the first reading is believed: that of a human's leader arm, which counts
+            from where it is at first.
+    """
+
+    class Config(ConfigModel):
+        """What counts as plausible. Distances are shares of a joint's range.
+
+        Args:
+            beyond: Distance outside of its limits at which a joint may be measured, besides noise.
+            noise: Distance between readings of a joint that stands …
+            noise_least: … and the same in rad or m, whichever is more.
+            rates: Measured velocity and acceleration, in multiples of the robot's limits.
+            near: Distance from its command, or from where it was believed last, within which it is
+                believed again.
+            readings: How many plausible readings in a row are believed, after one that was not.
+            still_s: For how long a joint that stands is measured in one place.
+            late_s: Least time that counts between two readings, for positions may be updated more
+                seldom than they are sent. Where no header tells, one may arrive so much later.
+        """
+
+        beyond: float = Field(default=0.05, ge=0.0, le=1.0)
+        noise: float = Field(default=0.01, ge=0.0, le=1.0)
+        noise_least: float = Field(default=0.002, ge=0.0)
+        rates: float = Field(default=1.5, ge=1.0)
+        near: float = Field(default=0.05, gt=0.0, le=1.0)
+        readings: int = Field(default=4, ge=2)
+        still_s: float = Field(default=0.15, gt=0.0)
+        late_s: float = Field(default=0.05, ge=0.0)
+
+    def __init__(self, cfg: Config, axes: Axes, *, believed: bool = False) -> None:
+        self.cfg, self.axes, self._range = cfg, axes, axes.range
+        self.noise = np.maximum(cfg.noise * axes.range, cfg.noise_least)
+        self._last: _Seen | None = None
+        self._believed: Values | None = None
+        self._streak, self._recent = 0, deque[_Seen]()
+        self.believed = believed
+        self.problem = "" if believed else "nothing was measured yet"
+
+    @property
+    def standing(self) -> bool:
+        """Whether the latest readings are believed and in one place, but for a slow drift."""
+        recent, cfg = self._recent, self.cfg
+        if not self.believed or recent[-1].at_s - recent[0].at_s < cfg.still_s - _ROUNDING_S:
+            return False
+        spread = np.ptp([seen.pos for seen in recent], axis=0)
+        drift = _DRIFT * self.axes.velocity * cfg.still_s
+        return bool((spread <= np.maximum(drift, 2.0 * cfg.noise_least)).all())
+
+    def look(
+        self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
+    ) -> None:
+        """Judge the newest reading; one that was judged already changes nothing.
+
+        Args:
+            reading: It, for its times.
+            pos: (m,) positions in it.
+            vel: (m,) velocities in it, None where it has none.
+            commanded: (m,) where the robot was told to be, NaN for joints of which that says
+                nothing; None where nothing is commanded.
+        """
+        before = self._last
+        if before is not None and reading.stamp_s == before.at_s:
+            return
+        self._last = seen = _seen(before, reading, pos, self.cfg.late_s)
+        amiss = self._beyond(pos) or self._too_fast(vel) or self._jumped(before, seen)
+        if amiss:
+            self._recent.clear()
+        self._keep(seen)
+        self._streak = 0 if amiss else self._streak + 1
+        if amiss or not self.believed:
+            self.problem = amiss or self._waits() or self._far(pos, commanded)
+            self.believed = not self.problem
+        if self.believed:
+            self._believed = pos
+
+    def _keep(self, seen: _Seen) -> None:
+        """The latest readings, as many as it takes to span ``still_s``."""
+        recent, since_s = self._recent, seen.at_s - self.cfg.still_s + _ROUNDING_S
+        recent.append(seen)
+        while len(recent) > 1 and recent[1].at_s <= since_s:
+            recent.popleft()
+
+    def _beyond(self, pos: Values) -> str:
+        margin, (names, low, high, *_) = self.cfg.beyond * self._range + self.noise, self.axes
+        out = np.flatnonzero((pos < low - margin) | (pos > high + margin))
+        said = (f"'{names[i]}' {pos[i]:.3f}, limits {low[i]:.3f} to {high[i]:.3f}" for i in out)
+        return f"beyond its limits: {'; '.join(said)}" if len(out) else ""
+
+    def _too_fast(self, vel: Values | None) -> str:
+        limits = self.cfg.rates * self.axes.velocity
+        out = np.flatnonzero(np.abs(vel) > limits) if vel is not None else ()
+        said = (f"'{self.axes.names[i]}' {vel[i]:.3g}, at most {limits[i]:.3g}" for i in out)  # type: ignore[index]
+        return f"faster than it can be: {'; '.join(said)}" if len(out) else ""
+
+    def _jumped(self, before: _Seen | None, seen: _Seen) -> str:
+        """Joints that can't have come from there to here."""
+        if before is None:
+            return ""
+        moved = seen.pos - before.pos
+        low, high = self._reach(before, seen.span_s)
+        out = np.flatnonzero((moved < low) | (moved > high))
+        said = (f"'{self.axes.names[i]}' by {moved[i]:+.3f} in {seen.span_s:.3f} s" for i in out)
+        return f"moved farther than it can: {'; '.join(said)}" if len(out) else ""
+
+    def _reach(self, start: _Seen, dt_s: float) -> tuple[Values, Values]:
+        """The least and the largest (m,) by which a joint moves in ``dt_s``.
+
+        A contact stops a joint at once, so standing is always possible. The velocity is the mean
+        of ``start.span_s``, and can have changed since the middle of it.
+        """
+        cfg, axes = self.cfg, self.axes
+        farthest = cfg.rates * axes.velocity * dt_s
+        turned = cfg.rates * axes.acceleration * dt_s * 0.5 * (dt_s + max(start.span_s, dt_s))
+        carried, noise = start.vel * dt_s, self.noise
+        low = np.maximum(np.minimum(carried, 0.0) - turned, -farthest) - noise
+        return low, np.minimum(np.maximum(carried, 0.0) + turned, farthest) + noise
+
+    def _waits(self) -> str:
+        missing = self.cfg.readings - self._streak
+        return f"believed after {missing} more plausible readings" if missing > 0 else ""
+
+    def _far(self, pos: Values, commanded: Values | None) -> str:
+        if commanded is None:
+            return ""
+        apart = np.nan_to_num(np.abs(pos - commanded) / self._range, nan=np.inf)
+        if self._believed is not None:
+            apart = np.minimum(apart, np.abs(pos - self._believed) / self._range)
+        apart[self.axes.yields] = 0.0
+        worst = int(apart.argmax())
+        if apart[worst] <= self.cfg.near:
+            return ""
+        name, share = self.axes.names[worst], 100.0 * apart[worst]
+        return f"'{name}' {pos[worst]:.3f} is {share:.0f} % of its range from where it was"
+
+
+def _seen(before: _Seen | None, reading: Reading, pos: Values, late_s: float) -> _Seen:
+    if before is None:
+        return _Seen(pos, np.zeros_like(pos), late_s, reading.stamp_s, reading.sent_s)
+    span_s = _elapsed_s(before, reading, late_s)
+    return _Seen(pos, (pos - before.pos) / span_s, span_s, reading.stamp_s, reading.sent_s)
+
+
+def _elapsed_s(before: _Seen, reading: Reading, late_s: float) -> float:
+    """Between two readings: by their headers if these can be right, else the longest that fits."""
+    came_s, said_s = reading.stamp_s - before.at_s, reading.sent_s - before.sent_s
+    stamped = before.sent_s > 0.0 and reading.sent_s > 0.0
+    if stamped and said_s > 0.0 and abs(said_s - came_s) < _CLOCK_SET_S:
+        return max(said_s, late_s)
+    return came_s + late_s

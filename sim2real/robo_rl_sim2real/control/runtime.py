@@ -1,0 +1,330 @@
+"""The control loop's inside: readings in, one command a tick out; without a transport.
+
+Shapes: n joints or axes, in the order of the contract's actions. Times are seconds of one monotonic
+clock, which is handed in. Ticks are numbered control periods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl.core.errors import RoboRlError, SpecError
+from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler
+from robo_rl_sim2real.control.feedback import Measured
+from robo_rl_sim2real.control.feedback_checks import Witness
+from robo_rl_sim2real.control.lifecycle import Lifecycle
+from robo_rl_sim2real.control.planner import Planner, Question
+from robo_rl_sim2real.control.safety import Asked, Command, Reason, Safety
+from robo_rl_sim2real.control.teleop import Grip, Teleop
+from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
+from robo_rl_sim2real.messages.readings import Inbox, Values
+from robo_rl_sim2real.perception.observer import Frame, Observer
+
+
+class Parts(NamedTuple):
+    """What a runtime is made of."""
+
+    observer: Observer
+    planner: Planner
+    chunks: ChunkScheduler
+    safety: Safety
+    life: Lifecycle
+    teleop: Teleop
+    witness: Witness
+
+
+class Output(NamedTuple):
+    """What came of a tick.
+
+    Args:
+        command: What is to be sent, None for nothing.
+        state: The state after it.
+        problem: What was wrong with a reading or an answer, empty for nothing.
+        asked: (n,) what the policy asked for, None where it had nothing to say.
+        inferred: The chunk that it answered with, on the numbers of ``tick``; None for none.
+    """
+
+    command: Command | None
+    state: State
+    problem: str = ""
+    asked: Values | None = None
+    inferred: Chunk | None = None
+
+
+class Runtime:
+    """A policy on a robot, from activation to rest.
+
+    Args:
+        parts: Its own, not shared.
+        measured: Where what is commanded is measured.
+        now_s: Monotonic clock.
+        sends: Whether its commands reach the robot.
+        rivals: What is wrong with who publishes the readings, empty for nothing.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        measured: Measured,
+        now_s: Callable[[], float],
+        *,
+        sends: bool = True,
+        rivals: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.parts, self.measured, self.now_s, self.life = parts, measured, now_s, parts.life
+        self.seen_s, self.topics = -np.inf, {*parts.observer.topics, *measured.topics}
+        self.sends, self.rivals = sends, rivals
+        self._pos = parts.life.start
+        self._commanding = False
+        self._left: Values | None = None
+        self._begun = self._last = self._said = self._epoch = 0
+        self._grip = Grip(held=False, target=None, heard_s=-np.inf)
+        self._inferred: Chunk | None = None
+
+    @property
+    def state(self) -> State:
+        """As it stands."""
+        return self.life.state
+
+    def activate(self, inbox: Inbox, number: int) -> None:
+        """Begin at that tick, ramping from where the robot was told to be, or else where it is.
+
+        Raises:
+            TransitionError: Not now; see ``Lifecycle.activate``; or readings are stale or in doubt.
+            SpecError: A reading does not fit.
+        """
+        self._begin(inbox, number, "activate", self.life.activate)
+        self.parts.observer.forget()
+        self.parts.teleop.let_go()
+
+    def home(self, inbox: Inbox, number: int) -> None:
+        """Go to the start from that tick on; inactive again once there, or if anything is amiss.
+
+        Raises:
+            TransitionError: Not now; see ``Lifecycle.home``; or readings are stale or in doubt.
+            SpecError: A reading does not fit.
+        """
+        velocity = self.parts.safety.limits.velocity
+        self._begin(inbox, number, "home", partial(self.life.home, velocity=velocity))
+
+    def _begin(self, inbox: Inbox, number: int, what: str, begin: Callable[..., None]) -> None:
+        now_s, safety = self.now_s(), self.parts.safety
+        self._look(inbox)
+        self._demand_fresh(inbox, now_s, what)
+        commanded = self._commanded
+        if commanded is None:
+            self._demand_standing(what)
+        begin(self._pos, now_s, at_rest=safety.limiter.at_rest, commanded=commanded)
+        self.parts.chunks.clear()
+        safety.restart(self._pos if commanded is None else commanded)
+        self._begun = self._last = self._said = number
+        self._epoch += 1
+
+    def tick(self, inbox: Inbox, number: int) -> Output:
+        """The control period of that number; what is in between was missed."""
+        stalled, self._last = number - self._said > 1, number
+        if not self.state.moves:
+            return self._resting(stalled=stalled, problem=self._watch(inbox))
+        problem = self._learn(inbox, number - self._begun)
+        now_s = self.now_s()
+        asked = self._asked(now_s, stalled=stalled)._replace(regular=self._regular(inbox))
+        command = self.parts.safety.step(asked, now_s)
+        self._said, self._commanding = number, True
+        if not self._waits_for_first(command.reason):
+            self.life.follow(command.reason, command.pos, now_s)
+        if command.reason is not None:
+            self.life.hold_from(command.pos)
+        inferred, self._inferred = self._inferred, None
+        return Output(command, self.state, problem or command.why, asked.target, inferred)
+
+    def fail(
+        self, number: int, unsent: Command | None = None, reason: Reason = Reason.BROKEN
+    ) -> Output:
+        """Something broke in the period of that number: come to rest, at fault.
+
+        Args:
+            number: Of the period.
+            unsent: The command that was worked out in it and is not known to have been sent: it is
+                what is to be sent, since limits hold for commands that follow each other.
+            reason: What broke; it stays the reason until the policy begins anew.
+        """
+        if self.state.moves:
+            self.parts.safety.latch(reason)
+        stalled, self._last = number - self._said > 1, number
+        self.life.fail()
+        return self._resting(stalled=stalled) if unsent is None else Output(unsent, self.state)
+
+    def _learn(self, inbox: Inbox, tick: int) -> str:
+        """Look, hear the policy's answer, ask it again; says what went wrong."""
+        try:
+            if self.state is State.HOMING:
+                self._look(inbox)
+            else:
+                self._think(inbox, tick)
+        except RoboRlError as error:
+            return str(error)
+        return inbox.problem(self.topics, self.now_s() - self.parts.safety.max_age_s)
+
+    def _watch(self, inbox: Inbox) -> str:
+        """Follow what is measured of a robot that is not active; says what is wrong with it."""
+        try:
+            self._look(inbox)
+        except RoboRlError as error:
+            return str(error)
+        return ""
+
+    def _regular(self, inbox: Inbox) -> bool:
+        """Whether the latest readings came as often as they must."""
+        limit = self.parts.safety.max_age_s
+        return all(inbox.gap_s(topic) <= limit for topic in self.topics)
+
+    def _think(self, inbox: Inbox, tick: int) -> None:
+        self._feel(inbox)
+        self._hear(tick)
+        frame = self._look(inbox)
+        if frame is not None and self.now_s() - self.seen_s <= self.parts.safety.max_age_s:
+            self._ask(frame, tick)
+            self._hear(tick)
+
+    def _feel(self, inbox: Inbox) -> None:
+        """Whether a human has the robot in hand; the policy begins anew after that."""
+        limiter, now_s = self.parts.safety.limiter, self.now_s()
+        self._grip = Grip(held=True, target=None, heard_s=now_s)  # if what came does not fit
+        if self.state is State.HOLDING:
+            self.parts.teleop.let_go()  # what is done to a robot that holds does not add up
+        self._grip = self.parts.teleop.look(inbox, now_s, lambda: limiter.stop)
+        changes = self._grip.held is not (self.state is State.TELEOPERATED)
+        if changes and self.life.grip(limiter.stop, now_s, held=self._grip.held):
+            self.parts.chunks.clear()
+            self._epoch += 1
+
+    def _look(self, inbox: Inbox) -> Frame | None:
+        """The moment's frame; it and the joints are as old as the oldest reading in them.
+
+        None where a topic was silent so far, or what was measured is in doubt: then it is as if
+        nothing had been measured.
+        """
+        inbox = inbox.moment()
+        found = self.measured.look(inbox)
+        if found is not None:
+            told = self.parts.safety.limiter.motion.pos if self._commanding and self.sends else None
+            self.parts.witness.look(inbox, found.pos, told)
+        frame = self.parts.observer.look(inbox)
+        if frame is None or found is None or self._doubt:
+            return None
+        self._pos = found.pos
+        if self._left is not None and not self.parts.witness.same(found.pos, self._left):
+            self._left = None  # moved by somebody else: what it was told last says nothing
+        self.seen_s = min(frame.stamp_s, found.stamp_s)
+        return frame
+
+    @property
+    def _doubt(self) -> str:
+        """Why what was measured is not believed; empty where it is."""
+        return self.rivals() or self.parts.witness.doubt
+
+    @property
+    def _commanded(self) -> Values | None:
+        """(n,) where the robot was told to be, and is for all that is known; else None.
+
+        That is so while commands are being sent, and as long as it has not moved since the last.
+        """
+        safety = self.parts.safety
+        known = self._commanding or (self._left is not None and safety.reached(self._pos))
+        return safety.limiter.motion.pos if self.sends and known else None
+
+    def _ask(self, frame: Frame, tick: int) -> None:
+        obs, planner = self.parts.observer.observation(frame, tick), self.parts.planner
+        if planner.idle and self.parts.chunks.wants(tick) and not self._grip.held:
+            # On a ramp or while it holds, the robot does not do what is planned.
+            plan = self.parts.chunks.plan(tick) if self.state is State.RUNNING else None
+            planner.ask(Question(obs, tick, self.seen_s, self._epoch, plan))
+
+    def _hear(self, tick: int) -> None:
+        found = self.parts.planner.answer()
+        if found is None or found.question.epoch != self._epoch:
+            return
+        asked, size = found.question, len(self.measured.names)
+        if found.act.ndim != 2 or found.act.shape[1] != size:
+            raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
+        self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
+        begun = self._begun
+        self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
+
+    def _asked(self, now_s: float, *, stalled: bool) -> Asked:
+        target, basis_s = self._wanted(now_s)
+        return Asked(
+            target=None if target is None else self.life.ramped(target, now_s),
+            measured=self._pos,
+            observed_s=self.seen_s,
+            basis_s=basis_s,
+            thinking_s=self.parts.planner.thinking_s(),
+            estop=self.life.estopped,
+            stop=self.life.stopped,
+            stalled=stalled,
+            doubt=self._doubt,
+            standing=self.parts.witness.standing,
+        )
+
+    def _wanted(self, now_s: float) -> tuple[Values | None, float]:
+        """The target of whoever has the say, None where there is none; and what it rests on."""
+        if self.state is State.HOMING:
+            return self.life.start, self.seen_s
+        if self._grip.held:
+            return self._grip.target, self._grip.heard_s
+        due = self.parts.chunks.due(self._last - self._begun)
+        return (None, now_s) if due is None else (self._target(due.act), due.basis_s)
+
+    def _target(self, act: Values) -> Values:
+        if self.measured.change is None:
+            return act
+        return self.parts.safety.limiter.target + np.clip(act, *self.measured.change)
+
+    def _waits_for_first(self, reason: Reason | None) -> bool:
+        """Whether nothing is amiss but that the policy has not answered for the first time yet."""
+        return reason is Reason.EMPTY and self.state is State.RAMPING and self.parts.chunks.empty
+
+    def _resting(self, *, stalled: bool, problem: str = "") -> Output:
+        """The way to rest after a fault or the end; nothing once that was said long enough."""
+        now_s, safety = self.now_s(), self.parts.safety
+        self._said = self._last
+        if self.life.silent(now_s, at_rest=safety.limiter.at_rest):
+            if self._commanding:
+                self._commanding, self._left = False, self._pos
+            return Output(None, self.state, problem)
+        self._commanding, standing = True, self.parts.witness.standing
+        silent = Asked(
+            *(None, self._pos, self.seen_s, now_s),
+            stalled=stalled,
+            doubt=self._doubt,
+            standing=standing,
+        )
+        command = safety.step(silent, now_s)
+        return Output(command, self.state, problem or command.why)
+
+    def _demand_fresh(self, inbox: Inbox, now_s: float, what: str) -> None:
+        limit = self.parts.safety.max_age_s
+        silent = [topic for topic in self.topics if inbox.get(topic) is None]
+        if not silent and self._doubt:
+            raise TransitionError(f"cannot {what}: what is measured is in doubt", found=self._doubt)
+        age = now_s - self.seen_s
+        if not silent and age <= limit:
+            return
+        raise TransitionError(
+            f"cannot {what}: observations are not fresh",
+            expected=f"at most {limit:g} s old",
+            found=f"none on {', '.join(sorted(silent))}" if silent else f"{age:.2f} s",
+            hint=inbox.problem(self.topics) or None,
+        )
+
+    def _demand_standing(self, what: str) -> None:
+        if not self.parts.witness.standing:
+            raise TransitionError(
+                f"cannot {what}: the robot moves",
+                expected="several readings in one place",
+                hint="wait until it stands, and whatever else commands it is silent",
+            )

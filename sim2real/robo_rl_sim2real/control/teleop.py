@@ -1,0 +1,281 @@
+"""A human takes over while a switch is held, and the policy goes on when it is let go.
+
+Shapes: n joints, in the order of the contract's actions. Times are seconds of one monotonic clock.
+
+What the human says is a target like the policy's, and goes through all that stands between a policy
+and the robot. It begins where the robot comes to rest by itself, and a leader arm is followed
+relative to where it was then, so that taking over moves nothing. What a leader arm or a stick
+cannot do is not followed: the robot holds, and a leader counts anew once it is believed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.plausibility import Axes, Plausibility
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind, TopicName
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, pick
+
+_HUMAN = 4.0
+"""Multiples of the robot's velocity limits that a human may ask for, if not get."""
+_FULL = 1.05
+"""Largest deflection of a gamepad's axis, which is 1 but for rounding."""
+
+
+class Follow(ConfigModel):
+    """What moves a joint.
+
+    Args:
+        source: A leader's joint.
+        axis: Or a gamepad's axis, from 0; full deflection moves the joint by ``scale`` a second. Of
+            a twist 0 to 2 are the linear velocity's, 3 to 5 the angular one's, which count as rates
+            of the rotation vector.
+        scale: Of the leader's joint, or of the axis.
+        offset: Added to a leader's joint that is followed absolutely.
+        relative: Whether a leader's joint counts from where it was at first; a gripper's does not.
+    """
+
+    source: str = ""
+    axis: int = Field(default=-1, ge=-1)
+    scale: float = 1.0
+    offset: float = 0.0
+    relative: bool = True
+
+
+class Grip(NamedTuple):
+    """What the human does at the moment.
+
+    Args:
+        held: Whether the switch is held, as far as is known.
+        target: (n,) where to; None where it is not held, or nothing was heard of late.
+        heard_s: When the oldest message that this rests on arrived.
+    """
+
+    held: bool
+    target: Values | None
+    heard_s: float
+
+
+class Teleop:
+    """The human's say.
+
+    Args:
+        cfg: See Config.
+        names: (n,) joints.
+        limits: That the robot is held to.
+        hand: Of the robot, in whose frame velocities are.
+
+    Raises:
+        ConfigError: A joint is not known or has no source, or there is no switch.
+    """
+
+    class Config(ConfigModel):
+        """Where it comes from.
+
+        Args:
+            topic: Of a leader arm's joint states, a gamepad, or velocities of the hand; empty where
+                nobody takes over.
+            kind: ``sensor_msgs/msg/JointState``, ``sensor_msgs/msg/Joy`` or
+                ``geometry_msgs/msg/TwistStamped``.
+            joints: Joint → what moves it; others stay.
+            held: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
+            button: Or the gamepad's button that is the switch, from 0.
+            silent_s: Age of what was last said beyond which a robot in the human's hands holds.
+        """
+
+        topic: TopicName = ""
+        kind: Kind = Kind.JOINT_STATES
+        joints: dict[str, Follow] = Field(default_factory=dict)
+        held: TopicName = ""
+        button: int = Field(default=-1, ge=-1)
+        silent_s: float = Field(default=0.2, gt=0.0)
+
+    def __init__(
+        self,
+        cfg: Config,
+        names: tuple[str, ...],
+        limits: Limits,
+        hand: HandPoses = HandPoses(),  # noqa: B008  a constant
+    ) -> None:
+        self.cfg = cfg
+        if cfg.topic:
+            _check(cfg, names)
+        self._hand = _HANDS[cfg.kind](cfg, names, limits, hand) if cfg.topic else None
+
+    @property
+    def topics(self) -> dict[str, Kind]:
+        """What is to be heard, and its interfaces."""
+        switch = {self.cfg.held: Kind.FLAG} if self.cfg.held else {}
+        return {self.cfg.topic: self.cfg.kind, **switch} if self._hand else {}
+
+    def look(self, inbox: Inbox, now_s: float, stop: Callable[[], Values]) -> Grip:
+        """What the human wants of a robot that would come to rest at ``stop`` (n,) by itself.
+
+        Raises:
+            SpecError: What came does not fit.
+        """
+        said = inbox.get(self.cfg.topic)
+        if self._hand is not None and said is not None:
+            self._hand.hear(said)
+        switch = inbox.get(self.cfg.held) if self.cfg.held else said
+        if self._hand is None or switch is None or not self._pressed(switch):
+            self.let_go()
+            return Grip(held=False, target=None, heard_s=now_s)
+        heard_s = switch.stamp_s if said is None else min(switch.stamp_s, said.stamp_s)
+        if said is None or now_s - heard_s > self.cfg.silent_s:
+            self.let_go()
+            return Grip(held=True, target=None, heard_s=heard_s)
+        return Grip(held=True, target=self._hand.target(said, stop), heard_s=heard_s)
+
+    def _pressed(self, switch: Reading) -> bool:
+        if self.cfg.held:
+            return bool(switch.fields["data"])
+        buttons = switch.fields["buttons"]
+        return self.cfg.button < len(buttons) and bool(buttons[self.cfg.button])
+
+    def let_go(self) -> None:
+        """Whatever the human did so far counts no more: it begins where the robot is then."""
+        if self._hand is not None:
+            self._hand.let_go()
+
+
+class _Hand(Protocol):
+    def hear(self, reading: Reading) -> None:
+        """What came last, whether or not the switch is held."""
+        ...
+
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        """Where to, (n,)."""
+        ...
+
+    def let_go(self) -> None:
+        """The next target is the first one again."""
+        ...
+
+
+class _Leader:
+    """Joints that follow another arm's."""
+
+    def __init__(
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+    ) -> None:
+        del hand
+        self._where, follows = cfg.topic, list(cfg.joints.values())
+        self._moved = [names.index(name) for name in cfg.joints]
+        self._sources = tuple(follow.source for follow in follows)
+        self._scale = np.array([follow.scale for follow in follows])
+        self._offset = np.array([follow.offset for follow in follows])
+        self._relative = np.array([follow.relative for follow in follows])
+        self._first: tuple[Values, Values] | None = None
+        axes = _leader_axes(self._sources, limits, self._moved, self._scale)
+        self._judge = Plausibility(Plausibility.Config(), axes, believed=True)
+
+    def hear(self, reading: Reading) -> None:
+        with contextlib.suppress(SpecError):  # ``target`` says what is wrong, to whom it concerns
+            pos = pick(reading, "position", self._sources, self._where)
+            self._judge.look(reading, pos, None, None)
+
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        if not self._judge.believed:
+            self.let_go()
+            raise SpecError(self._judge.problem, where=self._where)
+        led = self._scale * pick(reading, "position", self._sources, self._where)
+        home, zero = self._first = self._first or (stop(), led)
+        target = home.copy()
+        relative = home[self._moved] + led - zero
+        target[self._moved] = np.where(self._relative, relative, led + self._offset)
+        return target
+
+    def let_go(self) -> None:
+        self._first = None
+
+
+class _Velocities:
+    """Joints that move as fast as axes say, and no faster than they can, so that they stop too."""
+
+    def __init__(
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+    ) -> None:
+        self._where, self._limits, follows = cfg.topic, limits, list(cfg.joints.values())
+        self._frame = hand
+        self._moved = [names.index(name) for name in cfg.joints]
+        self._axes = [follow.axis for follow in follows]
+        self._scale = np.array([follow.scale for follow in follows])
+        self._last: Values | None = None
+
+    def hear(self, reading: Reading) -> None:
+        pass
+
+    def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
+        axes, limits = self._axes_of(reading), self._limits
+        if len(axes) <= max(self._axes):
+            raise SpecError(self._where, expected=f"{max(self._axes) + 1} axes", found=len(axes))
+        vel = np.zeros_like(limits.velocity)
+        vel[self._moved] = self._scale * axes[self._axes]
+        self._demand_possible(axes[self._axes], vel, stick="axes" in reading.fields)
+        last = stop() if self._last is None else self._last
+        target = last + limits.dt_s * np.clip(vel, -limits.velocity, limits.velocity)
+        self._last = np.clip(target, np.minimum(limits.low, last), np.maximum(limits.high, last))
+        return self._last
+
+    def let_go(self) -> None:
+        self._last = None
+
+    def _demand_possible(self, axes: Values, vel: Values, *, stick: bool) -> None:
+        """Refuse what no stick says and nobody asks for: another unit, or noise.
+
+        Raises:
+            SpecError: It is.
+        """
+        if stick and (np.abs(axes) > _FULL).any():
+            raise SpecError("a deflection", where=self._where, expected="-1 to 1", found=axes)
+        if not stick and (np.abs(vel) > _HUMAN * self._limits.velocity).any():
+            expected = f"at most {_HUMAN:g} times the robot's limits"
+            raise SpecError("a velocity", where=self._where, expected=expected, found=axes)
+
+    def _axes_of(self, reading: Reading) -> Values:
+        parts = ("axes",) if "axes" in reading.fields else ("linear", "angular")
+        if "linear" in parts:
+            self._frame.demand_frame(reading, self._where)
+        return np.concatenate([pick(reading, part, (), self._where) for part in parts])
+
+
+def _leader_axes(names: tuple[str, ...], limits: Limits, moved: list[int], scale: Values) -> Axes:
+    """What a leader's joints can do: nobody says where they end, and a human moves them."""
+    size = np.maximum(np.abs(scale), 1e-9)
+    span = (limits.high - limits.low)[moved] / size
+    far = np.full(len(names), np.inf)
+    free = np.ones(len(names), bool)
+    return Axes(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span, free)
+
+
+_HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Velocities, Kind.TWIST: _Velocities}
+
+
+def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
+    if cfg.kind not in _HANDS:
+        known = ", ".join(kind.value for kind in _HANDS)
+        raise ConfigError("teleop.kind", expected=known, found=cfg.kind.value)
+    pad, moves = cfg.kind is Kind.JOY, cfg.kind is not Kind.JOINT_STATES
+    if not cfg.held and not (pad and cfg.button >= 0):
+        what = "held, a topic of the switch" + (", or button" if pad else "")
+        raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
+    if not cfg.joints:
+        raise ConfigError("teleop.joints: nothing is moved", expected=", ".join(names))
+    for name, follow in cfg.joints.items():
+        if name not in names:
+            raise ConfigError(
+                f"teleop.joints.{name}: no such joint", hint=did_you_mean(name, names)
+            )
+        if (follow.axis < 0) if moves else not follow.source:
+            raise ConfigError(f"teleop.joints.{name}", expected="axis" if moves else "source")

@@ -1,0 +1,1 @@
+"""What the deployed half stands on."""

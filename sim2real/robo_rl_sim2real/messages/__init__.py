@@ -1,0 +1,1 @@
+"""ROS 2 interfaces, and the readings that they become."""

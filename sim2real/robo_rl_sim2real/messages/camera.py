@@ -1,0 +1,81 @@
+"""What cameras send: pictures, compressed pictures, and how the camera is calibrated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robo_rl.core.errors import SpecError
+from robo_rl_sim2real.messages.dialect import Dialect, header
+from robo_rl_sim2real.messages.pixels import pixels
+from robo_rl_sim2real.messages.readings import Reading, Values
+
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
+CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
+
+
+def write_image(reading: Reading, dialect: Dialect) -> Any:
+    """An "image" (H, W, 3) uint8."""
+    image = reading.fields["image"]
+    height, width, _ = image.shape
+    return dialect.message(IMAGE)(
+        header=header(dialect, reading.stamp_s),
+        height=height,
+        width=width,
+        encoding="rgb8",
+        is_bigendian=0,
+        step=3 * width,
+        data=dialect.octets(image.astype(np.uint8, copy=False).tobytes()),
+    )
+
+
+def read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    """See ``pixels``."""
+    return {"image": pixels(message)}, ()
+
+
+def write_compressed(reading: Reading, dialect: Dialect) -> Any:
+    """Bytes as "data", and what "format" they have."""
+    return dialect.message(COMPRESSED)(
+        header=header(dialect, reading.stamp_s),
+        format=str(reading.fields["format"]),
+        data=dialect.octets(reading.fields["data"].tobytes()),
+    )
+
+
+def read_compressed(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    """As it came: decoding is not for the thread that hears everything."""
+    return {"data": np.asarray(message.data, np.uint8), "format": np.asarray(message.format)}, ()
+
+
+def write_info(reading: Reading, dialect: Dialect) -> Any:
+    """An intrinsic matrix "k" (3, 3), of pictures of a "size" (height, width)."""
+    height, width = map(int, reading.fields["size"])
+    roi = dialect.message("sensor_msgs/msg/RegionOfInterest")
+    return dialect.message(CAMERA_INFO)(
+        header=header(dialect, reading.stamp_s),
+        height=height,
+        width=width,
+        distortion_model="plumb_bob",
+        d=dialect.floats(np.zeros(5)),
+        k=dialect.floats(reading.fields["k"].ravel()),
+        r=dialect.floats(np.eye(3).ravel()),
+        p=dialect.floats(np.hstack([reading.fields["k"], np.zeros((3, 1))]).ravel()),
+        binning_x=0,
+        binning_y=0,
+        roi=roi(x_offset=0, y_offset=0, height=0, width=0, do_rectify=False),
+    )
+
+
+def read_info(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    """Likewise.
+
+    Raises:
+        SpecError: The matrix has not nine numbers.
+    """
+    if len(message.k) != 9:
+        raise SpecError("intrinsic matrix", expected="9 numbers", found=len(message.k))
+    size = np.array([message.height, message.width], np.float64)
+    return {"k": np.asarray(message.k, np.float64).reshape(3, 3), "size": size}, ()

@@ -1,0 +1,172 @@
+"""Kinds of messages: ROS 2 interfaces on one side, readings on the other.
+
+One conversion serves every transport: the classes that a ``Dialect`` gives (rosbags', rclpy's) have
+the same fields. Images are (height, width, channels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl_sim2real.messages import camera, pose, trajectory
+from robo_rl_sim2real.messages import diagnostics as reports
+from robo_rl_sim2real.messages.dialect import Dialect, header
+from robo_rl_sim2real.messages.readings import Reading, Values
+
+TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
+"""A topic by its whole name; empty where there is none."""
+
+
+class Kind(str, Enum):
+    """ROS 2 interfaces that are understood, by their name."""
+
+    JOINT_STATES = "sensor_msgs/msg/JointState"
+    ARRAY = "std_msgs/msg/Float64MultiArray"
+    POSE = pose.POSE
+    TWIST = pose.TWIST
+    IMAGE = camera.IMAGE
+    COMPRESSED = camera.COMPRESSED
+    CAMERA_INFO = camera.CAMERA_INFO
+    TRAJECTORY = trajectory.TRAJECTORY
+    FLAG = "std_msgs/msg/Bool"
+    TEXT = "std_msgs/msg/String"
+    JOY = "sensor_msgs/msg/Joy"
+    COUNT = "std_msgs/msg/UInt64"
+    DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
+
+
+IMAGES = frozenset({Kind.IMAGE, Kind.COMPRESSED})
+"""Those that are pictures."""
+
+STAMPED = IMAGES | {Kind.JOINT_STATES, Kind.POSE, Kind.TWIST, Kind.CAMERA_INFO, Kind.JOY}
+"""Those whose headers say when."""
+
+
+def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
+    """A reading as a message."""
+    return _WRITE[kind](reading, dialect)
+
+
+def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
+    """A message as a reading that arrived at ``stamp_s``.
+
+    Raises:
+        SpecError: Its parts do not agree, or are of an encoding that is not known.
+    """
+    fields, names = _READ[kind](message)
+    return Reading(fields, names, stamp_s, sent_s=_sent_s(message))
+
+
+def _sent_s(message: Any) -> float:
+    """What its header says; 0 where it has none, or one that nobody filled in."""
+    stamp = getattr(getattr(message, "header", None), "stamp", None)
+    return 0.0 if stamp is None else stamp.sec + 1e-9 * stamp.nanosec
+
+
+def _write_joints(reading: Reading, dialect: Dialect) -> Any:
+    none = np.zeros(0)
+    fields = {f: reading.fields.get(f, none) for f in ("position", "velocity", "effort")}
+    return dialect.message(Kind.JOINT_STATES.value)(
+        header=header(dialect, reading.stamp_s),
+        name=list(reading.names),
+        **{name: dialect.floats(value) for name, value in fields.items()},
+    )
+
+
+def _read_joints(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    found = {f: _array(getattr(message, f)) for f in ("position", "velocity", "effort")}
+    return {name: value for name, value in found.items() if len(value)}, tuple(message.name)
+
+
+def _write_array(reading: Reading, dialect: Dialect) -> Any:
+    layout = dialect.message("std_msgs/msg/MultiArrayLayout")(dim=[], data_offset=0)
+    data = dialect.floats(reading.fields["data"])
+    return dialect.message(Kind.ARRAY.value)(layout=layout, data=data)
+
+
+def _read_array(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": _array(message.data)}, ()
+
+
+def _write_flag(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.FLAG.value)(data=bool(reading.fields["data"]))
+
+
+def _read_flag(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(bool(message.data))}, ()
+
+
+def _write_text(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.TEXT.value)(data=str(reading.fields["data"]))
+
+
+def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(message.data)}, ()
+
+
+def _write_joy(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.JOY.value)(
+        header=header(dialect, reading.stamp_s),
+        axes=dialect.numbers(np.asarray(reading.fields["axes"], np.float32)),
+        buttons=dialect.numbers(np.asarray(reading.fields["buttons"], np.int32)),
+    )
+
+
+def _read_joy(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"axes": _array(message.axes), "buttons": np.asarray(message.buttons, np.int32)}, ()
+
+
+def _write_count(reading: Reading, dialect: Dialect) -> Any:
+    return dialect.message(Kind.COUNT.value)(data=int(reading.fields["data"]))
+
+
+def _read_count(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
+    return {"data": np.asarray(message.data, np.uint64)}, ()
+
+
+def _write_diagnostics(reading: Reading, dialect: Dialect) -> Any:
+    status = reports.write(reading, dialect.message, dialect.octet)
+    return dialect.message(Kind.DIAGNOSTICS.value)(
+        header=header(dialect, reading.stamp_s), status=status
+    )
+
+
+def _array(values: Sequence[float]) -> Values:
+    return np.asarray(values, np.float64)
+
+
+_WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
+    Kind.JOINT_STATES: _write_joints,
+    Kind.ARRAY: _write_array,
+    Kind.POSE: pose.write_pose,
+    Kind.TWIST: pose.write_twist,
+    Kind.IMAGE: camera.write_image,
+    Kind.COMPRESSED: camera.write_compressed,
+    Kind.CAMERA_INFO: camera.write_info,
+    Kind.TRAJECTORY: trajectory.write_trajectory,
+    Kind.FLAG: _write_flag,
+    Kind.TEXT: _write_text,
+    Kind.JOY: _write_joy,
+    Kind.COUNT: _write_count,
+    Kind.DIAGNOSTICS: _write_diagnostics,
+}
+_READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
+    Kind.JOINT_STATES: _read_joints,
+    Kind.ARRAY: _read_array,
+    Kind.POSE: pose.read_pose,
+    Kind.TWIST: pose.read_twist,
+    Kind.IMAGE: camera.read_image,
+    Kind.COMPRESSED: camera.read_compressed,
+    Kind.CAMERA_INFO: camera.read_info,
+    Kind.TRAJECTORY: trajectory.read_trajectory,
+    Kind.FLAG: _read_flag,
+    Kind.TEXT: _read_text,
+    Kind.JOY: _read_joy,
+    Kind.COUNT: _read_count,
+    Kind.DIAGNOSTICS: reports.read,
+}

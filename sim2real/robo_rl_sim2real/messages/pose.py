@@ -1,0 +1,61 @@
+"""Poses and velocities as ROS 2 messages. Quaternions are xyzw there and wxyz here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from robo_rl_sim2real.messages.dialect import Dialect, header
+from robo_rl_sim2real.messages.readings import Reading, Values
+
+POSE = "geometry_msgs/msg/PoseStamped"
+TWIST = "geometry_msgs/msg/TwistStamped"
+
+Parts = tuple[dict[str, Values], tuple[str, ...]]
+
+
+def write_pose(reading: Reading, dialect: Dialect) -> Any:
+    """``position``, ``orientation``, and the ``frame`` if one is named."""
+    qw, qx, qy, qz = map(float, reading.fields["orientation"])
+    point = _vector(dialect, "Point", reading.fields["position"])
+    turn = dialect.message("geometry_msgs/msg/Quaternion")(x=qx, y=qy, z=qz, w=qw)
+    pose = dialect.message("geometry_msgs/msg/Pose")(position=point, orientation=turn)
+    return dialect.message(POSE)(header=_header(reading, dialect), pose=pose)
+
+
+def read_pose(message: Any) -> Parts:
+    """Likewise."""
+    p, q = message.pose.position, message.pose.orientation
+    turn = np.array([q.w, q.x, q.y, q.z])
+    return {"position": np.array([p.x, p.y, p.z]), "orientation": turn, **_frame(message)}, ()
+
+
+def write_twist(reading: Reading, dialect: Dialect) -> Any:
+    """``linear``, ``angular``, and the ``frame`` if one is named."""
+    parts = {
+        name: _vector(dialect, "Vector3", reading.fields[name]) for name in ("linear", "angular")
+    }
+    twist = dialect.message("geometry_msgs/msg/Twist")(**parts)
+    return dialect.message(TWIST)(header=_header(reading, dialect), twist=twist)
+
+
+def read_twist(message: Any) -> Parts:
+    """Likewise."""
+    v, w = message.twist.linear, message.twist.angular
+    parts = {"linear": np.array([v.x, v.y, v.z]), "angular": np.array([w.x, w.y, w.z])}
+    return {**parts, **_frame(message)}, ()
+
+
+def _vector(dialect: Dialect, kind: str, values: Values) -> Any:
+    x, y, z = map(float, values)
+    return dialect.message(f"geometry_msgs/msg/{kind}")(x=x, y=y, z=z)
+
+
+def _header(reading: Reading, dialect: Dialect) -> Any:
+    return header(dialect, reading.stamp_s, str(reading.fields.get("frame", "")))
+
+
+def _frame(message: Any) -> dict[str, Values]:
+    said = message.header.frame_id
+    return {"frame": np.asarray(said)} if said else {}

@@ -1,0 +1,185 @@
+"""What a robot said last: readings by topic, whatever transport brought them.
+
+Values are float64 in SI units and quaternions wxyz; transports convert. Times are seconds of one
+monotonic clock, taken when a message arrived. Stamps in headers are of the sender's clock, which
+need not be ours: they tell the order of one sender's readings, and how much time lay between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robo_rl.core.errors import SpecError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.core.rotations import unit
+
+Values = NDArray[Any]
+
+CLOCK_SET_S = 1.0
+"""By how much a header must fall to be that of a clock that was set, and not of a late reading."""
+_ARRIVALS = 4
+"""How many arrivals of a topic are kept."""
+
+
+class Reading(NamedTuple):
+    """One message.
+
+    Args:
+        fields: Field → its array.
+        names: Names of the elements, where the message has any (joints).
+        stamp_s: When it arrived.
+        wire: The message as it came, in CDR; empty where the transport has no bytes.
+        sent_s: What its header says, on the sender's clock; 0 where it says nothing.
+    """
+
+    fields: Mapping[str, Values]
+    names: tuple[str, ...]
+    stamp_s: float
+    wire: bytes = b""
+    sent_s: float = 0.0
+
+
+class Inbox:
+    """The newest reading of every topic; written by a transport, read by the control loop."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Reading] = {}
+        self._arrivals: dict[str, tuple[float, ...]] = {}
+        self._repeats: dict[str, int] = {}
+        self._amiss: dict[str, str] = {}
+
+    def put(self, topic: str, reading: Reading) -> None:
+        """Take a reading; one that is no newer than the present one is left out.
+
+        It is no newer if it arrived before, if its header says that it was sent before, or if it is
+        the same reading once more. A header that falls by more than ``CLOCK_SET_S`` is of a clock
+        that was set.
+        """
+        before = self._newest.get(topic)
+        if before is not None and _is_older(reading, before):
+            return
+        if before is not None and _is_same(reading, before):
+            self._repeats[topic] = self._repeats.get(topic, 0) + 1
+            return
+        self._newest[topic] = reading
+        self._arrivals[topic] = (*self._arrivals.get(topic, ())[1 - _ARRIVALS :], reading.stamp_s)
+        self._repeats.pop(topic, None)
+        self._amiss.pop(topic, None)
+
+    def note(self, topic: str, problem: str) -> None:
+        """What came last on a topic was of no use, and why; the reading before it stays."""
+        self._amiss[topic] = problem
+
+    def problem(self, topics: Iterable[str], since_s: float = -np.inf) -> str:
+        """What is amiss with topics, and which fell silent then; empty for nothing."""
+        found = list[str]()
+        for topic in sorted(topics):
+            why, newest = self._amiss.get(topic), self._newest.get(topic)
+            if why is not None:
+                found.append(f"{topic}: {why}")
+            elif newest is not None and newest.stamp_s < since_s:
+                found.append(f"{topic}: {self._silence(topic)}")
+        return "; ".join(found)
+
+    def gap_s(self, topic: str) -> float:
+        """The longest time between the latest readings of a topic; infinity where few came."""
+        arrivals = self._arrivals.get(topic, ())
+        return float(np.diff(arrivals).max()) if len(arrivals) == _ARRIVALS else np.inf
+
+    def moment(self) -> Inbox:
+        """What is there now, whatever comes meanwhile: one moment for all that reads it."""
+        copy = Inbox()
+        copy._newest = self._newest.copy()
+        return copy
+
+    def _silence(self, topic: str) -> str:
+        repeats = self._repeats.get(topic, 0)
+        if not repeats:
+            return "nothing came any more"
+        return f"the same reading came {repeats + 1} times, its header does not advance"
+
+    def get(self, topic: str) -> Reading | None:
+        """The newest of a topic; None where nothing came yet."""
+        return self._newest.get(topic)
+
+
+def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Values:
+    """A field of a reading, its elements in the order of ``names``.
+
+    Args:
+        reading: Of a topic.
+        field: Which; ``rot6d`` follows from ``orientation``.
+        names: Elements that are wanted; empty for all, in the reading's own order.
+        where: What to call it in an error.
+
+    Raises:
+        SpecError: No such field or element, lengths that differ, a value that is not finite, or an
+            orientation that is none.
+    """
+    values = rot6d(reading.fields["orientation"]) if _follows(reading, field) else None
+    if values is None:
+        values = reading.fields.get(field)
+    if values is None:
+        hint = did_you_mean(field, reading.fields)
+        raise SpecError(f"no field '{field}' in what came", where=where, hint=hint)
+    if names and reading.names:
+        values = _in_order(values, reading.names, names, where)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise SpecError("not finite", where=where, found=values.tolist())
+    return values
+
+
+def rot6d(quat: Values) -> Values:
+    """First two columns of the rotation matrix of a quaternion wxyz: (4,) → (6,).
+
+    Raises:
+        SpecError: It is not of unit length.
+
+    Source: Zhou et al. 2019 (arXiv 1812.07035), eq. 17.
+    """
+    w, x, y, z = unit(quat)
+    first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
+    second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
+    return np.array(first + second)
+
+
+def _is_older(reading: Reading, before: Reading) -> bool:
+    if reading.stamp_s < before.stamp_s:
+        return True
+    stamped = reading.sent_s > 0.0 and before.sent_s > 0.0
+    return stamped and 0.0 < before.sent_s - reading.sent_s < CLOCK_SET_S
+
+
+def _is_same(reading: Reading, before: Reading) -> bool:
+    """Whether it says the same under the same header, which nobody stamps who measures anew."""
+    if reading.sent_s <= 0.0 or reading.sent_s != before.sent_s:
+        return False
+    fields, others = reading.fields, before.fields
+    return fields.keys() == others.keys() and all(
+        np.array_equal(value, others[name]) for name, value in fields.items()
+    )
+
+
+def _follows(reading: Reading, field: str) -> bool:
+    return field == "rot6d" and "rot6d" not in reading.fields and "orientation" in reading.fields
+
+
+def _in_order(values: Values, have: tuple[str, ...], wanted: tuple[str, ...], where: str) -> Values:
+    if len(set(have)) < len(have):
+        twice = next(name for name in have if have.count(name) > 1)
+        raise SpecError(
+            f"'{twice}' is named twice", where=where, hint="two sources in one message?"
+        )
+    if len(values) != len(have):
+        problem, expected = "names and values differ in number", f"{len(have)} values"
+        raise SpecError(problem, where=where, expected=expected, found=len(values))
+    place = {name: i for i, name in enumerate(have)}
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        hint = did_you_mean(missing[0], have)
+        raise SpecError(f"no '{missing[0]}' in what came", where=where, hint=hint)
+    return values[[place[name] for name in wanted]]

@@ -1,0 +1,44 @@
+"""rosbags' messages: the interfaces of a ROS 2 distribution where ROS 2 is not installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys.store import Typestore
+
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.messages.dialect import Dialect
+
+DISTROS = {
+    "humble": Stores.ROS2_HUMBLE,
+    "jazzy": Stores.ROS2_JAZZY,
+    "kilted": Stores.ROS2_KILTED,
+}
+"""ROS 2 distribution → its interfaces."""
+
+
+def store_of(distro: str) -> Typestore:
+    """The interfaces of a distribution.
+
+    Raises:
+        ConfigError: It is not known.
+    """
+    if distro not in DISTROS:
+        raise ConfigError(f"distro '{distro}'", hint=did_you_mean(distro, DISTROS))
+    return get_typestore(DISTROS[distro])
+
+
+def dialect_of(store: Typestore) -> Dialect:
+    """How messages of these interfaces are made."""
+    return Dialect(store.types.__getitem__, _floats, _octets, np.ascontiguousarray)
+
+
+def _floats(values: Any) -> np.ndarray:
+    return np.ascontiguousarray(values, np.float64)
+
+
+def _octets(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)

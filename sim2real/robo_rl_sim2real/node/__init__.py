@@ -1,0 +1,1 @@
+"""A policy connected with a transport and kept in time."""

@@ -1,0 +1,210 @@
+"""What a node says of its health on ``/diagnostics``, and that it lives.
+
+Once a second, and at once where a level changes. Times are seconds of the node's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from robo_rl.bundle.session import Planned
+from robo_rl_sim2real.control.events import Tick
+from robo_rl_sim2real.control.health import Health
+from robo_rl_sim2real.control.planner import Query
+from robo_rl_sim2real.core.clock import Recent
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.diagnostics import Level, Status, reading_of
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading, Values
+from robo_rl_sim2real.transport.base import COMMAND, NEWEST, Publisher
+
+if TYPE_CHECKING:
+    from robo_rl.bundle.bundle import Bundle
+    from robo_rl_sim2real.node.node import Node
+    from robo_rl_sim2real.node.settings import Settings
+
+_EVERY_S, _BEAT_S = 1.0, 0.1
+_LEVELS = {State.FAULTED: Level.ERROR, State.HOLDING: Level.WARN}
+
+
+class Subject(NamedTuple):
+    """What is reported on.
+
+    Args:
+        about: Name → value of what does not change: robot, task, hash of the bundle.
+        topics: That the policy's observations come from.
+        max_age_s: Age of a reading beyond which it is stale.
+        dt_s: Control period.
+        health: As it stands.
+        inference: How long the policy took.
+        problems: Of the transport and of all that listens.
+    """
+
+    about: Mapping[str, str]
+    topics: Sequence[str]
+    max_age_s: float
+    dt_s: float
+    health: Callable[[], Health]
+    inference: Recent
+    problems: Callable[[], list[str]]
+
+
+class Diagnostics:
+    """A listener that reports; see ``listener.Listener``.
+
+    Args:
+        subject: What is reported on.
+        report: Where reports go.
+        beat: Where the heartbeat goes: the number of the tick, ten times a second, by the control
+            loop itself, so that it ends when that hangs.
+    """
+
+    def __init__(self, subject: Subject, report: Publisher, beat: Publisher) -> None:
+        self._subject, self._report, self._beat = subject, report, beat
+        self._came = {topic: _Arrivals() for topic in subject.topics}
+        self._levels: list[Level] = []
+        self._said_s = self._beat_s = -np.inf
+
+    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+        """See ``Listener``."""
+        del kind
+        if topic in self._came:
+            self._came[topic].add(reading.stamp_s)
+
+    def ticked(self, tick: Tick) -> None:
+        """See ``Listener``."""
+        now_s = tick.began_s + tick.spent_s
+        soon_s = now_s + 0.5 * self._subject.dt_s  # the tick that is nearest, early or late
+        if soon_s - self._beat_s >= _BEAT_S:
+            self._beat_s = now_s
+            self._beat.send(Reading({"data": np.asarray(tick.number, np.uint64)}, (), 0.0))
+        levels = [_level(tick.output.state), *(self._stale(topic, now_s) for topic in self._came)]
+        if levels != self._levels or soon_s - self._said_s >= _EVERY_S:
+            self._levels, self._said_s = levels, now_s
+            self._report.send(reading_of(self.statuses(now_s), self._subject.about["robot"]))
+
+    def told(self, event: str, what: str) -> None:
+        """See ``Listener``: health counts these."""
+
+    def problems(self) -> list[str]:
+        """See ``Listener``."""
+        return []
+
+    def statuses(self, now_s: float) -> list[Status]:
+        """All that there is to say."""
+        health, problems = self._subject.health(), self._subject.problems()
+        return [
+            _policy(health),
+            *(self._topic(topic, now_s) for topic in self._came),
+            _inference(self._subject.inference, self._subject.dt_s),
+            _transport(problems),
+            Status("bundle", Level.OK, "verified", self._subject.about),
+        ]
+
+    def _stale(self, topic: str, now_s: float) -> Level:
+        fresh = self._came[topic].age_s(now_s) <= self._subject.max_age_s
+        return Level.OK if fresh else Level.STALE
+
+    def _topic(self, topic: str, now_s: float) -> Status:
+        came, level = self._came[topic], self._stale(topic, now_s)
+        age_s, rate_hz = came.age_s(now_s), came.rate_hz(now_s)
+        values = {"age_ms": _ms(age_s), "rate_hz": f"{rate_hz:.1f}", "messages": str(came.count)}
+        message = "fresh" if level is Level.OK else "nothing new" if came.count else "nothing came"
+        return Status(f"reading {topic}", level, message, values)
+
+
+def attach(node: Node, settings: Settings, bundle: Bundle) -> None:
+    """Have a node say how it is doing, on the topics of its settings."""
+    contract, transport = bundle.manifest.contract, node.transport
+    judged = node.runtime.topics
+    subject = Subject(
+        {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
+        tuple(sorted(judged)),
+        node.runtime.parts.safety.max_age_s,
+        node.ticks.dt_s,
+        lambda: node.health,
+        node.inference,
+        lambda: transport.problems() + node.listeners.problems(),
+    )
+    report = transport.advertise(settings.diagnostics, Kind.DIAGNOSTICS, COMMAND)
+    beat = transport.advertise(settings.heartbeat, Kind.COUNT, NEWEST)
+    node.listeners.add(Diagnostics(subject, report, beat))
+
+
+class _Arrivals:
+    """Of one topic; one thread adds, another looks."""
+
+    def __init__(self) -> None:
+        self.count, self._newest_s = 0, -np.inf
+        self._before = (0, -np.inf)
+
+    def add(self, stamp_s: float) -> None:
+        self.count, self._newest_s = self.count + 1, stamp_s
+
+    def age_s(self, now_s: float) -> float:
+        return now_s - self._newest_s
+
+    def rate_hz(self, now_s: float) -> float:
+        """Since it was last asked for; 0 the first time."""
+        (before, then_s), count = self._before, self.count
+        self._before = count, now_s
+        return (count - before) / (now_s - then_s) if now_s > then_s else 0.0
+
+
+def timed(query: Query, now_s: Callable[[], float]) -> tuple[Query, Recent]:
+    """A policy that is asked likewise, and how long its answers took."""
+    taken = Recent()
+
+    def asked(obs: Mapping[str, Values], plan: Planned | None) -> Values:
+        began_s = now_s()
+        try:
+            return query(obs, plan)
+        finally:
+            taken.add(now_s() - began_s)
+
+    return asked, taken
+
+
+def _level(state: State) -> Level:
+    return _LEVELS.get(state, Level.OK)
+
+
+def _policy(health: Health) -> Status:
+    said = health.state + (f": {health.reason}" if health.reason else "")
+    said += " (dry run: no command is sent)" if health.dry_run else ""
+    values = {
+        "ticks": str(health.ticks),
+        "missed_ticks": str(health.missed),
+        "clamped_ticks": str(health.clamped),
+        "refused_requests": str(health.refused),
+        **_percentiles("reading_to_command", health.latency_s),
+        **_percentiles("tick", health.tick_s),
+        "problem": health.problem,
+        "dry_run": str(health.dry_run).lower(),
+    }
+    return Status("policy", _level(State(health.state)), said, values)
+
+
+def _inference(taken: Recent, dt_s: float) -> Status:
+    p50_s, p99_s = taken.percentiles()
+    slow = p99_s > dt_s
+    said = "one in a hundred takes longer than a control period" if slow else "within the period"
+    values = _percentiles("inference", (p50_s, p99_s))
+    return Status("inference", Level.WARN if slow else Level.OK, said, values)
+
+
+def _transport(problems: list[str]) -> Status:
+    values = {str(number): problem for number, problem in enumerate(problems, start=1)}
+    said = problems[0] if problems else "nothing amiss"
+    return Status("transport", Level.WARN if problems else Level.OK, said, values)
+
+
+def _percentiles(name: str, seconds: tuple[float, float]) -> dict[str, str]:
+    return {f"{name}_p50_ms": _ms(seconds[0]), f"{name}_p99_ms": _ms(seconds[1])}
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}"

@@ -1,0 +1,275 @@
+"""A bundle on a robot: the runtime, connected with a transport and kept in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import Contract
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.control.command_publishers import Commands
+from robo_rl_sim2real.control.events import Listeners, Tick
+from robo_rl_sim2real.control.health import Health, Record
+from robo_rl_sim2real.control.planner import Query
+from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.safety import Command, Reason
+from robo_rl_sim2real.core.clock import Clock, Ticks
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
+from robo_rl_sim2real.node.diagnostics import attach, timed
+from robo_rl_sim2real.node.publishers import REMEDY, Publishers
+from robo_rl_sim2real.node.requests import Requests
+from robo_rl_sim2real.node.services import offer
+from robo_rl_sim2real.node.settings import Settings, assemble
+from robo_rl_sim2real.perception.image_thread import Darkroom
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
+from robo_rl_sim2real.watchdog.guard import Guard, Unguarded, WatchdogLostError
+
+_WARM_UP = 20
+_CLEAR_S = 5.0
+"""A problem that has not come back for so long is over."""
+
+
+class Node:
+    """The policy of a bundle, on a robot.
+
+    Requests come on a topic, from any thread and at any time; they are granted between ticks. Its
+    ``guard`` is told of every command before it is sent; without one it does not go on moving.
+
+    Args:
+        settings: Of the deployment.
+        bundle: Verified.
+        transport: Its own; closed with it.
+        clock: Monotonic.
+        dry_run: Whether commands are worked out and not sent.
+        seed: Of the noise that chains start from.
+
+    Raises:
+        BundleError: The bundle does not fit the robot.
+        ConfigError: The settings do not fit the bundle.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        bundle: Bundle,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        dry_run: bool = False,
+        seed: int = 0,
+    ) -> None:
+        contract = bundle.manifest.contract
+        self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
+        query, now_s = warm(bundle, seed, inpaint=settings.chunks.inpaints), self.clock.now_s
+        query, self.inference = timed(query, now_s)
+        self.runtime, self.wiring = assemble(
+            settings,
+            contract,
+            query,
+            now_s,
+            sends=not dry_run,
+            rivals=lambda: self.publishers.problem,
+        )
+        self.publishers = Publishers(transport, self.wiring.readings, settings.shared_topics)
+        self.guard: Guard = Unguarded()
+        self.inbox, self.listeners = Inbox(), Listeners()
+        self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
+        self.ticks = Ticks(1.0 / contract.act.rate_hz, self.clock)
+        self.record = Record(dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz))
+        self._running, self._number, self._said = True, 0, ""
+        self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
+        self._alone = settings.command.alone
+        life = self.runtime.life
+        self.requests = Requests(
+            {
+                "activate": partial(self._begin, "activate", self.runtime.activate),
+                "home": partial(self._begin, "home", self.runtime.home),
+                "deactivate": life.deactivate,
+                "reset": life.reset,
+                "stop": life.trip,
+                "configure": life.configure,
+                "cleanup": life.cleanup,
+                "shutdown": self.stop,
+            },
+            lambda: life.stops,
+        )
+        self._connect(settings)
+        attach(self, settings, bundle)
+        self.served = offer(transport, self.requests, life.trip, lambda: self.runtime.state)
+        life.configure()
+
+    @property
+    def age_s(self) -> float:
+        """For how long it has been running."""
+        return self._number * self.ticks.dt_s
+
+    @property
+    def health(self) -> Health:
+        """As it stands."""
+        return self.record.health(self.ticks.missed)
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on until ``stop``, or until that is so."""
+        with self.publishers.watched():
+            for number in self.ticks:
+                self.tick(number)
+                if not self._running or until():
+                    break
+
+    def stop(self) -> None:
+        """End ``run`` after the present tick; from any thread or signal handler."""
+        self._running = False
+
+    def rest(self, patience_s: float = 10.0) -> None:
+        """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
+        self.requests.open = False
+        if self.runtime.state.moves:
+            self.runtime.life.deactivate()
+        begun, before_s = self._number, self.clock.now_s()
+        for number in self.ticks:
+            silent = self.tick(begun + number).command is None
+            if silent or self.clock.now_s() - before_s > patience_s:
+                break
+
+    def close(self) -> None:
+        """Leave the transport and end the policy's thread."""
+        try:
+            self.runtime.parts.planner.close()
+            self.darkroom.close()
+        finally:
+            self.transport.close()
+
+    def tick(self, number: int) -> Output:
+        """The control period of that number, whatever it brings."""
+        began_s, self._number, output = self.clock.now_s(), number, None
+        try:
+            if self.runtime.state.moves:
+                self.guard.demand()
+                if self._estop_is_silent():
+                    self.runtime.life.press(True)
+            self._grant()
+            output = self.runtime.tick(self.inbox, number)
+            self._send(output.command)
+        except Exception as error:  # a robot in motion is brought to rest before anyone asks why
+            output = self._broken(error, number, None if output is None else output.command)
+        done_s = self.clock.now_s()
+        seen_s, spent_s = self.runtime.seen_s, done_s - began_s
+        self.record.add(output, spent_s=spent_s, age_s=done_s - seen_s)
+        self.listeners.ticked(Tick(number, began_s, spent_s, output, seen_s, not self.dry_run))
+        return output
+
+    def request(self, what: str) -> None:
+        """Ask for ``activate``, ``home``, ``deactivate`` …; granted before the next tick."""
+        self.requests.put(what)
+
+    def offer(self, what: str, grant: Callable[[], None]) -> None:
+        """Grant another request from now on."""
+        self.requests.offer(what, grant)
+
+    def _connect(self, settings: Settings) -> None:
+        transport, wiring = self.transport, self.wiring
+        self._out = Commands(wiring.outlets, transport)
+        self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
+        transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
+        transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
+        for topic, kind in wiring.readings.items():
+            transport.subscribe(topic, kind, self._putter(topic, kind), SENSOR)
+
+    def _putter(self, topic: str, kind: Kind) -> Callable[[Reading], None]:
+        def put(reading: Reading) -> None:
+            self.darkroom.put(topic, reading)
+            self.listeners.heard(topic, kind, reading)
+
+        return put
+
+    def _press(self, reading: Reading) -> None:
+        self.inbox.put(self._estop, reading)
+        self.runtime.life.press(bool(reading.fields["data"]))
+
+    def _request(self, reading: Reading) -> None:
+        self.request(str(reading.fields["data"]))
+
+    def _estop_is_silent(self) -> bool:
+        """Whether nobody says that the emergency stop is not pressed, where somebody has to."""
+        said = self.inbox.get(self._estop)
+        age_s = np.inf if said is None else self.clock.now_s() - said.stamp_s
+        return 0.0 < self._estop_age_s < age_s
+
+    def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
+        if self._estop_is_silent():
+            raise RoboRlError(f"cannot {what}: nothing was heard of the emergency stop")
+        self.guard.demand()
+        self._demand_alone(what)
+        if rivals := self.publishers.look():
+            raise RoboRlError(
+                f"cannot {what}: readings of several sources", found=rivals, hint=REMEDY
+            )
+        begin(self.inbox, self._number)
+
+    def _demand_alone(self, what: str) -> None:
+        for outlet in self.wiring.outlets if self._alone else ():
+            ends = self.transport.endpoints(outlet.topic, action=outlet.action)
+            others = [end.node for end in ends if end.writes]
+            if len(others) > self.guard.writers:
+                raise RoboRlError(
+                    f"cannot {what}: somebody else publishes on '{outlet.topic}'",
+                    found=", ".join(sorted(others)),
+                    hint="stop the other, or command.alone=false; one that was killed is forgotten"
+                    " after 10 s",
+                )
+
+    def _grant(self) -> None:
+        for what, problem in self.requests.grant():
+            if problem:
+                self.record.refuse(problem)
+                self.listeners.told("refused", f"{what}: {problem}")
+            else:
+                self.listeners.told("request", what)
+
+    def _broken(self, error: Exception, number: int, unsent: Command | None) -> Output:
+        """Whatever it was: come to rest, and say so if that can still be said."""
+        self.record.problem = f"{type(error).__name__}: {error}"
+        unwatched = isinstance(error, WatchdogLostError)
+        reason = Reason.UNWATCHED if unwatched else Reason.BROKEN
+        output = self.runtime.fail(number, unsent, reason)._replace(problem=self.record.problem)
+        try:
+            self._send(output.command)
+        except Exception as again:  # nothing can be sent: what is left is to go on trying
+            self.record.problem += f"; then {type(again).__name__}: {again}"
+        return output
+
+    def _send(self, command: Command | None) -> None:
+        motion = self.runtime.parts.safety.limiter.motion  # which the command is the end of
+        sends = command is not None and not self.dry_run
+        self.guard.tell(motion, sending=sends)
+        if sends:
+            self._out.send(motion)
+        state = self.runtime.state.value
+        if state != self._said:
+            self._said = state
+            self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
+
+
+def warm(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
+    """The bundle's policy, asked a few times, for the first answers take long.
+
+    Raises:
+        BundleError: It is to go on from what is planned, and cannot.
+    """
+    session, noise = bundle.session(inpaint=inpaint), np.random.default_rng(seed)
+    zeros = nothing(bundle.manifest.contract)
+    for _ in range(_WARM_UP):
+        session.act(zeros, noise)
+    return lambda obs, plan: session.act(obs, noise, plan)
+
+
+def nothing(contract: Contract) -> dict[str, Values]:
+    """An observation of zeros: name → (1, To, …)."""
+    return {
+        name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)
+        for name, spec in contract.obs.items.items()
+    }

@@ -1,0 +1,85 @@
+"""A node with its recorder, from the beginning to the end of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.recording.topics import FORMAT, VERSION
+from robo_rl_sim2real.transport.base import SENSOR
+
+if TYPE_CHECKING:
+    from robo_rl_sim2real.recording.log import Origin
+    from robo_rl_sim2real.recording.recorder import Recorder
+
+
+@contextmanager
+def recording(node: Node, bundle: Bundle, settings: Settings) -> Generator[Recorder | None]:
+    """Record the node as its settings say; the request ``record`` keeps what a ring holds.
+
+    Args:
+        node: Which.
+        bundle: What it runs.
+        settings: What it runs by.
+
+    Yields:
+        The recorder, None where nothing is to be recorded.
+
+    Raises:
+        ConfigError: The folder cannot be written, or its disk is nearly full.
+    """
+    if settings.record.mode == "off":
+        yield None
+        return
+    recorder = _attached(node, bundle, settings)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def _attached(node: Node, bundle: Bundle, settings: Settings) -> Recorder:
+    from robo_rl_sim2real.recording.log import Log, Origin
+    from robo_rl_sim2real.recording.recorder import Recorder
+
+    origin = Origin(node.clock.now_s(), time.time_ns())
+    log = Log(
+        _about(node, bundle, settings, origin),
+        node.runtime.measured.names,
+        origin,
+        lambda: node.health._asdict(),
+    )
+    recorder = Recorder(settings.record, log, node.clock.now_s)
+    for topic, kind in settings.record.topics.items():
+        if topic not in node.wiring.readings:
+            node.transport.subscribe(topic, kind, _hear(recorder, topic, kind), SENSOR)
+    node.offer("record", recorder.save)
+    node.listeners.add(recorder)
+    return recorder
+
+
+def _hear(recorder: Recorder, topic: str, kind: Kind) -> Callable[[Reading], None]:
+    return lambda reading: recorder.heard(topic, kind, reading)
+
+
+def _about(node: Node, bundle: Bundle, settings: Settings, origin: Origin) -> dict[str, Any]:
+    """Whose recording it is, in full: it can be read where the bundle is not."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "robo_rl": version("robo-rl"),
+        "bundle": bundle.digest,
+        "contract": bundle.manifest.tree()["contract"],
+        "settings": settings.model_dump(mode="json"),
+        "joints": node.runtime.measured.names,
+        "dry_run": node.dry_run,
+        "clock": origin._asdict(),
+    }

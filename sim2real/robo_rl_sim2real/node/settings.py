@@ -1,0 +1,218 @@
+"""One file for all of a deployment: ``configs/deploy/*.yaml``, whatever the transport.
+
+What is left empty comes from the robot's description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.manifest import Contract
+from robo_rl.config.models import ConfigModel
+from robo_rl.config.registry import Component, component, default
+from robo_rl.core.errors import ConfigError
+from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
+from robo_rl_sim2real.control.command_publishers import Out, outlets, places
+from robo_rl_sim2real.control.command_topic import Outlet
+from robo_rl_sim2real.control.contract import Commanded, commanded
+from robo_rl_sim2real.control.feedback import Measured
+from robo_rl_sim2real.control.feedback_checks import Witness
+from robo_rl_sim2real.control.lifecycle import Lifecycle
+from robo_rl_sim2real.control.limiter import demand_quick
+from robo_rl_sim2real.control.planner import InlinePlanner, Planner, Query, ThreadPlanner
+from robo_rl_sim2real.control.plausibility import Plausibility
+from robo_rl_sim2real.control.runtime import Parts, Runtime
+from robo_rl_sim2real.control.safety import Safety
+from robo_rl_sim2real.control.teleop import Teleop
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind, TopicName
+from robo_rl_sim2real.perception.camera_guard import CameraGuard
+from robo_rl_sim2real.perception.cameras import Eye, eyes
+from robo_rl_sim2real.perception.observer import Observer, Source
+from robo_rl_sim2real.recording.recorder import Recorder
+from robo_rl_sim2real.watchdog.guard import Watchdog
+
+
+class Settings(ConfigModel):
+    """A deployment.
+
+    Args:
+        robot: What it runs on.
+        observe: Item of the observation → where it comes from.
+        joint_states: Topic on which the joints are measured; empty for the robot's.
+        hand: Topic on which the end effector is, if it is commanded; empty for the robot's.
+        command: Where commands go.
+        estop: Topic of the emergency stop: true presses it, false releases it.
+        estop_age_s: Age of what was last said there beyond which it counts as pressed; 0 where
+            nobody has to say anything.
+        control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
+        state: Topic on which the state is said.
+        diagnostics: Topic on which health is said.
+        heartbeat: Topic on which the control loop says that it goes on.
+        start: Pose from which the policy may begin; empty for the robot's home.
+        transport: How it talks.
+        planner: Whether the policy is asked within a tick or in a thread of its own.
+        lifecycle: Starting, resuming and ending.
+        safety: Thresholds.
+        plausibility: When a measurement is believed.
+        shared_topics: Topics of readings that several nodes may publish on.
+        chunks: How chunks are merged.
+        teleop: Who may take over.
+        watchdog: Who stops the robot if this process dies or hangs.
+        cameras: When a picture is not worth acting on.
+        record: What is recorded.
+    """
+
+    robot: Annotated[Component, component("robots")]
+    observe: dict[str, Source]
+    joint_states: TopicName = ""
+    hand: TopicName = ""
+    command: Out = Out()
+    estop: TopicName = "/estop"
+    estop_age_s: float = Field(default=0.0, ge=0.0)
+    control: TopicName = "/policy/control"
+    state: TopicName = "/policy/state"
+    diagnostics: TopicName = "/diagnostics"
+    heartbeat: TopicName = "/policy/heartbeat"
+    start: tuple[float, ...] = ()
+    transport: Annotated[Component, component("transports")] = default("dds")
+    planner: Literal["inline", "thread"] = "inline"
+    lifecycle: Lifecycle.Config = Lifecycle.Config()
+    safety: Safety.Config = Safety.Config()
+    plausibility: Plausibility.Config = Plausibility.Config()
+    shared_topics: tuple[TopicName, ...] = ()
+    chunks: ChunkScheduler.Config = ChunkScheduler.Config()
+    teleop: Teleop.Config = Teleop.Config()
+    watchdog: Watchdog.Config = Watchdog.Config()
+    cameras: CameraGuard.Config = CameraGuard.Config()
+    record: Recorder.Config = Recorder.Config()
+
+
+class Wiring(NamedTuple):
+    """Topics in and out.
+
+    Args:
+        readings: Topic → interface, of all that is read.
+        outlets: Where commands go.
+        eyes: Topic → what makes its pictures ready.
+    """
+
+    readings: dict[str, Kind]
+    outlets: tuple[Outlet, ...]
+    eyes: dict[str, Eye]
+
+
+def assemble(
+    settings: Settings,
+    contract: Contract,
+    query: Query,
+    now_s: Callable[[], float],
+    *,
+    sends: bool = True,
+    rivals: Callable[[], str] = lambda: "",
+) -> tuple[Runtime, Wiring]:
+    """A runtime for a contract, and what it is to be connected with.
+
+    Args:
+        settings: Of the deployment.
+        contract: The bundle's.
+        query: Its policy.
+        now_s: Monotonic clock.
+        sends: Whether commands reach the robot.
+        rivals: What is wrong with who publishes the readings, empty for nothing.
+
+    Raises:
+        BundleError: The bundle does not fit the robot.
+        ConfigError: An item of the observation has no source, a topic has two interfaces, ``start``
+            has another length, chunks are longer than their actions may be old, or the limiter is
+            too slow for the rate.
+    """
+    robot: Robot = settings.robot.build()
+    found, observer = commanded(contract, robot), Observer(contract, settings.observe)
+    measured = _measured(settings, robot, found)
+    ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
+    placed = places(ways, len(found.names))
+    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed, found.names)
+    witness = Witness(settings.plausibility, measured, found.limits, found.follows, placed)
+    teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
+    shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
+    readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
+    wiring = Wiring(
+        {**readings, **_calibrations(shown)},
+        ways,
+        shown,
+    )
+    _check_age(settings, contract)
+    _check_overlap(settings.chunks, contract)
+    life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
+    chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
+    demand_quick(safety.limits)
+    planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
+    parts = Parts(observer, planner, chunks, safety, life, teleop, witness)
+    return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
+
+
+_PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
+    "inline": lambda query, _: InlinePlanner(query),
+    "thread": ThreadPlanner,
+}
+
+
+def _measured(settings: Settings, robot: Robot, found: Commanded) -> Measured:
+    hand = HandPoses.of(robot)
+    moves_hand = bool({*found.names} & {*hand.names})
+    only_hand = {*found.names} <= {*hand.names}
+    return Measured(
+        "" if only_hand else settings.joint_states or robot.topics.joint_states,
+        found.names,
+        found.change,
+        (settings.hand or robot.topics.hand) if moves_hand else "",
+        hand,
+    )
+
+
+def _readings(topics: dict[str, Kind], measured: dict[str, Kind]) -> dict[str, Kind]:
+    for topic, kind in measured.items():
+        found = topics.get(topic, kind)
+        if found is not kind:
+            raise ConfigError(f"observe: topic '{topic}'", expected=kind.value, found=found.value)
+    return {**topics, **measured}
+
+
+def _calibrations(shown: dict[str, Eye]) -> dict[str, Kind]:
+    return {eye.lens.info: Kind.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
+
+
+def _check_age(settings: Settings, contract: Contract) -> None:
+    played_s = contract.exec_horizon / contract.act.rate_hz
+    if played_s > settings.safety.basis_age_s:
+        raise ConfigError(
+            "safety.basis_age_s: chunks are played for longer",
+            expected=f"at least {played_s:g} s",
+            found=settings.safety.basis_age_s,
+        )
+
+
+def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
+    """What is to go on from a plan must have one: a chunk that is over leaves none."""
+    if chunks.inpaints and contract.exec_horizon - chunks.ahead >= contract.horizon:
+        raise ConfigError(
+            "chunks.merge: nothing is left of a chunk when the next one is asked for",
+            expected=f"chunks.ahead above {contract.exec_horizon - contract.horizon}",
+            found=chunks.ahead,
+            hint="or a policy whose exec_horizon is below its horizon",
+        )
+
+
+def _start(settings: Settings, found: Commanded) -> np.ndarray:
+    if not settings.start:
+        return found.home
+    if len(settings.start) != len(found.names):
+        expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
+        raise ConfigError("start", expected=expected, found=len(settings.start))
+    return np.array(settings.start)

@@ -1,0 +1,1 @@
+"""From readings and pictures to observations."""

@@ -1,0 +1,76 @@
+"""Where pictures become readings, in a thread of its own: neither ears nor control loop wait.
+
+The newest picture of a topic is what counts; one that came while another was made ready is left out
+if a still newer one came.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.messages.readings import Inbox, Reading
+from robo_rl_sim2real.perception.cameras import Eye
+
+
+class Darkroom:
+    """Between a transport and an inbox; what is no picture passes through at once.
+
+    Args:
+        eyes: Topic → what makes its pictures ready.
+        inbox: Where they go.
+    """
+
+    def __init__(self, eyes: Mapping[str, Eye], inbox: Inbox) -> None:
+        self._inbox, self._works = inbox, defaultdict[str, list[Callable[[Reading], None]]](list)
+        for topic, eye in eyes.items():
+            self._works[topic].append(self._shows(eye))
+            if eye.lens is not None:
+                self._works[eye.lens.info].append(eye.calibrated)
+        self._waiting, self._changed = dict[str, Reading](), threading.Condition()
+        self._open = bool(eyes)
+        self._thread = threading.Thread(target=self._work, name="darkroom", daemon=True)
+        if eyes:
+            self._thread.start()
+
+    def put(self, topic: str, reading: Reading) -> None:
+        """Take what came on a topic."""
+        if topic not in self._works:
+            self._inbox.put(topic, reading)
+            return
+        with self._changed:
+            self._waiting[topic] = reading
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Let the thread end after the pictures that it has."""
+        with self._changed:
+            self._open = False
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def _shows(self, eye: Eye) -> Callable[[Reading], None]:
+        return lambda reading: self._inbox.put(eye.topic, eye.look(reading))
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or not self._open)
+                waiting, self._waiting = self._waiting, {}
+            if not waiting:
+                return
+            for topic, reading in waiting.items():
+                self._make(topic, reading)
+
+    def _make(self, topic: str, reading: Reading) -> None:
+        """Whatever is wrong with a picture, the next may be right."""
+        try:
+            for work in self._works[topic]:
+                work(reading)
+        except RoboRlError as error:
+            self._inbox.note(topic, str(error))
+        except Exception as error:
+            self._inbox.note(topic, f"{type(error).__name__}: {error}")

@@ -1,0 +1,158 @@
+"""From what a robot says to what a policy was trained on: names, order, history, types.
+
+Shapes: To frames of history, the latest last. An observation has one row: (1, To, …).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl.bundle.manifest import Contract
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.images import Crop
+from robo_rl.core.spec import TensorSpec
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.messages.kinds import IMAGES, Kind, TopicName
+from robo_rl_sim2real.messages.readings import Inbox, Values, pick
+
+
+class Source(ConfigModel):
+    """Where an item of the observation comes from: a field of a topic, or two items' difference.
+
+    Args:
+        topic: Which topic; empty for a difference.
+        kind: Its messages' interface.
+        field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
+        minus: (a, b): the item is item a less item b.
+        crop: [top, left, height, width] of the part of an image that is used; shares of the image
+            where none is above 1, else pixels. An image has no field to choose.
+        info: Topic of the calibration of an image's camera, if it is to be compared with the
+            robot's; it is a sensor_msgs/msg/CameraInfo.
+        camera: Which of the robot's cameras that is; the topic tells where it is the robot's own.
+    """
+
+    topic: TopicName = ""
+    kind: Kind = Kind.JOINT_STATES
+    field: str = "data"
+    minus: tuple[str, str] | None = None
+    crop: Crop | None = None
+    info: TopicName = ""
+    camera: str = ""
+
+
+class Frame(NamedTuple):
+    """One moment.
+
+    Args:
+        items: Name → its array, as the contract's spec says.
+        stamp_s: When the oldest reading in it arrived.
+    """
+
+    items: dict[str, Values]
+    stamp_s: float
+
+
+class Observer:
+    """Makes observations of readings.
+
+    Args:
+        contract: What the policy was trained on.
+        sources: Item → where it comes from; all of the contract's, and others that these follow
+            from.
+
+    Raises:
+        ConfigError: An item has no source, or a difference is of no items.
+    """
+
+    def __init__(self, contract: Contract, sources: Mapping[str, Source]) -> None:
+        self.specs, self.sources = contract.obs.items, dict(sources)
+        self._frames: deque[Frame] = deque(maxlen=contract.obs_horizon)
+        self._last = -2
+        for name in self.specs:
+            self._check(name, "what the policy was trained on")
+        self._check_kinds()
+
+    @property
+    def topics(self) -> dict[str, Kind]:
+        """Topics that are needed, and their interfaces."""
+        return {source.topic: source.kind for source in self.sources.values() if source.topic}
+
+    def look(self, inbox: Inbox) -> Frame | None:
+        """This moment; None where a topic was silent so far.
+
+        Raises:
+            SpecError: A reading does not fit.
+        """
+        if any(inbox.get(topic) is None for topic in self.topics):
+            return None
+        items, stamps = dict[str, Values](), list[float]()
+        for name, spec in self.specs.items():
+            value = self._value(name, spec, inbox, stamps)
+            if value.shape != spec.shape:
+                raise SpecError(f"obs '{name}'", expected=spec.shape, found=value.shape)
+            items[name] = value.astype(spec.dtype, copy=False)
+        return Frame(items, min(stamps))
+
+    def observation(self, frame: Frame, tick: int) -> dict[str, Values]:
+        """Name → (1, To, …): the history with this tick's frame as its latest.
+
+        After a gap it begins anew, as an episode does: frames of other ticks than those just
+        before were never a history in training.
+        """
+        if tick != self._last + 1:
+            self.forget()
+        self._last = tick
+        self._frames.append(frame)
+        while len(self._frames) < (self._frames.maxlen or 1):
+            self._frames.append(frame)
+        return {name: np.stack([f.items[name] for f in self._frames])[None] for name in self.specs}
+
+    def forget(self) -> None:
+        """Begin a new history."""
+        self._frames.clear()
+
+    def _value(self, name: str, spec: TensorSpec, inbox: Inbox, stamps: list[float]) -> Values:
+        source = self.sources[name]
+        if source.minus is not None:
+            one, other = (self._value(item, spec, inbox, stamps) for item in source.minus)
+            if one.shape != other.shape:  # one number would pass for three
+                what = " less ".join(f"'{item}'" for item in source.minus)
+                raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
+            return one - other
+        reading = inbox.get(source.topic)
+        assert reading is not None
+        stamps.append(reading.stamp_s)
+        where = f"{source.topic} for obs '{name}'"
+        if source.kind is Kind.JOINT_STATES and not reading.names:
+            raise SpecError("joint states without names", where=where)
+        field = name if source.kind in IMAGES else source.field
+        return pick(reading, field, spec.names, where)
+
+    def _check_kinds(self) -> None:
+        kinds = self.topics
+        for name, source in self.sources.items():
+            if source.topic and source.kind is not kinds[source.topic]:
+                raise ConfigError(
+                    f"observe.{name}.kind: '{source.topic}' has another elsewhere",
+                    expected=kinds[source.topic].value,
+                    found=source.kind.value,
+                )
+
+    def _check(self, name: str, wanted_by: str, above: tuple[str, ...] = ()) -> None:
+        source = self.sources.get(name)
+        if name in above:
+            raise ConfigError(f"observe.{name}: is a difference of itself", found=above)
+        if source is None:
+            raise ConfigError(
+                f"observe: no source of '{name}', {wanted_by}",
+                hint=did_you_mean(name, self.sources),
+            )
+        if source.minus is None and not source.topic:
+            raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
+        for item in source.minus or ():
+            self._check(item, f"of which '{name}' is a difference", (*above, name))

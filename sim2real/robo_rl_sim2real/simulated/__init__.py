@@ -1,0 +1,1 @@
+"""A simulated robot behind the real one's topics."""

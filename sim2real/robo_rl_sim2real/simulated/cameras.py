@@ -1,0 +1,103 @@
+"""The cameras of a simulated robot, behind the image topics of the real one.
+
+A picture is drawn beside the world, which goes on meanwhile, and is sent a tick later with the time
+at which it was taken. It has no noise: a node that watches for frozen cameras takes a robot that
+stands still for one (``cameras.frozen_s=0``). Not a part of what is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from robo_rl.api.cameras import CameraItem
+from robo_rl.api.robot import Robot
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.base import SENSOR, Publisher, Transport
+
+
+class _Taken(NamedTuple):
+    """Pictures that are being drawn, and when they were taken."""
+
+    fetch: Callable[[], Mapping[str, Any]]
+    at_s: float
+
+
+class SimCameras:
+    """Cameras of ``robot.yaml``, at their size and on their topics.
+
+    Args:
+        cfg: See Config.
+        world: What they see.
+        transport: Where pictures go.
+
+    Raises:
+        ConfigError: The robot has no such camera, or it has no topic.
+        DeviceError: Nothing can be drawn on this machine.
+    """
+
+    class Config(ConfigModel):
+        """Which cameras, none by default, and how often they take a picture."""
+
+        names: tuple[str, ...] = ()
+        rate_hz: float = Field(default=20.0, gt=0.0)
+
+    def __init__(self, cfg: Config, world: SimWorld, transport: Transport) -> None:
+        self._world, self._period_s = world, 1.0 / cfg.rate_hz
+        items = [_item(world.robot, name) for name in cfg.names]
+        world.film(items)
+        topics = world.robot.topics.images
+        self._publishers = {
+            item.obs: transport.advertise(topics[item.name], Kind.IMAGE, SENSOR) for item in items
+        }
+        self._taken: _Taken | None = None
+        self._due_s = 0.0
+
+    def tick(self, now_s: float) -> list[tuple[Publisher, Reading]]:
+        """Take pictures if it is time; returns those that were taken last, if any are new.
+
+        Raises:
+            DeviceError: What draws is gone.
+        """
+        ready = self._fetch()
+        if now_s >= self._due_s - 1e-9:
+            late = now_s - self._due_s >= self._period_s  # what was missed is not made up for
+            self._due_s = (now_s if late else self._due_s) + self._period_s
+            self._taken = _Taken(self._world.look(), now_s)
+        return ready
+
+    def _fetch(self) -> list[tuple[Publisher, Reading]]:
+        """Waits until they are drawn, so that drawing must fit a tick: else the world lags."""
+        if self._taken is None:
+            return []
+        taken, self._taken = self._taken, None
+        pictures = taken.fetch()
+        return [
+            (publisher, _reading(pictures[name], taken.at_s))
+            for name, publisher in self._publishers.items()
+        ]
+
+
+def _reading(picture: Any, at_s: float) -> Reading:
+    """Of a picture (1, 3, H, W)."""
+    image = picture[0].permute(1, 2, 0).contiguous().cpu().numpy()
+    return Reading({"image": image}, (), at_s)
+
+
+def _item(robot: Robot, name: str) -> CameraItem:
+    cameras = {camera.name: camera for camera in robot.cameras}
+    if name not in cameras:
+        hint = did_you_mean(name, cameras) if cameras else "its robot.yaml has no cameras"
+        raise ConfigError(f"robot '{robot.name}' has no camera '{name}'", hint=hint)
+    if name not in robot.topics.images:
+        hint = "robot.yaml names it in topics.images"
+        raise ConfigError(f"camera '{name}' of robot '{robot.name}' has no topic", hint=hint)
+    camera = cameras[name]
+    return CameraItem(name=name, obs=name, width=camera.width, height=camera.height)

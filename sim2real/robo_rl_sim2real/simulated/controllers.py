@@ -1,0 +1,127 @@
+"""The controllers of a simulated robot: they hear commands, and move it.
+
+Not a part of what is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from robo_rl.core.errors import ConfigError, DeviceError, SpecError
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.simulated.command_topics import Follower, Inlet, Positions, Servo, inlets
+from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.base import NEWEST, Transport
+
+_Order = Callable[[float], None]
+
+
+class Controllers:
+    """All of a robot's; whoever was heard last has the say.
+
+    ``problem`` says why a command was dropped, ``no_action`` why nobody obeys goals.
+
+    Args:
+        world: What is moved.
+        transport: By which commands come.
+        lag: Of commands.
+        rng: Draws lags.
+        clock: Monotonic.
+        post: Takes what is to be done between two steps of the world.
+    """
+
+    def __init__(
+        self,
+        world: SimWorld,
+        transport: Transport,
+        lag: Lag.Config,
+        rng: np.random.Generator,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._world, self._lag, self._rng, self._clock, self._post = world, lag, rng, clock, post
+        self.problem = self.no_action = ""
+        self.reset()
+        self._connect(transport)
+
+    def reset(self) -> None:
+        """Forget what was said; what is under way was for the last episode."""
+        self._into: Lag[_Order] = Lag(self._lag, self._rng)
+        self._servo, self._follower = Servo(self._world.robot), Follower()
+
+    def move(self, now_s: float) -> None:
+        """Obey what is due by now."""
+        self._obey(self._follower.positions(now_s))
+        for order in self._into.due(now_s):
+            order(now_s)
+        if self._moves_hand:
+            dt_s = self._world.dt_s
+            self._obey(self._servo.positions(self._world.targets, now_s, dt_s))
+
+    @property
+    def _moves_hand(self) -> bool:
+        hand = self._world.robot.hand
+        return hand is not None and hand.names[0] in self._world.commanded
+
+    def _connect(self, transport: Transport) -> None:
+        topics = self._world.robot.topics
+        for inlet in inlets(self._world.robot, self._world.commanded):
+            transport.subscribe(inlet.topic, inlet.kind, self._hear(self._place(inlet)), NEWEST)
+        if self._moves_hand:
+            transport.subscribe(topics.hand_twist, Kind.TWIST, self._hear(self._twist), NEWEST)
+            return
+        transport.subscribe(topics.trajectory, Kind.TRAJECTORY, self._hear(self._way), NEWEST)
+        try:
+            transport.obey(topics.follow, self._take(self._way))
+        except (ConfigError, DeviceError) as error:
+            self.no_action = f"no action '{topics.follow}': {error}"
+
+    def _hear(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
+        """A controller drops what it can make nothing of."""
+        take = self._take(understand)
+
+        def hear(reading: Reading) -> None:
+            try:
+                take(reading)
+            except SpecError as error:
+                self.problem = f"a command was dropped: {error}"
+
+        return hear
+
+    def _take(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
+        """A goal of which nothing can be made is refused."""
+
+        def take(reading: Reading) -> None:
+            order, came_s = understand(reading), self._clock.now_s()
+            self._post(lambda: self._into.put(order, came_s))
+
+        return take
+
+    def _place(self, inlet: Inlet) -> Callable[[Reading], _Order]:
+        def understand(reading: Reading) -> _Order:
+            positions = inlet.read(reading)
+            return lambda now_s: self._go(positions)
+
+        return understand
+
+    def _twist(self, reading: Reading) -> _Order:
+        self._servo.check(reading)
+        return lambda now_s: self._servo.take(reading, now_s)
+
+    def _way(self, reading: Reading) -> _Order:
+        Follower.check(reading)
+        return lambda now_s: self._follower.take(reading, now_s, self._world.targets)
+
+    def _go(self, positions: Positions) -> None:
+        self._follower = Follower()
+        self._obey(positions)
+
+    def _obey(self, positions: Positions) -> None:
+        known = {name: v for name, v in positions.items() if name in self._world.commanded}
+        if known:
+            self._world.command(known)

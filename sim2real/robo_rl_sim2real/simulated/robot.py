@@ -1,0 +1,170 @@
+"""A simulated robot behind exactly the topics of the real one.
+
+Joint states, poses and pictures out, commands of a forward position controller, a trajectory or a
+Cartesian controller in, the last of which stays: what is tried on it is what runs on the robot. Not
+a part of what is deployed.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Callable
+
+import numpy as np
+from pydantic import Field
+
+from robo_rl.config.models import ConfigModel
+from robo_rl_sim2real.core.clock import Clock, Ticks
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading, Values
+from robo_rl_sim2real.simulated.cameras import SimCameras
+from robo_rl_sim2real.simulated.controllers import Controllers
+from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Transport
+
+
+class SimRobot:
+    """A world on a transport.
+
+    Requests on the topic ``control``: ``reset`` begins the next episode. What became of the last
+    one is said on ``episode`` as JSON: ``{"episode": 3, "over": true, "success": true}``.
+
+    ``outcomes`` has whether each episode that is over succeeded.
+
+    Args:
+        cfg: See Config.
+        world: What is simulated.
+        transport: Its own; closed with it.
+        clock: Monotonic.
+    """
+
+    class Config(ConfigModel):
+        """How it behaves.
+
+        Args:
+            rate_hz: How often the world goes on and readings are sent.
+            out: Lag of readings.
+            into: Lag of commands.
+            noise: Std of measured positions, in the joint's unit or m.
+            poses: Topic → name of a frame or object whose pose is sent; by default
+                ``/<name>_pose`` for all that the task has.
+            cameras: Which of the robot's cameras take pictures.
+            seed: Of episodes, noise and lag.
+            control: Topic of requests.
+            episode: Topic of outcomes.
+        """
+
+        rate_hz: float = Field(default=100.0, gt=0.0)
+        out: Lag.Config = Lag.Config()
+        into: Lag.Config = Lag.Config()
+        noise: float = Field(default=0.0, ge=0.0)
+        poses: dict[str, str] = Field(default_factory=dict)
+        cameras: SimCameras.Config = SimCameras.Config()
+        seed: int = Field(default=0, ge=0)
+        control: str = "/sim/control"
+        episode: str = "/sim/episode"
+
+    def __init__(
+        self, cfg: Config, world: SimWorld, transport: Transport, clock: Clock | None = None
+    ) -> None:
+        self.cfg, self.world, self.transport = cfg, world, transport
+        self.clock = clock or Clock()
+        self.rng = np.random.default_rng(cfg.seed)
+        self._out: Lag[tuple[Publisher, Reading]] = Lag(cfg.out, self.rng)
+        self._heard: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.controllers = Controllers(
+            world, transport, cfg.into, self.rng, self.clock, self._heard.put
+        )
+        self.ticks, self.episode, self._problem = Ticks(world.dt_s, self.clock), 0, ""
+        self.outcomes = list[bool]()
+        self._running = True
+        self._connect()
+        self._reset()
+
+    @property
+    def problem(self) -> str:
+        """What was last said to it that it can make nothing of; empty if all was well."""
+        return self._problem or self.controllers.problem
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on in real time until ``stop``, or until that is so."""
+        for _ in self.ticks:
+            self.tick(self.clock.now_s())
+            if not self._running or until():
+                break
+
+    def stop(self) -> None:
+        """End ``run``; from any thread."""
+        self._running = False
+
+    def close(self) -> None:
+        """Leave."""
+        self.transport.close()
+        self.world.close()
+
+    def tick(self, now_s: float) -> None:
+        """Bring the world up to now, say how it is, and obey what was heard from here on."""
+        while not self._heard.empty():
+            self._heard.get()()
+        was_over = self.world.over
+        self.world.step()
+        self._measure(now_s)
+        for publisher, reading in self._out.due(now_s):
+            publisher.send(reading)
+        if self.world.over and not was_over:
+            self.outcomes.append(self.world.success)
+            self._tell()
+        self.controllers.move(now_s)
+
+    def _connect(self) -> None:
+        robot, transport = self.world.robot, self.transport
+        self._joints = transport.advertise(robot.topics.joint_states, Kind.JOINT_STATES, SENSOR)
+        poses = self.cfg.poses or {f"/{name}_pose": name for name in self.world.poses()}
+        self._poses = {
+            name: transport.advertise(topic, Kind.POSE, SENSOR) for topic, name in poses.items()
+        }
+        cameras = self.cfg.cameras
+        self._cameras = SimCameras(cameras, self.world, transport) if cameras.names else None
+        self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
+        transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
+
+    def _measure(self, now_s: float) -> None:
+        names = self.world.robot.joint_names
+        pos, vel = self.world.joint_positions(), self.world.joint_velocities()
+        fields: dict[str, Values] = {
+            "position": self._noisy(np.array([pos[name] for name in names])),
+            "velocity": np.array([vel[name] for name in names]),
+        }
+        self._out.put((self._joints, Reading(fields, names, now_s)), now_s)
+        for name, publisher in self._poses.items():
+            pose = self.world.pose(name)
+            pose["position"] = self._noisy(pose["position"])
+            pose["frame"] = np.asarray(self.world.robot.frames.base)
+            self._out.put((publisher, Reading(pose, (), now_s)), now_s)
+        for taken in self._cameras.tick(now_s) if self._cameras else ():
+            self._out.put(taken, taken[1].stamp_s)
+
+    def _noisy(self, value: Values) -> Values:
+        return value + self.cfg.noise * self.rng.standard_normal(value.shape)
+
+    def _request(self, reading: Reading) -> None:
+        if str(reading.fields["data"]) == "reset":
+            self._heard.put(self._reset)
+        else:
+            self._problem = f"no request '{reading.fields['data']}': reset"
+
+    def _reset(self) -> None:
+        self.episode += 1
+        self.world.reset(self.cfg.seed * 1_000_003 + self.episode)
+        self.controllers.reset()
+        self._tell()
+
+    def _tell(self) -> None:
+        outcome = {
+            "episode": self.episode,
+            "over": self.world.over,
+            "success": self.world.success,
+        }
+        self._episode.send(Reading({"data": np.asarray(json.dumps(outcome))}, (), 0.0))

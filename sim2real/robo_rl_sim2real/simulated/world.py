@@ -1,0 +1,175 @@
+"""One simulated world of a task, as the robot in it would know it.
+
+Not a part of what is deployed: it needs torch and MuJoCo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from robo_rl.api.cameras import CameraItem, CameraSettings
+from robo_rl.api.env import Backend, SimView
+from robo_rl.api.renderer import Pending
+from robo_rl.api.robot import Robot
+from robo_rl.api.task import Task
+from robo_rl.core.errors import ConfigError
+from robo_rl.core.seeding import derive
+from robo_rl.env.mujoco.mocap import placement
+from robo_rl.env.rendering.camera_set import CameraSet
+from robo_rl.env.task_check.check import check_on
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.readings import Reading, Values
+
+
+class SimWorld:
+    """A world that goes on by ``dt_s`` at a time under the last command, until it is reset.
+
+    An episode's time counts from its first command on: who commands it may take a while to come.
+
+    Args:
+        task: Task, and the robot in it.
+        backend: What computes the physics.
+        dt_s: A multiple of the physics step.
+
+    Raises:
+        ConfigError: It is not.
+        PluginError: The task does not keep what it promises.
+    """
+
+    def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
+        scene, self._model = check_on(backend, task)
+        step_s = scene.option.timestep
+        self._substeps = round(dt_s / step_s)
+        if self._substeps < 1 or abs(self._substeps * step_s - dt_s) > 1e-9:
+            raise ConfigError("rate", expected=f"a multiple of {step_s} s", found=f"{dt_s} s")
+        self.task, self._backend = task, backend
+        backend.load(scene, 1)
+        self._goal: dict[str, torch.Tensor] = {}
+        self._act = torch.zeros(1, task.act_spec.size)
+        self._ctrl: torch.Tensor | None = None
+        self._held = 0
+        self._steps, self._begun = 0, False
+        self._cameras: CameraSet | None = None
+        self.dt_s, self.success = dt_s, False
+        pairs = zip(self.robot.actuator_names, self.robot.actuated, strict=True)
+        joint_of = {actuator: joint.name for actuator, joint in pairs}
+        self.commanded = [joint_of.get(name, name) for name in task.act_spec.names]
+        self._hand = HandPoses.of(self.robot)
+
+    @property
+    def robot(self) -> Robot:
+        """The robot in it."""
+        return self.task.robot
+
+    @property
+    def view(self) -> SimView:
+        """The world as it stands."""
+        return replace(self._backend.view(), goal=self._goal)
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has succeeded or has taken as long as it may."""
+        return self.success or self._steps * self.dt_s >= self.task.episode_s - 1e-9
+
+    def reset(self, seed: int) -> None:
+        """A new episode; the robot stands still at its start until it is commanded."""
+        start = self.task.reset(1, torch.Generator().manual_seed(derive("sim robot", seed)))
+        mocap = placement(self._model, start.goal, 1)
+        first = torch.zeros(1, dtype=torch.int64)
+        self._backend.write(first, start.qpos, start.qvel, None, **mocap)
+        self._goal, self._steps, self.success = dict(start.goal), 0, False
+        if self._cameras:
+            self._cameras.looks.restore({}, self._goal)
+        position = self.positions()
+        self.command({name: position[name] for name in self.commanded})
+        self._begun = False
+
+    def command(self, positions: Mapping[str, float]) -> None:
+        """Targets of joints and axes by name; they stay until others come.
+
+        Raises:
+            ConfigError: A joint that is not commanded here.
+        """
+        names = self.commanded
+        for name, value in positions.items():
+            if name not in names:
+                raise ConfigError(f"command of '{name}'", expected=f"one of {', '.join(names)}")
+            at = names.index(name)
+            low, high = self.task.act_spec.low[at], self.task.act_spec.high[at]
+            self._act[0, at] = min(max(value, low), high)
+        self._begun, self._ctrl = True, None
+
+    def step(self) -> None:
+        """Go on by ``dt_s``.
+
+        What an action means is worked out when it comes and, as in training, every control period
+        from then on.
+        """
+        if self._ctrl is None or self._held >= round(self.task.dt_s / self.dt_s):
+            self._ctrl, self._held = self.task.control(self.view, self._act).unsqueeze(1), 0
+        self._backend.step(self._ctrl, self._substeps)
+        self._held += 1
+        self._steps += self._begun
+        self.success = self.success or bool(self.task.success(self.view)[0])
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """The last command."""
+        return dict(zip(self.commanded, self._act[0].tolist(), strict=True))
+
+    def positions(self) -> dict[str, float]:
+        """Every joint's measured position, and the hand's axes' if it has any."""
+        axes = (
+            self._hand.numbers(Reading(self.pose("ee"), (), 0.0), "ee") if self._hand.names else ()
+        )
+        return self.joint_positions() | dict(zip(self._hand.names, map(float, axes), strict=True))
+
+    def joint_positions(self) -> dict[str, float]:
+        """Every joint's measured position."""
+        return {j.name: self._sensor(f"{j.name}_pos") for j in self.robot.joints}
+
+    def joint_velocities(self) -> dict[str, float]:
+        """Every joint's measured velocity."""
+        return {j.name: self._sensor(f"{j.name}_vel") for j in self.robot.joints}
+
+    def pose(self, name: str) -> dict[str, Values]:
+        """Position and orientation (wxyz) of a named frame or object."""
+        view = self.view
+        pos, quat = (view.sensor(f"{name}_{part}")[0].numpy() for part in ("pos", "quat"))
+        return {
+            "position": pos.astype(np.float64),
+            "orientation": quat.astype(np.float64),
+        }
+
+    def film(self, cameras: Sequence[CameraItem]) -> None:
+        """Have cameras to look through, from the next reset on.
+
+        Raises:
+            ConfigError: There is no such camera.
+            DeviceError: Nothing can be drawn on this machine.
+        """
+        settings = CameraSettings(cameras=tuple(cameras))
+        self._cameras = CameraSet(self.task.scene(), settings, self._backend, 1)
+
+    def look(self) -> Pending:
+        """Begin to draw what the cameras see: item → (1, 3, H, W) uint8, when it is fetched."""
+        assert self._cameras is not None
+        return self._cameras.start(self._backend.view().qpos)
+
+    def poses(self) -> list[str]:
+        """Names that have a pose."""
+        have = self.view.slices
+        return [n.removesuffix("_quat") for n in have if n.endswith("_quat")]
+
+    def close(self) -> None:
+        """Free the physics and the cameras."""
+        self._backend.close()
+        if self._cameras:
+            self._cameras.close()
+
+    def _sensor(self, name: str) -> float:
+        return float(self.view.sensor(name)[0, 0])

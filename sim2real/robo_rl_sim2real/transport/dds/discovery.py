@@ -1,0 +1,93 @@
+"""Who publishes and hears what: DDS's own topics, and ROS 2's names of the nodes behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cyclonedds.builtin import (
+    BuiltinDataReader,
+    BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
+    DcpsEndpoint,
+)
+from cyclonedds.core import InstanceState, ReadCondition, SampleState, ViewState
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.qos import Policy
+from cyclonedds.qos import Qos as DdsQos
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic
+from cyclonedds.util import duration
+
+from robo_rl_sim2real.transport.base import Endpoint, Qos
+from robo_rl_sim2real.transport.dds.codec import Codec
+from robo_rl_sim2real.transport.dds.graph import INFO
+
+_ALIVE = SampleState.Any | ViewState.Any | InstanceState.Alive
+_GUID_BYTES = 16
+_MANY = 4096
+
+
+class Discovery:
+    """What a participant has discovered. Names of nodes follow a moment after their endpoints.
+
+    Args:
+        participant: Whose own endpoints are left out.
+        codec: Of the distribution.
+    """
+
+    def __init__(self, participant: DomainParticipant, codec: Codec) -> None:
+        self._ours, self._names = participant.guid, dict[bytes, str]()
+        self._ends = [
+            (writes, BuiltinDataReader(participant, topic))
+            for writes, topic in (
+                (True, BuiltinTopicDcpsPublication),
+                (False, BuiltinTopicDcpsSubscription),
+            )
+        ]
+        self._alive = [ReadCondition(reader, _ALIVE) for _, reader in self._ends]
+        qos = DdsQos(
+            Policy.Reliability.Reliable(duration(seconds=1)),
+            Policy.Durability.TransientLocal,
+            Policy.History.KeepAll,
+        )
+        topic = Topic(participant, "ros_discovery_info", codec.wire_type(INFO))
+        self._nodes = DataReader(participant, topic, qos=qos)
+
+    def endpoints(self, topic: str) -> list[Endpoint]:
+        """Those of others on a topic, by the name that DDS knows it by."""
+        self._learn_names()
+        found = list[Endpoint]()
+        for (writes, reader), alive in zip(self._ends, self._alive, strict=True):
+            for end in reader.read(_MANY, condition=alive):
+                if end.topic_name == topic and end.participant_key != self._ours:
+                    name = self._names.get(end.key.bytes, "")
+                    found.append(Endpoint(name, ros_type(end.type_name), writes, _qos(end)))
+        return found
+
+    def _learn_names(self) -> None:
+        samples: list[Any] = self._nodes.take(_MANY)
+        for sample in samples:
+            if not hasattr(sample, "message"):
+                continue
+            for node in sample.message.node_entities_info_seq:
+                name = f"{node.node_namespace.rstrip('/')}/{node.node_name}"
+                for gid in (*node.reader_gid_seq, *node.writer_gid_seq):
+                    self._names[bytes(gid.data[:_GUID_BYTES])] = name
+
+
+def ros_type(name: str) -> str:
+    """``std_msgs::msg::dds_::Bool_`` as ``std_msgs/msg/Bool``; another's name as it is."""
+    parts = name.split("::")
+    if len(parts) != 4 or parts[2] != "dds_":
+        return name
+    return f"{parts[0]}/{parts[1]}/{parts[3].removesuffix('_')}"
+
+
+def _qos(end: DcpsEndpoint) -> Qos:
+    """What it says; what it does not say is DDS's default, and a depth is of no matter here."""
+    said = end.qos
+    reliable = (
+        Policy.Reliability in said and said[Policy.Reliability] != Policy.Reliability.BestEffort
+    )
+    latched = Policy.Durability in said and said[Policy.Durability] != Policy.Durability.Volatile
+    return Qos(reliable, latched)

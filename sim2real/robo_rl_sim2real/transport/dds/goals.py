@@ -1,0 +1,150 @@
+"""Goals of FollowJointTrajectory over Cyclone DDS: one pursues them, another obeys.
+
+Of an action's three services and two topics only that by which goals are sent is here: who sends
+the next one every control period asks neither for feedback nor for a result, and a goal that takes
+the place of another needs no cancelling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from cyclonedds.domain import DomainParticipant
+
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.transport.base import NO_TAKER, SEND_GOAL, Put
+from robo_rl_sim2real.transport.dds.action_interfaces import GOAL, SEND, learn, service_hash
+from robo_rl_sim2real.transport.dds.codec import Codec
+from robo_rl_sim2real.transport.dds.framing import Ends, Interface, Server, client_ends, taken
+from robo_rl_sim2real.transport.dds.graph import Graph
+from robo_rl_sim2real.transport.warm_up import blank, warm
+
+_REQUEST, _RESPONSE = f"{SEND}_Request", f"{SEND}_Response"
+
+
+class Goals:
+    """One node's, of all the actions that it pursues and obeys.
+
+    Args:
+        participant: The node's.
+        graph: In which its endpoints are named.
+        codec: Of the distribution.
+    """
+
+    def __init__(self, participant: DomainParticipant, graph: Graph, codec: Codec) -> None:
+        self._participant, self._graph, self._codec = participant, graph, codec
+        self._pursuits: list[Pursuit] = []
+        self._servers: list[Server] = []
+        self._bad = dict[str, str]()
+
+    def pursue(self, action: str) -> Pursuit:
+        """See ``Transport``."""
+        ends = client_ends(self._participant, f"{action}{SEND_GOAL}", self._interface())
+        self._name(*ends)
+        self._pursuits.append(Pursuit(action, ends, self._codec))
+        return self._pursuits[-1]
+
+    def obey(self, action: str, put: Put) -> None:
+        """See ``Transport``."""
+
+        def reply(request: Any) -> Any:
+            trajectory, accepted = request.message.goal.trajectory, True
+            try:
+                put(to_reading(Kind.TRAJECTORY, trajectory, time.monotonic()))
+            except Exception as error:  # who asked is told, and so is who looks for problems
+                accepted, self._bad[action] = False, f"{type(error).__name__}: {error}"
+            found = replace(blank(self._codec.store, _RESPONSE), accepted=accepted)
+            return self._codec.frame(_RESPONSE, request.guid, request.seq, found)
+
+        name = f"{action}{SEND_GOAL}"
+        server = Server(self._participant, name, self._interface(), reply)
+        self._servers.append(server)
+        self._name(server.reader, server.writer)
+
+    def problems(self) -> list[str]:
+        """What became of goals that nobody took, and what was wrong with those that came."""
+        bad = [f"{pursuit.action}: {why}" for pursuit in self._pursuits if (why := pursuit.look())]
+        bad += [f"{action}: {why}" for action, why in self._bad.items()]
+        return bad + [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
+
+    def close(self) -> None:
+        """Neither send nor accept any more."""
+        for end in (*self._servers, *self._pursuits):
+            end.close()
+        self._servers, self._pursuits = [], []
+
+    def _interface(self) -> Interface:
+        codec = self._codec
+        learn(codec.store)
+        for name in (_REQUEST, _RESPONSE):
+            warm(codec.store, name)
+        return Interface(codec.framed(_REQUEST), codec.framed(_RESPONSE), service_hash(codec.store))
+
+    def _name(self, reader: Any, writer: Any) -> None:
+        self._graph.add_reader(reader)
+        self._graph.add_writer(writer)
+
+
+class Pursuit:
+    """A publisher of goals.
+
+    Args:
+        action: Its name.
+        ends: Of the service that takes goals.
+        codec: Of the distribution.
+    """
+
+    def __init__(self, action: str, ends: Ends, codec: Codec) -> None:
+        self.action, self._codec = action, codec
+        self._ends: Ends | None = ends
+        self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
+        self._sent = self._refused = 0
+        self._lock = threading.Lock()  # whoever asks for problems hears the answers
+        self._goal = blank(codec.store, GOAL)
+
+    def send(self, reading: Reading) -> None:
+        """See ``Publisher``.
+
+        Raises:
+            RoboRlError: The transport was closed.
+        """
+        ends = self._ends
+        if ends is None:
+            raise RoboRlError("the transport was closed")
+        types = self._codec.store.types
+        trajectory = to_message(Kind.TRAJECTORY, reading, self._codec.dialect)
+        uuid = np.frombuffer(secrets.token_bytes(16), np.uint8)
+        goal_id = types["unique_identifier_msgs/msg/UUID"](uuid=uuid)
+        goal = types[_REQUEST](goal_id=goal_id, goal=replace(self._goal, trajectory=trajectory))
+        ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
+        self._sent += 1
+
+    def look(self) -> str:
+        """What is wrong, empty for nothing."""
+        ends = self._ends
+        if ends is None:
+            return ""
+        try:
+            self._hear(ends)
+        except Exception as error:  # an answer that cannot be read is no reason to stop
+            return f"an answer to a goal: {type(error).__name__}: {error}"
+        if not ends.writer.get_matched_subscriptions():
+            return NO_TAKER
+        return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
+
+    def close(self) -> None:
+        """Send no more."""
+        self._ends = None
+
+    def _hear(self, ends: Ends) -> None:
+        with self._lock:
+            answers = [found for found in taken(ends.reader) if found.guid == self._guid]
+            self._refused += sum(not found.message.accepted for found in answers)

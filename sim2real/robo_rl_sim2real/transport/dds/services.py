@@ -1,0 +1,114 @@
+"""Services of type std_srvs/srv/Trigger over Cyclone DDS; see ``dds_framing``."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from typing import Any
+
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import make_idl_struct
+from cyclonedds.idl.types import int64, uint8, uint64
+
+from robo_rl_sim2real.transport.base import Call, Reply, answer, full_name, nobody
+from robo_rl_sim2real.transport.dds.framing import Interface, Server, client_ends, taken, until
+from robo_rl_sim2real.transport.dds.graph import Graph
+
+TRIGGER_HASH = "RIHS01_eeff2cd6fa5ad9d27cdf4dec64818317839b62f212a91e6b5304b634b2062c5f"
+"""Of std_srvs/srv/Trigger (REP 2016); the same in every distribution that has hashes."""
+
+_Request: Any = make_idl_struct(
+    "Trigger_Request_",
+    "std_srvs::srv::dds_::Trigger_Request_",
+    {"guid": uint64, "seq": int64, "structure_needs_at_least_one_member": uint8},
+)
+"""Nothing is asked but that something be done; IDL has no empty structures."""
+
+_Response: Any = make_idl_struct(
+    "Trigger_Response_",
+    "std_srvs::srv::dds_::Trigger_Response_",
+    {"guid": uint64, "seq": int64, "success": bool, "message": str},
+)
+
+_TRIGGER = Interface(_Request, _Response, TRIGGER_HASH)
+
+
+class Services:
+    """One node's services, and its questions to those of others.
+
+    Args:
+        participant: The node's.
+        graph: In which its endpoints are named.
+        node: Its name.
+        namespace: And its namespace.
+    """
+
+    def __init__(
+        self, participant: DomainParticipant, graph: Graph, node: str, namespace: str
+    ) -> None:
+        self._participant, self._graph = participant, graph
+        self._node, self._namespace = node, namespace
+        self._servers: list[Server] = []
+
+    def serve(self, name: str, call: Call) -> None:
+        """Answer a service, in a thread of its own."""
+
+        def reply(request: Any) -> Any:
+            found = answer(call)
+            echo = {"guid": request.guid, "seq": request.seq}
+            return _Response(**echo, success=found.success, message=found.message)
+
+        name = full_name(name, self._node, self._namespace)
+        server = Server(self._participant, name, _TRIGGER, reply)
+        self._servers.append(server)
+        self._graph.add_reader(server.reader)
+        self._graph.add_writer(server.writer)
+
+    def call(self, name: str, patience_s: float) -> Reply:
+        """Ask a service of anybody's.
+
+        Raises:
+            RoboRlError: Nobody answered in time.
+        """
+        return ask(self._participant, full_name(name, self._node, self._namespace), patience_s)
+
+    def problems(self) -> list[str]:
+        """What was wrong with requests."""
+        return [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
+
+    def close(self) -> None:
+        """Answer no more."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
+
+
+def ask(participant: DomainParticipant, name: str, patience_s: float) -> Reply:
+    """Ask a service and wait for its answer.
+
+    Args:
+        participant: Whose question it is.
+        name: Full name of the service.
+        patience_s: How long to wait, for the server to be found too.
+
+    Raises:
+        RoboRlError: Nobody answered in time.
+    """
+    guid, seq = secrets.randbits(63), next(_numbers)
+    reader, writer = client_ends(participant, name, _TRIGGER)
+    until_s = time.monotonic() + patience_s
+    until(
+        lambda: writer.get_matched_subscriptions() and reader.get_matched_publications(), patience_s
+    )
+    writer.write(_Request(guid=guid, seq=seq, structure_needs_at_least_one_member=0))
+    found = until(
+        lambda: [r for r in taken(reader) if (r.guid, r.seq) == (guid, seq)],
+        until_s - time.monotonic(),
+    )
+    if not found:
+        raise nobody(name, patience_s)
+    return Reply(bool(found[0].success), found[0].message)
+
+
+_numbers = itertools.count(1)

@@ -1,0 +1,1 @@
+"""Topics, services and the lifecycle over rclpy."""

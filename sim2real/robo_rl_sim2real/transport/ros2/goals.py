@@ -1,0 +1,126 @@
+"""Goals of FollowJointTrajectory by rclpy.
+
+Only imported where rclpy is. Goals are sent by the action's service alone: rclpy's own action
+client would also hear every status and feedback, of which a server has more to say with every goal.
+"""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+import rclpy.serialization
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.messages.trajectory import FOLLOW
+from robo_rl_sim2real.transport.base import NEWEST, NO_TAKER, SEND_GOAL, Endpoint, Put
+from robo_rl_sim2real.transport.ros2.messages import DIALECT, interface
+
+_UUID = "unique_identifier_msgs/msg/UUID"
+_RESULT_S = 1
+
+
+class Pursuit:
+    """A publisher of goals.
+
+    Args:
+        node: rclpy's.
+        action: Its name.
+        group: Callback group of the answers.
+    """
+
+    def __init__(self, node: Any, action: str, group: Any) -> None:
+        self.action, self._node = action, node
+        self._service = interface(FOLLOW).Impl.SendGoalService
+        name = f"{action}{SEND_GOAL}"
+        self._client = node.create_client(self._service, name, callback_group=group)
+        self._open, self._refused = True, 0
+        pack = rclpy.serialization  # packing one that is empty loads all that it needs
+        pack.serialize_message(self._service.Request())
+
+    def send(self, reading: Reading) -> None:
+        """See ``Publisher``; where nobody takes goals, none is kept for later.
+
+        Raises:
+            RoboRlError: The transport was closed.
+        """
+        if not self._open:
+            raise RoboRlError("the transport was closed")
+        if not self._client.service_is_ready():
+            return
+        trajectory = to_message(Kind.TRAJECTORY, reading, DIALECT)
+        request = self._service.Request(
+            goal_id=interface(_UUID)(uuid=list(secrets.token_bytes(16))),
+            goal=interface(FOLLOW).Goal(trajectory=trajectory),
+        )
+        self._client.call_async(request).add_done_callback(self._answered)
+
+    def look(self) -> str:
+        """What is wrong, empty for nothing."""
+        if self._open and not self._client.service_is_ready():
+            return NO_TAKER
+        return f"{self._refused} goals were refused" if self._refused else ""
+
+    def close(self) -> None:
+        """Send no more."""
+        self._open = False
+
+    def destroy(self) -> None:
+        """Free it, once no executor runs any more."""
+        self._node.destroy_client(self._client)
+
+    def _answered(self, future: Any) -> None:
+        found = future.result()  # answers come one by one: they share a callback group
+        self._refused += found is not None and not found.accepted
+
+
+def obey(node: Any, action: str, group: Any, put: Put, note: Callable[[str, str], None]) -> Any:
+    """An action server that takes every goal that ``put`` can make something of, at once."""
+
+    def taken(goal: Any) -> Any:
+        try:
+            put(to_reading(Kind.TRAJECTORY, goal.trajectory, time.monotonic()))
+        except Exception as error:  # who asked is told, and so is who looks for problems
+            note(action, f"{type(error).__name__}: {error}")
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def done(handle: Any) -> Any:
+        handle.succeed()
+        return interface(FOLLOW).Result()
+
+    return ActionServer(
+        node,
+        interface(FOLLOW),
+        action,
+        done,
+        callback_group=group,
+        goal_callback=taken,
+        cancel_callback=lambda _: CancelResponse.REJECT,
+        result_timeout=_RESULT_S,
+    )
+
+
+def ends(node: Any, action: str, ours: str) -> list[Endpoint]:
+    """Who else pursues and obeys an action."""
+    found, name = list[Endpoint](), f"{action}{SEND_GOAL}"
+    for other, namespace in node.get_node_names_and_namespaces():
+        whole = f"{namespace.rstrip('/')}/{other}"
+        looks = (
+            (True, node.get_client_names_and_types_by_node),
+            (False, node.get_service_names_and_types_by_node),
+        )
+        for writes, look in looks if whole != ours else ():
+            try:
+                services = dict(look(other, namespace))
+            except RuntimeError:  # of rcl: the node has left in between
+                services = {}
+            if name in services:
+                found.append(Endpoint(whole, FOLLOW, writes, NEWEST))
+    return found

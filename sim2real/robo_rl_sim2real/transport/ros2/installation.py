@@ -1,0 +1,51 @@
+"""ROS 2 on this machine: its rclpy, and how far it reaches."""
+
+# pyright: reportMissingImports=false
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from robo_rl.core.errors import DeviceError
+
+
+def rclpy_modules() -> Any:
+    """The package with the modules that are used here.
+
+    Raises:
+        DeviceError: It cannot be imported.
+    """
+    try:
+        import rclpy
+        import rclpy.callback_groups
+        import rclpy.context
+        import rclpy.node  # and with it rclpy.event_handler, or on Humble rclpy.qos_event
+        import rclpy.qos
+        import rclpy.serialization
+    except ImportError as error:
+        raise DeviceError(
+            f"the ros2 transport needs ROS 2's own rclpy: {error}",
+            hint="source /opt/ros/$ROS_DISTRO/setup.bash; where there is no ROS 2, use"
+            " transport.name=dds",
+        ) from error
+    return rclpy
+
+
+@contextmanager
+def reach(ros: Any, *, network: bool) -> Generator[None]:
+    """ROS 2 is told by its environment alone how far it reaches, and reads it when it begins.
+
+    Humble has another word for it than those that came later.
+    """
+    later = hasattr(ros, "event_handler")
+    here = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"} if later else {"ROS_LOCALHOST_ONLY": "1"}
+    wanted = {} if network else here
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -1,0 +1,1 @@
+"""The robot's twin: what is identified of it."""

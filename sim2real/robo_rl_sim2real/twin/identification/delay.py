@@ -1,0 +1,128 @@
+"""How late a robot is: the delay by which its motion follows that of its simulation.
+
+Shapes: R readings, T steps of the simulation, n joints. Times are seconds.
+
+From a command to the reading that shows its effect there are two ways, and a controller between
+them that the simulation has too. What a loop sees of the ways is their sum, and that is what can be
+told from a recording without clocks that agree: the shift at which the measured motion fits the
+simulated one best, by least squares. Where headers are stamped when they were measured, by whatever
+clock, they tell how much arrivals scatter and how many never come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl_sim2real.messages.readings import Values
+from robo_rl_sim2real.twin.identification.simulated_response import Response
+from robo_rl_sim2real.twin.identification.trajectories import Course
+
+_EARLIEST_S, _STEP_S = -0.05, 0.005
+_MOVED_RAD = 0.005  # a joint that moved less, by its standard deviation, tells nothing
+
+
+class Shift(NamedTuple):
+    """What a window of a recording says.
+
+    Args:
+        at_s: When it began.
+        late_s: The shift that fits best.
+        explained: Share of the measured motion's variance that the shifted simulation explains.
+    """
+
+    at_s: float
+    late_s: float
+    explained: float
+
+
+class Arrivals(NamedTuple):
+    """What headers say of the way of the readings; both are NaN where there are none.
+
+    Args:
+        jitter_s: Width of a uniform scatter of delays.
+        loss: Share of readings that never came.
+    """
+
+    jitter_s: float
+    loss: float
+
+
+def shifts(course: Course, response: Response, window_s: float, longest_s: float) -> list[Shift]:
+    """How late each window of a course is in which the robot moved.
+
+    Args:
+        course: What was measured.
+        response: What the simulation did under the same commands.
+        window_s: Length of a window.
+        longest_s: Longest delay that is tried.
+    """
+    found = list[Shift]()
+    for at_s, rows in _windows(course.came_s, response.at_s[0] + longest_s, window_s):
+        pos, came_s = _centred(course.pos[rows]), course.came_s[rows]
+        if pos.std(0).max() > _MOVED_RAD:
+            found.append(_best(at_s, came_s, pos, response, longest_s))
+    return found
+
+
+def arrivals(courses: list[Course]) -> Arrivals:
+    """How readings came, of all courses together."""
+    scatter, came, sent = [np.zeros(0)], 0, 0
+    for course in courses:
+        steps = np.diff(course.header_s)
+        if not len(steps) or not (np.isfinite(steps).all() and (steps > 0.0).mean() > 0.5):
+            return Arrivals(np.nan, np.nan)
+        late_s = course.came_s - course.header_s
+        scatter.append(late_s - _floor(course.came_s, late_s))
+        came += len(course.header_s)
+        sent += round(np.ptp(course.header_s) / float(np.median(np.abs(steps)))) + 1
+    widest_s = float(np.quantile(np.concatenate(scatter), 0.95)) / 0.95
+    return Arrivals(widest_s, max(0.0, 1.0 - came / sent))
+
+
+def _windows(came_s: Values, first_s: float, window_s: float) -> Iterator[tuple[float, Values]]:
+    number = max(1, int((came_s[-1] - first_s) // window_s))
+    for i in range(number):
+        at_s = first_s + i * window_s
+        rows = np.flatnonzero((came_s >= at_s) & (came_s < at_s + window_s))
+        if len(rows) > 1:
+            yield at_s, rows
+
+
+def _best(at_s: float, came_s: Values, pos: Values, model: Response, longest_s: float) -> Shift:
+    tried = np.arange(_EARLIEST_S, longest_s + _STEP_S / 2, _STEP_S)
+    costs = np.array([_cost(came_s - late_s, pos, model) for late_s in tried])
+    best = int(costs.argmin())
+    late_s = tried[best] + _STEP_S * _vertex(costs, best)
+    least = min(costs[best], _cost(came_s - late_s, pos, model))
+    return Shift(at_s, float(late_s), 1.0 - least / float((pos**2).sum()))
+
+
+def _cost(at_s: Values, pos: Values, model: Response) -> float:
+    """Squares of what the simulation at those times leaves of the motion (R, n)."""
+    columns = [np.interp(at_s, model.at_s, column) for column in model.pos.T]
+    return float(((pos - _centred(np.stack(columns, axis=1))) ** 2).sum())
+
+
+def _vertex(costs: Values, best: int) -> float:
+    """Of the parabola through the least cost and its neighbours, in steps from it."""
+    if not 0 < best < len(costs) - 1:
+        return 0.0
+    left, middle, right = costs[best - 1 : best + 2]
+    bend = left - 2.0 * middle + right
+    return float(0.5 * (left - right) / bend) if bend > 0.0 else 0.0
+
+
+def _centred(pos: Values) -> Values:
+    """Without what gravity and a calibration shift for good."""
+    return pos - pos.mean(0)
+
+
+def _floor(at_s: Values, late_s: Values, block_s: float = 5.0) -> Values:
+    """The least delay around each reading, (R,): clocks that drift move it slowly."""
+    block = ((at_s - at_s[0]) // block_s).astype(int)
+    block = np.minimum(block, max(0, int(np.ptp(at_s) // block_s) - 1))  # no short one at the end
+    least = np.array([late_s[block == i].min() for i in range(block[-1] + 1)])
+    return least[block]

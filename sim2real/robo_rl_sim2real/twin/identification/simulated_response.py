@@ -1,0 +1,48 @@
+"""Where the joints of the simulated robot go under the commands of a recording, at once.
+
+Shapes: T steps, n joints. Not a part of what is deployed: the simulated world needs torch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl_sim2real.messages.readings import Values
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.twin.identification.trajectories import Course
+
+_SETTLE_S = 1.0
+
+
+class Response(NamedTuple):
+    """Positions pos (T, n) at times at_s (T,), on the recording's clock."""
+
+    at_s: Values
+    pos: Values
+
+
+def respond(world: SimWorld, course: Course) -> Response:
+    """Play a course's commands to a simulated robot that stands where the real one stood.
+
+    Args:
+        world: Of the task that was recorded; it is reset.
+        course: Whose commands.
+
+    Raises:
+        ConfigError: A joint that is not commanded in that task.
+    """
+    world.reset(0)
+    world.command(dict(zip(course.joints, course.pos[0], strict=True)))
+    for _ in range(round(_SETTLE_S / world.dt_s)):
+        world.step()
+    at_s = np.arange(course.told_s[0], course.told_s[-1] + world.dt_s, world.dt_s)
+    newest = np.searchsorted(course.told_s, at_s + 1e-9, side="right") - 1
+    pos = np.empty((len(at_s), len(course.joints)))
+    for i, command in enumerate(newest):
+        measured = world.positions()
+        pos[i] = [measured[name] for name in course.joints]
+        world.command(dict(zip(course.joints, course.told[command], strict=True)))
+        world.step()
+    return Response(at_s, pos)

@@ -1,0 +1,48 @@
+"""Cloning weighted by critics that follow the policy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_logged import World, demand_goes_on, judged_world, paying
+
+from robo_rl.algo.offline.aloe import Aloe
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return judged_world()
+
+
+def improver(world: World, steps: int = 300, **settings: object) -> Aloe:
+    cfg = Aloe.Config(batch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
+    return Aloe(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+
+
+def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
+    policy, critics, replay = world
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    theirs = {name: x.clone() for name, x in critics.target.module.state_dict().items()}
+    improving = improver(world)
+    for _ in range(300):
+        improving.step()
+    assert paying(improving.policy, replay) > 0.85
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+    assert all(torch.equal(x, theirs[n]) for n, x in critics.target.module.state_dict().items())
+
+
+def test_an_advantage_is_over_what_the_policy_does_by_now(world: World):
+    """Once it does what pays, what pays is no advantage any more, and what does not is none."""
+    improving, batch = improver(world), world[2].transitions(torch.arange(400))
+    good, bad = batch.act[:, 0, 0] > 0.2, batch.act[:, 0, 0] < -0.2
+    at_first = improving.advantage(batch)
+    for _ in range(300):
+        improving.step()
+    then = improving.advantage(batch)
+    assert float(at_first[good].mean()) > 0.3
+    assert abs(float(then[good].mean())) < 0.2
+    assert float(then[bad].mean()) < -0.6
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):
+    demand_goes_on(lambda: improver(world, 20))

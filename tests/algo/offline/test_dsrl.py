@@ -1,0 +1,71 @@
+"""Noise that is chosen, and a policy that learns what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_logged import World, demand_goes_on, judged_world, paying
+from small_policies import make_policy
+
+from robo_rl.algo.offline.dsrl import Dsrl
+from robo_rl.algo.offline.fql import Fql
+from robo_rl.core.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return judged_world()
+
+
+def improver(world: World, steps: int = 300, **settings: object) -> Dsrl:
+    optim, actor = {"lr": 3e-3, "ema_decay": 0.9}, {"hidden": (32,), "lr": 3e-3}
+    cfg = Dsrl.Config(minibatch=64, optim=optim, actor=actor, **settings)  # pyright: ignore
+    return Dsrl(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+
+
+def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
+    policy, _, replay = world
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    improving = improver(world)
+    for _ in range(300):
+        improving.step()
+    assert paying(improving.policy, replay) > max(0.9, paying(policy, replay))
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+
+
+def test_noise_stays_in_its_bounds_and_chunks_are_what_the_policy_makes_of_it(world: World):
+    improving, obs = improver(world, bound=0.7), world[2].transitions(torch.arange(200)).obs
+    for _ in range(50):
+        improving.step()
+    seen = improving.critics.critic.encode(obs)
+    noise = improving.actor.draw(seen, torch.Generator().manual_seed(3))
+    improving.generator.manual_seed(3)
+    made = improving._steered(obs)
+    assert noise.abs().max() < 0.7
+    with torch.no_grad():
+        wanted = world[0].decode_normalized(obs, noise.view_as(made))
+    assert torch.equal(made, wanted)
+
+
+def test_values_of_noise_are_those_of_what_it_becomes(world: World):
+    improving, obs = improver(world), world[2].transitions(torch.arange(300)).obs
+    for _ in range(300):
+        improving.step()
+    generator = torch.Generator().manual_seed(4)
+    noise = torch.randn(300, improving.actor.outputs, generator=generator)
+    with torch.no_grad():
+        seen = improving.critics.critic.encode(obs)
+        said = improving._worth(seen, noise)
+        wanted = improving.critics.worth(obs, improving._made(obs, noise), generator)
+    assert float(torch.corrcoef(torch.stack([said, wanted]))[0, 1]) > 0.8
+
+
+@pytest.mark.parametrize("improver_class", [Dsrl, Fql])
+def test_a_policy_that_draws_on_the_way_is_refused(improver_class: type[Dsrl | Fql]):
+    improver_class.check_settings(make_policy("ddpm", 4).cfg)
+    with pytest.raises(ConfigError, match="eval_eta"):
+        improver_class.check_settings(make_policy("ddpm", 4, eval_eta=1.0).cfg)
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):
+    demand_goes_on(lambda: improver(world, 20))

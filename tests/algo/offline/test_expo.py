@@ -1,0 +1,68 @@
+"""A policy's chunks, their edits, and the best of all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_logged import World, demand_goes_on, judged_world, paying
+
+from robo_rl.algo.offline.expo import Expo
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return judged_world()
+
+
+def improver(world: World, steps: int = 300, **settings: object) -> Expo:
+    optim, actor = {"lr": 3e-3, "ema_decay": 0.9}, {"hidden": (32,), "lr": 3e-3}
+    cfg = Expo.Config(minibatch=64, optim=optim, actor=actor, **settings)  # pyright: ignore
+    return Expo(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+
+
+def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
+    policy, _, replay = world
+    before = {name: x.clone() for name, x in policy.state_dict().items()}
+    improving = improver(world)
+    for _ in range(300):
+        improving.step()
+    assert paying(improving.policy, replay) > max(0.9, paying(policy, replay))
+    assert all(torch.equal(x, before[name]) for name, x in policy.state_dict().items())
+
+
+@pytest.mark.parametrize("draws", [1, 3])
+def test_the_best_is_one_of_the_candidates_and_none_is_worth_more(world: World, draws: int):
+    improving, obs = improver(world, draws=draws, bound=0.05), some(world)
+    improving.generator.manual_seed(5)
+    drawn, _, best, worth = improving.best(obs)
+    with torch.no_grad():
+        plain = improving.critics.worth(obs, drawn, improving.generator)
+        again = improving.critics.worth(obs, best, improving.generator)
+    assert torch.allclose(again, worth, atol=1e-5)
+    assert (worth >= plain - 1e-5).all()
+    if draws == 1:  # what is best is the chunk itself or its edit, which is within bounds
+        assert (best - drawn).abs().max() < 0.05 + 1e-6
+        assert (best - drawn).abs().max() > 0.0
+
+
+def test_edits_learn_to_be_worth_more_than_what_they_edit(world: World):
+    improving, obs = improver(world, draws=1, bound=0.3), some(world)
+    for _ in range(200):
+        improving.step()
+    drawn = improving.best(obs).drawn
+    edit = improving.actor.draw(improving._inputs(obs, drawn), improving.generator)
+    with torch.no_grad():
+        before, after = (
+            improving.critics.worth(obs, chunk, improving.generator)
+            for chunk in (drawn, drawn + edit.view_as(drawn))
+        )
+    assert float((after - before).mean()) > 0.02
+    assert float((after > before).float().mean()) > 0.7
+
+
+def some(world: World) -> dict[str, torch.Tensor]:
+    return world[2].transitions(torch.arange(200)).obs
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):
+    demand_goes_on(lambda: improver(world, 20))

@@ -1,0 +1,140 @@
+"""The page of results says what is kept, and its figures show it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from small_suites import kept
+
+from robo_rl.bench.reporting.plot import figure, mean_curve
+from robo_rl.bench.results_page import page, write_page
+from robo_rl.bench.runner.suite_runner import Desk, Folders
+from robo_rl.bench.suite.curves import Point
+from robo_rl.bench.suite.suite import Key, Reported, keys
+from robo_rl.bench.suite.suite_file import names
+from robo_rl.core.errors import DeviceError
+
+ROOT = Path(__file__).parents[2]
+TEN = Reported(window=10)
+
+
+def curve(*rates: int) -> list[Point]:
+    """So many successes in each ten episodes, 100 steps apart."""
+    return [Point(100 * i, float(i), 10, good, 0.0) for i, good in enumerate(rates, 1)]
+
+
+def test_a_line_is_the_mean_over_seeds_and_stands_still_where_one_has_ended():
+    drawn = mean_curve([curve(2, 4, 8), curve(4)], "env_steps", TEN, 300.0)
+    at = {round(x): y for x, y in drawn}
+    assert min(at) >= 100  # no rate before the first point
+    assert at[min(at)] == pytest.approx(0.3)
+    assert at[min(x for x in at if x >= 200)] == pytest.approx(0.4)
+    assert at[300] == pytest.approx((0.8 + 0.4) / 2)
+    assert mean_curve([curve(2)], "env_steps", Reported(window=11), 100.0) == []
+    assert mean_curve([], "seconds", TEN, 100.0) == []
+
+
+def test_a_figure_has_a_line_a_method_and_is_well_formed():
+    drawn = figure("near <1>", {"a & b": [curve(1, 2)], "none": [[]]}, "seconds", TEN)
+    root = ElementTree.fromstring(drawn)
+    text = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"near <1>", "a & b", "none", "seconds"} <= set(text)
+    lines = list(root.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert len(lines) == 1
+    places = [tuple(map(float, pair.split(","))) for pair in lines[0].attrib["points"].split()]
+    assert places[0][1] > places[-1][1]  # upwards
+
+
+def test_returns_have_an_axis_of_their_own():
+    points = [point._replace(returns=250.0 * i) for i, point in enumerate(curve(0, 0, 0), 1)]
+    report = Reported(measure="return", window=10)
+    drawn = figure("hopper", {"default": [points]}, "env_steps", report)
+    assert mean_curve([points], "env_steps", report, 300.0)[-1] == (300.0, 750.0)
+    assert ">600<" in drawn
+    assert "%" not in drawn
+
+
+@pytest.fixture
+def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """The small suite with all cells of one seed kept, which is enough here."""
+    monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 1)
+    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
+    for key in keys(desk.plan.suite):
+        if key.seed == 0:
+            points = [(point[0], point[1], point[2], point[3]) for point in curve(2, 8)]
+            digest = desk.cells[key].digest
+            desk.results.write(kept(*key, digest=digest, suite="tiny", curve=points))
+    desk.kept = desk.results.read()
+    return desk
+
+
+def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk, here: Path):
+    write_page(here / "docs" / "results.md", [desk])
+    text = (here / "docs" / "results.md").read_text()
+    for said in ("## tiny", "    robo-rl bench tiny\n", "| near | sde | 1 | 50.0 % | 90.0 % | – |",
+                 "Missing, 6: near default 1;", "Run on 2 cores, x86_64, Linux"):  # fmt: skip
+        assert said in text
+    figures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(figures) == 4
+    assert all((here / "docs" / name).is_file() for name in figures)
+
+
+def test_of_too_few_seeds_nothing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 2)
+    written = page("p.md", [desk])
+    assert list(written) == ["p.md"]
+    assert "6 runs are kept, and 2 seeds of no task and method yet." in written["p.md"]
+    assert "50.0 %" not in written["p.md"]
+
+
+def test_every_figure_is_drawn_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    drawn: list[str] = []
+
+    def draw(title: str, *rest: Any) -> str:
+        drawn.append(title)
+        return figure(title, *rest)
+
+    monkeypatch.setattr("robo_rl.bench.results_page.figure", draw)
+    assert len(page("p.md", [desk])) - 1 == len(drawn) == 4
+
+
+def test_further_seeds_that_are_kept_are_shown(desk: Desk):
+    key = Key("near", "sde", 7)
+    digest = desk.plan.cell(key).digest
+    desk.results.write(kept(*key, 0.5, digest=digest, suite="tiny"))
+    again = Desk("tiny", [], Folders(desk.out.parent, desk.results.root))
+    text = page("p.md", [again])["p.md"]
+    assert "| near | sde | 2 | 50.0 % | 70.0 % | " in text
+    assert "Missing, 6: " in text
+
+
+def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: Desk):
+    methods = {"default": {}}
+    suite = desk.plan.suite.model_copy(update={"methods": methods})
+    alone = dataclasses.replace(desk.plan, suite=suite)
+    desk.plan, desk.part = alone, suite
+    drawn = {name: text for name, text in page("p.md", [desk]).items() if name != "p.md"}
+    assert list(drawn) == [f"figures/tiny-default-{axis}.svg" for axis in ("env_steps", "seconds")]
+    assert all(f">{task}<" in text for text in drawn.values() for task in ("near", "far"))
+
+
+def test_a_suite_of_which_nothing_is_kept_is_left_out(here: Path):
+    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
+    assert "tiny" not in page("results.md", [desk])["results.md"]
+
+
+def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    folders = Folders(Path("runs/bench"), Path("benchmarks/results"))
+    try:
+        desks = [Desk(name, [], folders) for name in names()]
+    except DeviceError as error:
+        pytest.skip(f"not all suites can be composed here: {error}")
+    for name, text in page("results.md", desks).items():
+        again = "stale: robo-rl bench --page docs/results.md"
+        assert (ROOT / "docs" / name).read_text() == text, again

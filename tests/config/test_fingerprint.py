@@ -1,0 +1,112 @@
+"""Sources and versions: content alone, of plugins alone, and never the library's other files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robo_rl.config import fingerprint
+from robo_rl.config.fingerprint import distributions_of, is_plugin, source_digest, versions_of
+from robo_rl.core.errors import DeviceError
+from robo_rl.env.gym_envs.env import GymEnv, GymEnvConfig
+from robo_rl.env.gym_envs.metaworld import MetaWorld
+from robo_rl.env.remote.env import RemoteConfig, RemoteEnv
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fingerprint._tree_digest.cache_clear()
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    fingerprint._tree_digest.cache_clear()
+
+
+def test_a_package_is_all_its_files_and_a_module_one(site: Path):
+    write(site / "pack" / "__init__.py", "")
+    write(site / "pack" / "below" / "env.py", "a = 1")
+    write(site / "alone.py", "a = 1")
+    name, before = source_digest("pack.below.env")
+    assert name == "pack"
+    for file, text in (("below/env.py", "a = 2"), ("table.csv", "1"), ("new.py", "")):
+        write(site / "pack" / file, text)
+        assert source_digest("pack")[1] != before, file
+        before = source_digest("pack")[1]
+    write(site / "pack" / "built.so", "1")
+    assert source_digest("pack")[1] == before
+    assert source_digest("alone")[0] == "alone"
+    write(site / "alone.py", "a = 2")
+    assert "pack" not in sys.modules, "nothing is imported"
+
+
+def test_of_a_namespace_the_package_within_it_counts(site: Path):
+    write(site / "space" / "mine" / "env.py", "a = 1")
+    write(site / "space" / "others" / "env.py", "a = 1")
+    name, before = source_digest("space.mine.env")
+    write(site / "space" / "others" / "env.py", "a = 2")
+    assert source_digest("space.mine.env") == (name, before) == ("space.mine", before)
+
+
+def test_what_has_no_source_is_told_by_its_name_alone():
+    assert source_digest("no_such_module.at_all") == ("no_such_module", "")
+    assert source_digest("sys") == ("sys", "")
+
+
+def test_of_the_library_only_envs_count():
+    plugins = ("robo_rl.env.mujoco.sim_env", "robo_rl_tasks.reach", "small_plugin")
+    others = ("robo_rl.train.pipeline.stage", "robo_rl.environs", "torch.nn", "pydantic", "typing")
+    assert [*map(is_plugin, plugins)] == [True] * 3
+    assert [*map(is_plugin, others)] == [False] * 5
+    assert source_digest("robo_rl.env.mujoco.sim_env") == source_digest("robo_rl.env.gym_envs.env")
+    assert source_digest("robo_rl.env.mujoco.sim_env")[0] == "robo_rl.env"
+
+
+def test_versions_are_of_what_is_installed():
+    assert versions_of(["mujoco", "no-such-distribution"]).keys() == {"mujoco"}
+    assert distributions_of("gymnasium.envs") == ("gymnasium",)
+
+
+def test_a_gymnasium_env_is_what_registers_it_and_what_it_is_made_of():
+    known = GymEnv.fingerprint(GymEnvConfig(id="Hopper-v5"))
+    assert known.sources == ("gymnasium.envs.mujoco.hopper_v5",)
+    assert {"gymnasium", "mujoco"} <= known.versions.keys()
+    own = GymEnvConfig(id="Faults-v0", import_module="gym_faults")
+    assert GymEnv.fingerprint(own).sources == ("gym_faults",)
+    assert GymEnv.fingerprint(GymEnvConfig(id="mine.envs:Peg-v0")).sources == ("mine.envs",)
+
+
+def test_meta_world_is_its_package_too():
+    pytest.importorskip("metaworld")
+    found = MetaWorld.fingerprint(MetaWorld.Config(task="push-v3"))
+    assert found.sources == ("metaworld",)
+    assert {"metaworld", "gymnasium", "mujoco"} == found.versions.keys()
+
+
+def test_a_remote_env_is_its_adapter_and_what_that_imports_there(tmp_path: Path):
+    adapter = tmp_path / "mine_world.py"
+    write(adapter, "import os\nimport gymnasium\n\ndef make_one():\n    import torch\n")
+    found = RemoteEnv.fingerprint(RemoteConfig(adapter=str(adapter)))
+    assert found.sources == (str(adapter),)
+    assert {"gymnasium", "numpy", "torch"} <= found.versions.keys(), "with what they require"
+    assert "pytest" not in found.versions
+    assert found.versions["numpy"] == versions_of(["numpy"])["numpy"]
+    ours = RemoteEnv.fingerprint(RemoteConfig(adapter="point_mass"))
+    assert (ours.sources, [*ours.versions]) == ((), ["numpy"])
+    there = RemoteEnv.fingerprint(RemoteConfig(adapter="point_mass", socket="/tmp/none"))
+    assert there.versions == {}
+    with pytest.raises(DeviceError, match="does not say what is installed"):
+        RemoteEnv.fingerprint(RemoteConfig(adapter="point_mass", python=str(tmp_path / "none")))
+
+
+def test_it_costs_the_library_no_import():
+    """``robo_rl.config.fingerprint`` is on the floor of the registry."""
+    words = "import sys, robo_rl.config.fingerprint; print({'torch', 'mujoco'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

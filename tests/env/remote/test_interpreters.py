@@ -1,0 +1,89 @@
+"""Interpreters of other simulators: made once, by their recipe, and not half."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robo_rl.cli.main import main
+from robo_rl.core.errors import DeviceError, PluginError
+from robo_rl.env.remote import interpreters
+from robo_rl.env.remote.interpreters import Recipe, create, interpreter
+
+OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where interpreters are made, and no package index to make them from."""
+    monkeypatch.setenv("ROBO_RL_ENVS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def recipe(monkeypatch: pytest.MonkeyPatch):
+    """Puts a recipe called ``toy`` among the others."""
+
+    def put(pythons=(OURS,), packages=(), checks=("json",)):
+        monkeypatch.setitem(interpreters.RECIPES, "toy", Recipe(pythons, packages, (), checks))
+
+    return put
+
+
+def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
+    recipe()
+    said: list[str] = []
+    assert interpreter("toy") is None
+    python = create("toy", "", said.append)
+    assert interpreter("toy") == python
+    where = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True)
+    assert where.stdout.decode().strip() == str(home / "toy")
+    assert len(said) == 1
+    assert create("toy", "", said.append) == python
+    assert len(said) == 1
+    recipe(checks=("json", "sqlite3"))
+    assert interpreter("toy") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        (
+            {"packages": ("package-that-nobody-has==1",)},
+            "pip cannot install 'toy'.*that-nobody-has",
+        ),
+        ({"checks": ("nonsense",)}, "does not work.*No module named 'nonsense'"),
+        ({"pythons": ("3.1",)}, r"no Python that 'toy' runs on; expected python3.1; .*--python"),
+    ],
+)
+def test_what_fails_is_named_and_counts_as_not_made(home: Path, recipe, fields, match):
+    recipe(**fields)
+    with pytest.raises(DeviceError, match=match):
+        create("toy", "", print)
+    assert interpreter("toy") is None
+
+
+def test_a_name_without_a_recipe_is_an_error_with_its_neighbour(home: Path, capsys):
+    with pytest.raises(PluginError, match="unknown environment 'mjlap'; did you mean 'mjlab'"):
+        create("mjlap", "", print)
+    assert main(["env", "create", "mjlap"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_they_are_listed_with_how_to_make_them(home: Path, recipe, capsys):
+    recipe()
+    python = create("toy", "", lambda _: None)
+    assert main(["env", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert str(python) in shown
+    assert "robo-rl env create isaaclab" in shown
+    assert str(home) in str(python)
+
+
+def test_serving_without_an_interpreter_says_how_to_make_one(home: Path, capsys):
+    assert main(["serve-env", "robosuite", str(home / "socket")]) == 2
+    assert "robo-rl env create robosuite" in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""Other simulators in interpreters of their own, made by ``robo-rl env create``: each conforms."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from robo_rl.cli.main import main
+from robo_rl.core.errors import DeviceError
+from robo_rl.core.seeding import make_generator
+from robo_rl.env.remote import interpreters
+from robo_rl.env.remote.env import RemoteEnv
+from robo_rl.testing.env import check_vec_env
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+]
+
+
+def made(name: str) -> str:
+    """The interpreter of a simulator; the test is skipped where no Python here can have it."""
+    try:
+        return str(interpreters.create(name, "", print))
+    except DeviceError as error:
+        if "no Python" in error.problem:
+            pytest.skip(str(error))
+        raise
+
+
+def remote(name: str, num_envs: int, workers: int = 1, **kwargs) -> RemoteEnv:
+    cfg = RemoteEnv.Config(adapter=name, kwargs=kwargs, python=made(name), workers=workers)
+    return RemoteEnv(cfg, num_envs)
+
+
+@pytest.mark.parametrize("task", ["Lift", "PickPlaceCan", "NutAssemblySquare"])
+def test_robosuite_conforms(task: str):
+    check_vec_env(lambda num: remote("robosuite", num, task=task, max_episode_steps=20))
+
+
+def test_robosuites_tasks_start_alike_from_one_seed_however_many_workers_there_are():
+    with closing(remote("robosuite", 4)) as one, closing(remote("robosuite", 4, 2)) as two:
+        first, again = one.reset(5), two.reset(5)
+        assert all(torch.equal(first[name], again[name]) for name in first)
+        assert len(first["object-state"].unique(dim=0)) == 4
+
+
+def test_lifts_demonstrator_succeeds_and_less_often_with_noise():
+    with closing(remote("robosuite", 8, 2, max_episode_steps=80)) as env:
+        rates = []
+        for noise in (0.0, 0.3, 1.0):
+            expert = env.expert(8, make_generator("expert", 0), noise)
+            env.reset(1)
+            good, running = torch.zeros(8), torch.ones(8)
+            for _ in range(env.max_episode_steps):
+                step = env.step(expert.act(env.view))
+                good = torch.maximum(good, running * step.metrics["success"])
+                running = running * (~(step.terminated | step.truncated)).float()
+            rates.append(float(good.mean()))
+        assert rates[0] == 1.0
+        assert rates[0] >= rates[1] > rates[2]
+
+
+TINY = (
+    "env.kwargs.max_episode_steps=60",
+    "policy.net={name: mlp, width: 32, depth: 1}",
+    "eval={episodes: 4, num_envs: 4}",
+    "stages.collect={episodes: 4, num_envs: 4}",
+    "stages.bc={steps: 300, batch: 64}",
+    "stages.online={num_envs: 4, decisions: 4, updates: 2}",
+    "waive={bc: short, online: short}",
+)
+
+
+def test_the_lift_experiment_runs_to_its_end(tmp_path: Path):
+    python = f"env.python={made('robosuite')}"
+    assert main(["run", "robosuite_lift", *TINY, python, "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "robosuite_lift" / "02-online" / "report.json").is_file()
+
+
+def test_mjlab_conforms():
+    check_vec_env(
+        lambda num: remote("mjlab", num, task="Mjlab-Cartpole-Balance", device="cpu"), max_steps=60
+    )
+
+
+@pytest.mark.parametrize("task", ["Isaac-Cartpole", "Isaac-Cartpole-Direct"])
+def test_isaac_lab_conforms(task: str):
+    if not torch.cuda.is_available():
+        pytest.skip("Isaac Lab's Newton physics was not tried without a GPU")
+    check_vec_env(lambda num: remote("isaaclab", num, task=task), max_steps=60)

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
+
+import warp as wp
+
+from robo_rl.env.warp import compile_notice as warp_compile
+from robo_rl.env.warp.compile_notice import announced
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path))
+    monkeypatch.setattr(warp_compile, "_PERIOD_S", 0.02)
+    (tmp_path / "wp_old_1").mkdir()
+    return tmp_path
+
+
+def compile_kernels(cache, num):
+    for i in range(num):
+        (cache / f"wp_new_{i}").mkdir()
+        time.sleep(0.1)
+
+
+def test_compiling_is_one_line_with_its_time_and_place(cache):
+    out = io.StringIO()
+    with announced("warp on cpu", out):
+        compile_kernels(cache, 3)
+    begin = f"warp on cpu: compiling physics kernels, once (kept in {cache})"
+    assert out.getvalue() == f"{begin}: 3 modules, 0 s\n"
+
+
+def test_a_terminal_sees_it_go_on(cache):
+    out = Screen()
+    with announced("warp on cpu", out):
+        compile_kernels(cache, 3)
+    text = out.getvalue()
+    assert ": 1 modules" in text
+    assert text.endswith(": 3 modules, 0 s\n")
+    assert text.count("\n") == 1
+
+
+def test_nothing_is_said_where_nothing_is_compiled(cache):
+    out = io.StringIO()
+    with announced("warp on cpu", out):
+        time.sleep(0.1)
+    assert out.getvalue() == ""
+    assert (cache / "wp_old_1").is_dir()
+
+
+def test_the_line_ends_where_the_work_fails(cache):
+    out = io.StringIO()
+    with pytest.raises(RuntimeError), announced("warp on cpu", out):  # noqa: PT012
+        compile_kernels(cache, 2)
+        raise RuntimeError
+    assert out.getvalue().endswith("\n")

@@ -1,0 +1,213 @@
+"""A simulated robot whose hand is commanded, and a node that commands it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small_lab
+from small_bundles import make_hand_bundle
+from small_lab import DT_S
+from small_limits import excess
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.cli.main import main
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl_sim2real.check.finding import Finding, Mark
+from robo_rl_sim2real.check.survey import survey
+from robo_rl_sim2real.cli.check import RULES
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.recorded_run import recording
+from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.recording import topics
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Publisher
+from robo_rl_sim2real.transport.loopback import Loopback
+
+ROBOT = load("robots", "panda")
+HAND = HandPoses.of(ROBOT)
+HOME = np.array([axis.home for axis in ROBOT.hand.axes])
+WATCHED = 5
+ASIDE = np.array([-0.05, 0.1, -0.05, 0.1, -0.1, 0.3])
+
+
+class Lab(small_lab.Lab):
+    """Its hand is commanded, or its joints are."""
+
+    def __init__(self, actions: str = "pose") -> None:
+        super().__init__({"name": "lift_cube", "actions": actions})
+        self.said = list[Reading]()
+        self.us.subscribe(self.topics.hand, Kind.POSE, self.said.append, SENSOR)
+
+    @cached_property
+    def pose(self) -> Publisher:
+        """Who else commands it: nobody does until it is asked for."""
+        return self.us.advertise(self.topics.hand_pose, Kind.POSE, COMMAND)
+
+    @cached_property
+    def twist(self) -> Publisher:
+        """Likewise."""
+        return self.us.advertise(self.topics.hand_twist, Kind.TWIST, COMMAND)
+
+    def run(self, ticks: int) -> np.ndarray:
+        """Where the hand was, (T, 6)."""
+        before = len(self.said)
+        for _ in range(ticks):
+            self.tick()
+        return np.stack([HAND.numbers(reading, "/ee_pose") for reading in self.said[before:]])
+
+    def deploy(self, path: Path, goal: np.ndarray, kind: str) -> Node:
+        """A policy that wants the hand at goal (6,), and the gripper half open."""
+        settings = settings_of(command={"kind": kind, "alone": False})
+        return Node(settings, bundle_of(path, goal), Loopback(self.bus), clock=self.clock)
+
+    def check(self, path: Path) -> dict[str, Finding]:
+        """Subject → what ``deploy check`` finds; the worst where there are several."""
+        bundle = bundle_of(path, HOME)
+        facts = survey(settings_of(), bundle, lambda: Loopback(self.bus), 2.0, self.clock)
+        found = [finding for rule in RULES for finding in rule(facts)]
+        return {f.subject: f for f in sorted(found, key=lambda f: list(Mark).index(f.mark))}
+
+
+def bundle_of(path: Path, goal: np.ndarray) -> Bundle:
+    return make_hand_bundle(path, ROBOT, np.append(goal, 0.02))
+
+
+def settings_of(**fields: Any) -> Settings:
+    observe = {"pos": {"topic": "/ee_pose", "kind": Kind.POSE.value, "field": "position"}}
+    common = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
+    return strict({**common, **fields}, Settings)
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    made = Lab()
+    yield made
+    made.close()
+
+
+def test_it_goes_where_it_is_told_and_the_last_pose_stays(lab: Lab):
+    still = lab.run(50)
+    assert np.abs(still - still[0]).max() < 0.01
+    lab.pose.send(HAND.pose(HOME + ASIDE))
+    moved = lab.run(300)
+    np.testing.assert_allclose(moved[-1], HOME + ASIDE, atol=2e-3)
+    assert np.ptp(moved[-50:], axis=0).max() < 1e-3
+
+
+def test_a_velocity_moves_it_until_it_is_not_heard_any_more(lab: Lab):
+    lab.run(5)
+    twist = {"linear": np.array([0.0, 0.1, 0.0]), "angular": np.array([0.0, 0.0, 0.2])}
+    lab.run(5)
+    before = lab.robot.world.targets
+    for _ in range(10):  # 0.05 s apart: in time
+        lab.twist.send(Reading(twist, (), 0.0))
+        lab.run(5)
+    lab.run(100)
+    moved = [lab.robot.world.targets[name] - before[name] for name in HAND.names]
+    spans = 0.5 + 0.05  # and for as long as the last one counts
+    assert moved[1] == pytest.approx(0.1 * spans, abs=0.1 * 2 * DT_S)
+    assert np.abs(np.delete(moved[:3], 1)).max() < 1e-9
+    np.testing.assert_allclose(lab.run(100)[-1][1], before["ee_y"] + moved[1], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("frame", np.asarray("camera"), "expected panda_link0, found camera"),
+        ("position", np.full(3, np.nan), "not finite"),
+        ("orientation", np.zeros(4), "no orientation"),
+    ],
+)
+def test_what_no_controller_would_take_is_dropped_and_told(lab: Lab, field, value, problem):
+    before = lab.run(20)[-1]
+    said = HAND.pose(HOME + ASIDE)
+    lab.pose.send(said._replace(fields={**said.fields, field: value}))
+    np.testing.assert_allclose(lab.run(50)[-1], before, atol=5e-3)
+    assert problem in lab.robot.problem
+
+
+@pytest.mark.parametrize("kind", ["pose", "twist"])
+def test_a_node_drives_it(tmp_path: Path, lab: Lab, kind: str):
+    """Three seconds to another pose, within all limits, in lock-step; the gripper goes halfway."""
+    node = lab.deploy(tmp_path / "bundle", HOME + ASIDE, kind)
+    lab.drive(node, WATCHED)
+    node.request("activate")
+    sent = [output.command.pos for output in lab.drive(node, 78) if output.command is not None]
+    assert node.runtime.state is State.RUNNING
+    # Velocities add up as they came, so that what is lost or doubled stays.
+    near = 2e-3 if kind == "pose" else 2e-2
+    np.testing.assert_allclose(HAND.numbers(lab.said[-1], "/ee_pose"), HOME + ASIDE, atol=near)
+    assert lab.robot.world.joint_positions()["panda_finger_joint1"] == pytest.approx(0.02, abs=2e-3)
+    assert excess(np.stack(sent), node.runtime.parts.safety.limits) < 1e-6
+    node.close()
+
+
+def test_a_pose_in_another_frame_is_no_reading(tmp_path: Path, lab: Lab):
+    node = lab.deploy(tmp_path / "bundle", HOME, "pose")
+    lab.run(5)
+    mapped = lab.said[-1]._replace(fields={**lab.said[-1].fields, "frame": np.asarray("map")})
+    node.inbox.put("/ee_pose", mapped._replace(stamp_s=lab.now_s))
+    node.request("activate")
+    node.tick(1)
+    assert node.runtime.state is State.INACTIVE
+    assert "expected panda_link0, found map" in node.health.problem
+    node.close()
+
+
+def test_a_robot_whose_hand_takes_poses_passes_the_check_and_hears_no_command(
+    tmp_path: Path, lab: Lab
+):
+    found = lab.check(tmp_path / "bundle")
+    assert {finding.mark for finding in found.values()} == {Mark.OK}, found
+    assert {lab.topics.hand_pose, lab.topics.gripper, "/ee_pose"} <= found.keys()
+    lab.run(1)
+    assert lab.robot.world.positions()["ee_x"] == pytest.approx(HOME[0], abs=0.02)
+
+
+def test_one_whose_joints_are_commanded_does_not(tmp_path: Path):
+    lab = Lab("joints")
+    found = lab.check(tmp_path / "bundle")
+    assert {s for s, f in found.items() if f.mark is Mark.FAILED} == {
+        *(lab.topics.hand_pose, lab.topics.gripper)
+    }
+    lab.close()
+
+
+def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: Path, lab: Lab):
+    pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
+    from rosbags.highlevel import AnyReader
+
+    record = {"mode": "full", "folder": str(tmp_path / "bags"), "free_mb": 0}
+    settings = settings_of(command={"kind": "pose", "alone": False}, record=record)
+    bundle = bundle_of(tmp_path / "bundle", HOME + ASIDE)
+    node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
+    with recording(node, bundle, settings) as recorder:
+        lab.drive(node, WATCHED)
+        node.request("activate")
+        outputs = lab.drive(node, 60)
+    node.close()
+    sent = np.stack([output.command.pos for output in outputs if output.command is not None])
+    assert recorder is not None
+    with AnyReader([recorder.bags[0]]) as reader:
+        ways = [way for way in reader.connections if way.topic == topics.SENT]
+        said: list[Any] = [
+            reader.deserialize(cdr, way.msgtype) for way, _, cdr in reader.messages(ways)
+        ]
+    assert said[0].name == [*HAND.names, ROBOT.actuated[-1].name]
+    np.testing.assert_array_equal(np.stack([message.position for message in said]), sent)
+    words = ["data", "convert", str(tmp_path / "bags"), "--out", str(tmp_path / "d.zarr")]
+    assert main([*words, "unknown_is_success=true"]) == 0
+    act = ZarrStore.open(tmp_path / "d.zarr").read()["act"]
+    windows = np.lib.stride_tricks.sliding_window_view(sent.astype(np.float32), act.shape, (0, 1))
+    assert len(act) > 30
+    assert (windows == act).all(axis=(2, 3)).any()  # so many in a row, bit by bit

@@ -1,0 +1,383 @@
+"""A bundle on a robot over a transport: requests, states, commands, and what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_bundles import make_bundle, with_items
+from small_limits import excess
+
+from robo_rl.config.models import strict
+from robo_rl.config.registry import load
+from robo_rl.core.errors import BundleError, ConfigError
+from robo_rl.core.spec import TensorSpec
+from robo_rl_sim2real.cli.deploy import Starter
+from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.planner import Question
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+ROBOT = load("robots", "panda")
+HOME = ROBOT.home_ctrl
+NAMES = tuple(joint.name for joint in ROBOT.actuated)
+DT_S = 1.0 / ROBOT.rates.control_hz
+WATCHED = 4
+
+
+def settings(**fields: Any) -> Settings:
+    usual = {
+        "robot": {"name": "panda"},
+        "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
+        "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
+    }
+    return strict({**usual, **fields}, Settings)
+
+
+class World:
+    """The panda on a bus and a clock of its own; it is where it was last told to be."""
+
+    def __init__(self, path: Path, offset: float = 0.002, **fields: Any) -> None:
+        self.now_s = 50.0
+        self.bus = Bus(lambda: self.now_s)
+        robot = Loopback(self.bus)
+        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
+        self.estop = robot.advertise("/estop", Kind.FLAG)
+        self.control = robot.advertise("/policy/control", Kind.TEXT)
+        self.commands, self.states = list[Reading](), list[str]()
+        points = fields.get("command", {}).get("kind") == "trajectory"
+        topic = ROBOT.topics.trajectory if points else ROBOT.topics.command
+        kind = Kind.TRAJECTORY if points else Kind.ARRAY
+        robot.subscribe(topic, kind, self.commands.append, COMMAND)
+        robot.subscribe(
+            "/policy/state", Kind.TEXT, lambda r: self.states.append(str(r.fields["data"])), LATCHED
+        )
+        dry_run, items = fields.pop("dry_run", False), fields.pop("items", {})
+        self.node = Node(
+            settings(**fields),
+            with_items(path / "shown", make_bundle(path / "bundle", ROBOT, offset), **items),
+            Loopback(self.bus),
+            clock=Clock(lambda: self.now_s, lambda s: None),
+            dry_run=dry_run,
+        )
+        self.pos, self.number = HOME.copy(), 0
+        self.run(WATCHED)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def say(self, text: str) -> None:
+        self.control.send(Reading({"data": np.asarray(text)}, (), 0.0))
+
+    def press(self, pressed: bool) -> None:
+        self.estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
+
+    def run(self, ticks: int, *, silent: bool = False) -> State:
+        for _ in range(ticks):
+            if not silent:
+                self.joints.send(Reading({"position": self.pos[::-1]}, NAMES[::-1], 0.0))
+            self.number += 1
+            self.node.tick(self.number)
+            if self.commands and "data" in self.commands[-1].fields:
+                self.pos = self.commands[-1].fields["data"]
+            self.now_s += DT_S
+        return self.node.runtime.state
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.node.close()
+
+
+def test_it_does_what_it_is_asked_and_says_where_it_stands(world: World):
+    assert world.run(5) is State.INACTIVE
+    assert world.commands == []
+    world.say("activate")
+    assert world.run(40) is State.RUNNING
+    moved = np.stack([command.fields["data"] for command in world.commands])
+    assert (np.diff(moved[5:], axis=0)[:, :7] > 0.0005).all()
+    world.say("deactivate")
+    world.run(40)
+    assert world.states == ["inactive", "ramping", "running", "inactive"]
+    assert len(world.commands) < 85
+    limits = world.node.runtime.parts.safety.limits
+    assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
+
+
+def test_it_goes_to_its_start_and_begins_there_where_both_are_wanted(world: World):
+    world.pos = HOME + np.array([0.6, -0.4, 0, 0, 0, 0, 0, 0])
+    starter = Starter(world.node, ["home", "activate"])
+    for _ in range(400):
+        world.run(1)
+        starter.look()
+    assert world.states == ["inactive", "homing", "inactive", "ramping", "running"]
+    assert starter.wanted == []
+
+
+def test_a_request_that_cannot_be_granted_is_told(world: World):
+    for text, problem in (
+        ("reset", "cannot reset while inactive"),
+        ("dance", "no request 'dance'"),
+    ):
+        world.say(text)
+        world.run(1)
+        assert problem in world.node.health.problem
+    assert world.node.health.refused == 2
+
+
+def test_the_emergency_stop_latches(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    assert world.run(1) is State.FAULTED
+    assert world.node.health.reason == "emergency stop"
+    world.press(False)
+    assert world.run(30) is State.FAULTED
+    world.say("activate")
+    world.run(1)
+    assert "cannot activate while faulted" in world.node.health.problem
+    world.say("reset")
+    assert world.run(1) is State.INACTIVE
+
+
+def test_a_stop_that_was_pressed_for_a_moment_between_two_ticks_is_a_stop(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    world.press(False)
+    assert world.run(1) is State.FAULTED
+
+
+def test_a_stop_that_was_pressed_before_it_began_keeps_it_from_beginning(world: World):
+    world.press(True)
+    world.press(False)
+    world.say("activate")
+    assert world.run(5) is State.INACTIVE
+    assert world.commands == []
+    world.say("reset")
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+
+
+def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_path: Path):
+    world = World(tmp_path, estop_age_s=0.2)
+    world.say("activate")
+    assert world.run(1) is State.INACTIVE
+    assert "nothing was heard of the emergency stop" in world.node.health.problem
+    world.press(False)
+    world.say("activate")
+    assert world.run(3) is not State.FAULTED
+    assert world.run(4) is State.FAULTED
+    world.node.close()
+
+
+def test_what_leaves_comes_to_rest_and_is_not_asked_back(world: World):
+    world.say("activate")
+    world.run(30)
+    world.say("activate")
+    world.node.clock = world.node.ticks.clock = Clock(lambda: world.now_s, world.sleep)
+    world.node.rest()
+    assert world.node.runtime.state is State.INACTIVE
+    sent = np.stack([command.fields["data"] for command in world.commands])
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+def test_a_transport_that_breaks_does_not_take_the_loop_with_it(world: World):
+    world.say("activate")
+    world.run(20)
+
+    def broken(motion: Motion) -> None:
+        raise OSError("no route")
+
+    world.node._out.send = broken  # type: ignore[method-assign]
+    assert world.run(3) is State.FAULTED
+    assert "no route" in world.node.health.problem
+
+
+def test_silence_is_a_hold(world: World):
+    world.say("activate")
+    world.run(20)
+    assert world.run(10, silent=True) is State.HOLDING
+    assert world.run(10) is State.RUNNING
+
+
+def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
+    world.say("activate")
+    world.run(20)
+
+    def broken(question: Question) -> None:
+        raise RuntimeError("the graph fell over")
+
+    world.node.runtime.parts.planner.ask = broken
+    assert world.run(20) is State.FAULTED
+    assert "RuntimeError: the graph fell over" in world.node.health.problem
+    sent = np.stack([command.fields["data"] for command in world.commands])
+    assert excess(sent, world.node.runtime.parts.safety.limits) < 1e-6
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+def test_a_frozen_camera_holds_the_robot_within_a_second_and_is_named(tmp_path: Path):
+    observe = {
+        "pos": {"topic": "/joint_states", "field": "position"},
+        "rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"},
+    }
+    rgb = TensorSpec(shape=(8, 8, 3), dtype="uint8")
+    world = World(tmp_path, observe=observe, items={"rgb": rgb})
+    camera = Loopback(world.bus).advertise("/front", Kind.IMAGE)
+    rng, inbox, seen = np.random.default_rng(0), world.node.inbox, list[State]()
+
+    def show(image: np.ndarray, *, frozen: bool) -> None:
+        """Send it, and wait until it is ready, or refused if it may be: that takes real time."""
+        camera.send(Reading({"image": image}, (), 0.0))
+        until = time.monotonic() + 10.0
+        while not (frozen and inbox.problem(["/front"])) and time.monotonic() < until:
+            newest = inbox.get("/front")
+            if newest is not None and newest.stamp_s == world.now_s:
+                return
+            time.sleep(0.001)
+
+    def look(ticks: int, *, frozen: bool) -> State:
+        image = rng.integers(0, 256, (16, 16, 3), np.uint8)
+        for _ in range(ticks):
+            fresh = rng.integers(0, 256, (16, 16, 3), np.uint8)
+            show(image if frozen else fresh, frozen=frozen)
+            seen.append(world.run(1))
+        return seen[-1]
+
+    look(1, frozen=False)
+    world.say("activate")
+    assert look(20, frozen=False) is State.RUNNING
+    assert look(round(1.0 / DT_S), frozen=True) is State.HOLDING
+    assert world.node.health.reason == "stale observation"
+    assert "/front: the camera is frozen" in world.node.health.problem
+    assert look(10, frozen=False) is State.RUNNING
+    world.node.close()
+
+
+def test_a_dry_run_sends_nothing(tmp_path: Path):
+    world = World(tmp_path, dry_run=True)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    assert world.commands == []
+    world.node.close()
+
+
+def test_a_trajectory_controller_gets_one_point_a_tick(tmp_path: Path):
+    world = World(tmp_path, 0.0, command={"kind": "trajectory"})
+    world.say("activate")
+    world.run(10)
+    found = world.commands[-1]
+    assert found.names == NAMES
+    np.testing.assert_allclose(found.fields["positions"], HOME[None], atol=1e-6)
+    np.testing.assert_allclose(found.fields["times"], [DT_S])
+    world.node.close()
+
+
+def test_an_array_comes_in_the_order_of_the_controller(tmp_path: Path):
+    world = World(tmp_path, 0.0, command={"joints": NAMES[::-1]})
+    world.run(1)
+    world.say("activate")
+    world.run(1)
+    np.testing.assert_allclose(world.commands[0].fields["data"], HOME[::-1], atol=1e-6)
+    world.node.close()
+    with pytest.raises(ConfigError, match=r"command.joints; expected"):
+        World(tmp_path, 0.0, command={"joints": NAMES[:-1]})
+
+
+def test_health_counts(world: World):
+    world.say("activate")
+    world.run(30)
+    health = world.node.health
+    assert (health.ticks, health.refused, health.state) == (30 + WATCHED, 0, "running")
+    assert 0 < health.clamped < 30
+
+
+def test_a_bundle_for_another_robot_is_refused(tmp_path: Path):
+    bundle = make_bundle(tmp_path / "bundle", ROBOT, rate_hz=50.0)
+    with pytest.raises(BundleError, match="act rate_hz: expected 50, found 20"):
+        Node(settings(), bundle, Loopback(Bus()))
+
+
+def test_a_stop_is_not_forgiven_by_what_was_asked_before_it(world: World):
+    world.say("activate")
+    world.run(20)
+    world.press(True)
+    world.run(5)
+    world.press(False)
+    world.say("reset")
+    world.say("activate")
+    world.press(True)  # between two ticks, and only for a moment
+    world.press(False)
+    assert world.run(1) is State.FAULTED
+    assert world.node.runtime.life.stopped
+    world.say("reset")
+    assert world.run(1) is State.INACTIVE
+
+
+def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
+    world = World(tmp_path, offset=0.01)
+    world.say("activate")
+    world.run(30)
+    send, failures = world.node._out.send, iter([True])
+
+    def once(motion: Motion) -> None:
+        if next(failures, False):
+            raise OSError("no buffer space")
+        send(motion)
+
+    world.node._out.send = once  # type: ignore[method-assign]
+    assert world.run(40) is State.FAULTED
+    assert "no buffer space" in world.node.health.problem
+    limits = world.node.runtime.parts.safety.limits
+    assert excess(np.stack([c.fields["data"] for c in world.commands]), limits) < 1e-6
+    world.node.close()
+
+
+def test_where_somebody_else_commands_it_does_not_begin(world: World):
+    topic = ROBOT.topics.command
+    other = Loopback(world.bus)
+    other.advertise(topic, Kind.ARRAY)
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert f"somebody else publishes on '{topic}'" in world.node.health.problem
+    other.close()
+    world.say("activate")
+    assert world.run(3) is State.RAMPING
+
+
+def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp_path: Path):
+    world = World(tmp_path)
+    other = Loopback(world.bus)
+    other.advertise("/joint_states", Kind.JOINT_STATES)
+    world.say("activate")
+    assert world.run(3) is State.INACTIVE
+    assert "cannot activate: readings of several sources" in world.node.health.problem
+    assert "/joint_states: 2 nodes publish it" in world.node.health.problem
+    other.close()
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
+    world.node.publishers.look()  # as its own thread does while it runs
+    assert world.run(3) is State.HOLDING
+    assert "2 nodes publish it" in world.node.health.problem
+    world.node.close()
+
+
+def test_several_publishers_are_let_be_where_the_settings_say_so(tmp_path: Path):
+    world = World(tmp_path, shared_topics=["/joint_states"])
+    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
+    world.say("activate")
+    assert world.run(20) is State.RUNNING
+    world.node.close()

@@ -1,0 +1,104 @@
+"""Requests are granted by the loop's thread, once, and whoever asks learns what became of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from robo_rl.core.errors import RoboRlError
+from robo_rl_sim2real.node.requests import Requests
+from robo_rl_sim2real.transport.base import Reply
+
+
+def refuse() -> None:
+    raise RoboRlError("cannot: not now")
+
+
+@pytest.fixture
+def done() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def requests(done: list[str]) -> Requests:
+    return Requests({"go": lambda: done.append("go"), "not": refuse})
+
+
+def test_they_are_granted_in_order_and_told(requests: Requests, done: list[str]):
+    for what in ("go", "not", "dance", "go"):
+        requests.put(what)
+    assert done == []
+    told = list(requests.grant())
+    assert done == ["go", "go"]
+    assert [what for what, _ in told] == ["go", "not", "dance", "go"]
+    assert told[0][1] == told[3][1] == ""
+    assert "not now" in told[1][1]
+    assert "no request 'dance'; possible: go, not" in told[2][1]
+
+
+@pytest.mark.parametrize(("what", "expected"), [("go", True), ("not", False), ("dance", False)])
+def test_who_asks_waits_for_the_answer(requests: Requests, what: str, expected: bool):
+    answers: list[Reply] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.ask(what, 20.0)))
+    asking.start()
+    while asking.is_alive():
+        list(requests.grant())
+    assert [reply.success for reply in answers] == [expected]
+
+
+def test_what_nobody_waits_for_any_more_is_not_granted(requests: Requests, done: list[str]):
+    reply = requests.ask("go", 0.01)
+    assert reply == Reply(False, "'go' was not granted within 0.01 s: withdrawn")
+    assert list(requests.grant()) == []
+    assert done == []
+
+
+def test_a_node_that_leaves_grants_nothing_and_tells_who_asked(requests: Requests, done: list[str]):
+    requests.open = False
+    requests.put("go")
+    assert list(requests.grant()) == []
+    answers: list[Reply] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    asking.start()
+    while asking.is_alive():
+        list(requests.grant())
+    assert answers == [Reply(False, "cannot go: the node is leaving")]
+    assert done == []
+
+
+def test_more_can_be_offered(requests: Requests, done: list[str]):
+    requests.offer("dance", lambda: done.append("dance"))
+    requests.put("dance")
+    assert list(requests.grant()) == [("dance", "")]
+    assert done == ["dance"]
+
+
+def test_who_asked_learns_of_a_loop_that_broke():
+    def broken() -> None:
+        raise ZeroDivisionError("not its fault")
+
+    requests, answers = Requests({"go": broken}), list[Reply]()
+    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    asking.start()
+    while requests.made == 0:
+        time.sleep(0.001)
+    time.sleep(0.01)
+    with pytest.raises(ZeroDivisionError):
+        list(requests.grant())
+    asking.join(5.0)
+    assert answers == [Reply(False, "ZeroDivisionError: not its fault")]
+
+
+@pytest.mark.parametrize(("what", "granted"), [("activate", 0), ("reset", 0), ("shutdown", 1)])
+def test_what_could_move_the_robot_does_not_outlive_a_stop(what, granted):
+    stops, done = [0], list[str]()
+    requests = Requests({what: lambda: done.append(what)}, lambda: len(stops))
+    requests.put(what)
+    stops.append(1)
+    ((_, problem),) = list(requests.grant())
+    assert len(done) == granted
+    assert ("a stop came after" in problem) == (not granted)
+    requests.put(what)
+    assert list(requests.grant()) == [(what, "")]

@@ -1,0 +1,128 @@
+"""Goals over DDS are those of ROS 2, bit for bit; who refuses them or is not there is told."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_domains import free_domain
+
+pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
+
+from cyclonedds.domain import DomainParticipant
+
+from robo_rl.core.errors import ConfigError
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.transport.base import SEND_GOAL
+from robo_rl_sim2real.transport.dds import goals as dds_goals
+from robo_rl_sim2real.transport.dds.action_interfaces import SEND, learn, service_hash
+from robo_rl_sim2real.transport.dds.codec import Codec
+from robo_rl_sim2real.transport.dds.framing import Interface, Server, until
+from robo_rl_sim2real.transport.dds.transport import Dds
+from robo_rl_sim2real.transport.warm_up import blank
+
+ACTION = "/arm/follow_joint_trajectory"
+WAY = Reading({"positions": np.array([[0.25]]), "times": np.array([0.05])}, ("elbow",), 0.0)
+
+HASHES = {
+    "": "b13789dddc325a7a962825c45e28c77d37237ec129dd0c34dc5994562938c57f",
+    "_Request": "179c93691f1f6d1d115881ff88c3917b7cc6eac2ba4bf56766cc7c4389e19ef1",
+    "_Response": "e6a48ba740ae254500129a877f0b071be8663a115da1a539b74599cc97921fbf",
+}
+"""As rosidl wrote them for control_msgs/action/FollowJointTrajectory_SendGoal (REP 2016)."""
+
+
+@pytest.fixture
+def node() -> Iterator[Dds]:
+    made = Dds(Dds.Config(domain=free_domain(), services=True), "node")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("distro", ["humble", "jazzy", "kilted"])
+def test_hashes_are_those_of_ros(distro: str):
+    codec = Codec(distro)
+    learn(codec.store)
+    for part in ("_Request", "_Response"):
+        assert codec.type_hash(f"{SEND}{part}") == f"RIHS01_{HASHES[part]}"
+    expected = "" if distro == "humble" else f"RIHS01_{HASHES['']}"
+    assert service_hash(codec.store) == expected
+
+
+def test_bytes_on_the_wire_are_who_asks_and_the_goal():
+    codec = Codec("jazzy")
+    learn(codec.store)
+    answer = replace(blank(codec.store, f"{SEND}_Response"), accepted=True)
+    sample = codec.frame(f"{SEND}_Response", 7, -2, answer)
+    wire = sample.serialize()
+    assert wire == b"\0\1\0\0" + struct.pack("<Qq?xxxiI", 7, -2, True, 0, 0)
+    for data in (wire, b"\0\0\0\0" + struct.pack(">Qq?xxxiI", 7, -2, True, 0, 0)):
+        found: Any = codec.framed(f"{SEND}_Response").deserialize(data)
+        assert (found.guid, found.seq, found.message.accepted) == (7, -2, True)
+
+
+def test_it_is_off_unless_asked_for_and_says_why():
+    transport = Dds(Dds.Config(domain=free_domain()), "arm")
+    why = r"has its services off; requests in .* exhaust a Fast DDS .* transport\.services=true"
+    for ask in (lambda: transport.pursue(ACTION), lambda: transport.obey(ACTION, print)):
+        with pytest.raises(ConfigError, match=why):
+            ask()
+    transport.close()
+
+
+def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monkeypatch):
+    out = node.pursue(ACTION)
+
+    def broken(reader: object) -> list[object]:
+        raise ValueError("too short")
+
+    monkeypatch.setattr(dds_goals, "taken", broken)
+    out.send(WAY)
+    assert node.problems() == [f"{ACTION}: an answer to a goal: ValueError: too short"]
+
+
+def test_goals_that_are_refused_are_counted(node: Dds):
+    codec = Codec("jazzy")
+    learn(codec.store)
+    response = f"{SEND}_Response"
+    types = Interface(codec.framed(f"{SEND}_Request"), codec.framed(response), "")
+    refusal = blank(codec.store, response)
+    participant, out = DomainParticipant(node.cfg.domain), node.pursue(ACTION)
+    server = Server(
+        participant,
+        f"{ACTION}{SEND_GOAL}",
+        types,
+        lambda asked: codec.frame(response, asked.guid, asked.seq, refusal),
+    )
+    try:
+
+        def refused() -> bool:
+            out.send(WAY)
+            return any("were refused" in problem for problem in node.problems())
+
+        assert until(refused, 10.0)
+    finally:
+        server.close()
+
+
+def test_a_goal_that_does_not_fit_takes_no_other_with_it_and_is_refused(node: Dds):
+    robot, heard = Dds(node.cfg, "robot"), list[Reading]()
+
+    def put(reading: Reading) -> None:
+        if reading.names == ("wrist",):
+            raise ValueError("no wrist here")
+        heard.append(reading)
+
+    robot.obey(ACTION, put)
+    out = node.pursue(ACTION)
+    assert until(lambda: not node.problems(), 10.0)
+    for names in (("wrist",), ("elbow",), ("elbow",)):
+        out.send(WAY._replace(names=names))
+    assert until(lambda: len(heard) == 2, 10.0)
+    assert until(lambda: node.problems() == [f"{ACTION}: 1 goals of 3 were refused"], 10.0)
+    assert robot.problems() == [f"{ACTION}: ValueError: no wrist here"]
+    robot.close()

@@ -1,0 +1,115 @@
+"""The whole way: a simulated robot that is late, recorded, and its latency found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from small_bundles import make_bundle
+
+from robo_rl.cli.main import main
+from robo_rl.config.models import strict
+from robo_rl.config.registry import component
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.messages.kinds import Kind, to_message
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.simulated.robot import SimRobot
+from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.base import COMMAND, SENSOR
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
+
+from robo_rl_sim2real.messages.rosbags_types import dialect_of, store_of
+from robo_rl_sim2real.recording.bag import Bag
+from robo_rl_sim2real.recording.log import Message
+
+STORE, DT_S = store_of("jazzy"), 0.01
+BEGUN_NS = 1_700_000_000_000_000_000
+
+
+class Scene:
+    """A simulated robot on a clock of its own, and a bag of all that is said."""
+
+    def __init__(self, folder: Path, **lag: object) -> None:
+        self.now_s, self.bus = 10.0, Bus(lambda: self.now_s)
+        backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
+        world = SimWorld(component("tasks").make("lift_cube").build(), backend, DT_S)
+        clock = Clock(lambda: self.now_s, lambda s: None)
+        self.robot = SimRobot(strict(lag, SimRobot.Config), world, Loopback(self.bus), clock)
+        self.model, self.bag, us = world.robot, Bag(folder / "bag", STORE), Loopback(self.bus)
+        self.command = us.advertise(self.model.topics.command, Kind.ARRAY, COMMAND)
+        us.subscribe(self.model.topics.joint_states, Kind.JOINT_STATES, self._joints, SENSOR)
+
+    def wave(self, seconds: float, width: float = 0.2) -> None:
+        """Joints to and fro, commanded at 20 Hz."""
+        home = np.array([joint.home for joint in self.model.actuated])
+        for i in range(round(seconds / DT_S)):
+            if i % 5 == 0:
+                phase = self.now_s + np.arange(len(home))
+                pos = home + width * np.sin(2.0 * phase) * np.linspace(0.5, 1.0, len(home))
+                reading = Reading({"data": pos}, (), self.now_s)
+                self.command.send(reading)
+                self._write(self.model.topics.command, Kind.ARRAY, reading)
+            self.robot.tick(self.now_s)
+            self.now_s += DT_S
+        self.bag.close()
+        self.robot.close()
+
+    def _joints(self, reading: Reading) -> None:
+        self._write(self.model.topics.joint_states, Kind.JOINT_STATES, reading)
+
+    def _write(self, topic: str, kind: Kind, reading: Reading) -> None:
+        message = to_message(kind, reading, dialect_of(STORE))
+        at_ns = BEGUN_NS + round(1e9 * self.now_s)
+        self.bag.write(
+            Message(topic, kind.value, at_ns, bytes(STORE.serialize_cdr(message, kind.value)))
+        )
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """What the user has to say of a recording that says nothing of itself."""
+    make_bundle(tmp_path / "bundle", component("robots").make("panda").build())
+    settings = {"robot": "panda", "observe": {"pos": {"topic": "/joint_states"}}}
+    (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
+    return [
+        f"settings={tmp_path / 'settings.yaml'}",
+        f"like={tmp_path / 'bundle'}",
+        "task=lift_cube",
+    ]
+
+
+def test_a_latency_is_found_again(tmp_path: Path, words: list[str]):
+    Scene(tmp_path, out={"latency_s": 0.02}, into={"latency_s": 0.04}).wave(8.0)
+    found = tmp_path / "found.json"
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
+    low, high = json.loads(found.read_text())["env"]["out"]["latency_s"]
+    # the simulated robot obeys and measures at 100 Hz: what it is told waits for the next step
+    assert 0.055 < low <= high < 0.075
+
+
+def test_one_that_is_not_late_is_found_so(tmp_path: Path, words: list[str]):
+    Scene(tmp_path).wave(8.0)
+    found = tmp_path / "found.json"
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
+    assert max(json.loads(found.read_text())["env"]["out"]["latency_s"]) < 0.015
+
+
+@pytest.mark.parametrize(
+    ("width", "seconds", "said"),
+    [(0.0, 5.0, "hardly moved under commands"), (0.2, 0.3, "hardly moved under commands")],
+)
+def test_what_tells_nothing_is_refused(tmp_path, words, capsys, width, seconds, said):
+    Scene(tmp_path).wave(seconds, width)
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_one_that_is_later_than_was_looked_for_is_refused(tmp_path, words, capsys):
+    Scene(tmp_path, out={"latency_s": 0.3}).wave(6.0)
+    assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "longest_s=0.1"]) == 2
+    assert "longest_s" in capsys.readouterr().err

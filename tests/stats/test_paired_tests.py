@@ -1,0 +1,169 @@
+"""Comparisons of two policies err as rarely as they claim to; published numbers.
+
+Errors are not simulated but summed over all outcomes where they can be.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from scipy.optimize import minimize_scalar
+
+from robo_rl.stats.paired_tests import (
+    episodes_needed,
+    mcnemar,
+    noninferiority,
+    paired_change,
+    paired_noninferiority,
+)
+
+
+def pairs(both, only_new, only_ref, neither):
+    """Paired outcomes new (n,), ref (n,) with these counts."""
+    counts = (both, only_new, only_ref, neither)
+    return np.repeat([1, 1, 0, 0], counts), np.repeat([1, 0, 1, 0], counts)
+
+
+def test_noninferiority_equals_newcombes_published_intervals():
+    # Newcombe 1998, table II: method 10 for 56/70 − 48/80 and 9/10 − 3/10.
+    assert noninferiority(56, 70, 48, 80, 0.1).interval == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert noninferiority(9, 10, 3, 10, 0.1).interval == pytest.approx((0.1705, 0.8090), abs=5e-5)
+
+
+@pytest.mark.parametrize(("n", "p_ref", "margin"), [(100, 0.9, 0.1), (200, 0.95, 0.05)])
+def test_noninferiority_passes_a_policy_at_the_margin_as_rarely_as_it_says(n, p_ref, margin):
+    pmf_new = scipy_stats.binom.pmf(np.arange(n + 1), n, p_ref - margin)
+    pmf_ref = scipy_stats.binom.pmf(np.arange(n + 1), n, p_ref)
+    error = sum(
+        pmf_new[a] * pmf_ref[b]
+        for a, b in itertools.product(range(n + 1), range(n + 1))
+        if pmf_new[a] * pmf_ref[b] > 1e-9 and noninferiority(a, n, b, n, margin).noninferior
+    )
+    assert 0.01 < error < 0.03
+
+
+def test_a_comparison_can_say_that_it_cannot_tell():
+    assert noninferiority(198, 200, 196, 200, 0.05).verdict == "non-inferior"
+    assert noninferiority(100, 200, 196, 200, 0.05).verdict == "inferior"
+    assert noninferiority(18, 20, 19, 20, 0.05).verdict == "cannot tell"
+    assert not noninferiority(18, 20, 19, 20, 0.05).noninferior
+    with pytest.raises(ValueError, match="at least one"):
+        noninferiority(0, 0, 1, 2, 0.1)
+
+
+def test_the_paired_interval_equals_published_ones():
+    # Fagerland, Lydersen, Laake 2014 (Bentur's and Cavo's data): Tango's asymptotic score interval.
+    bentur = paired_noninferiority(*pairs(1, 1, 7, 12), margin=0.1)
+    assert bentur.interval == pytest.approx((-0.517, -0.026), abs=5e-4)
+    cavo = paired_noninferiority(*pairs(59, 6, 16, 80), margin=0.1)
+    assert cavo.difference == pytest.approx(-10 / 161)
+    assert cavo.interval == pytest.approx((-0.1240, -0.0054), abs=5e-5)
+
+
+def test_the_paired_interval_has_its_closed_forms_at_the_edges():
+    z2 = scipy_stats.norm.ppf(0.975) ** 2
+    # All agree: −nΔ / √(nΔ(1 − Δ)) = −z, so Δ = z² / (n + z²).
+    agree = paired_noninferiority(*pairs(15, 0, 0, 5), margin=0.1).interval
+    assert agree == pytest.approx((-z2 / (20 + z2), z2 / (20 + z2)), abs=1e-9)
+    # All differ one way: √(n(1 − Δ) / (1 + Δ)) = z, so Δ = (n − z²) / (n + z²).
+    differ = paired_noninferiority(*pairs(0, 10, 0, 0), margin=0.1).interval
+    assert differ == pytest.approx((-(z2 - 10) / (10 + z2), 1.0), abs=1e-9)
+
+
+def test_the_paired_limits_are_where_the_score_test_with_a_searched_likelihood_rejects():
+    only_new, only_ref, n = 3, 9, 40
+    low, high = paired_noninferiority(*pairs(20, only_new, only_ref, 8), margin=0.1).interval
+    for delta in (low, high):
+
+        def unlikely(q, delta=delta):
+            rates = np.array([q + delta, q, 1 - 2 * q - delta])
+            counts = np.array([only_new, only_ref, n - only_new - only_ref])
+            return -(counts * np.log(np.maximum(rates, 1e-300))).sum()
+
+        bounds = (max(0.0, -delta), (1 - delta) / 2)
+        found = minimize_scalar(unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        q = found["x"]  # pyright: ignore[reportIndexIssue]
+        score = (only_new - only_ref - n * delta) / math.sqrt(n * (2 * q + delta - delta**2))
+        assert abs(score) == pytest.approx(1.959964, abs=1e-4)
+
+
+def test_the_paired_test_passes_a_policy_at_the_margin_as_rarely_as_it_says():
+    n, margin, only_new = 60, 0.1, 0.05
+    rates = [only_new, only_new + margin, 1 - 2 * only_new - margin]
+    error = 0.0
+    for b in range(n + 1):
+        for c in range(n + 1 - b):
+            pmf = scipy_stats.multinomial.pmf([b, c, n - b - c], n, rates)
+            if pmf > 1e-9:
+                result = paired_noninferiority(*pairs(n - b - c, b, c, 0), margin=margin)
+                error += pmf * result.noninferior
+    assert 0.01 < error < 0.035
+
+
+def test_pairs_must_be_pairs():
+    for new, ref in [([1, 0], [1]), ([], []), ([[1]], [[1]])]:
+        with pytest.raises(ValueError, match="same n"):
+            paired_noninferiority(new, ref, 0.1)
+
+
+def test_a_paired_change_is_a_share_of_the_references_mean():
+    ref = np.array([1.0, 2.0, 3.0, 6.0])
+    assert paired_change(2 * ref, ref, 0.1) == (1.0, (1.0, 1.0), 0.1)
+    down = paired_change(ref - 0.3, ref, 0.2)
+    assert down.difference == pytest.approx(-0.1)  # 0.3 of 3
+    assert down.interval.low < -0.1 < down.interval.high < 0
+    # Returns that are costs: less of them is more.
+    assert paired_change(-ref / 2, -ref, 0.0).difference == 0.5
+
+
+def test_a_paired_change_says_nothing_where_nothing_is_known():
+    assert paired_change([5.0], [1.0], 0.1).verdict == "cannot tell"
+    rng = np.random.default_rng(0)
+    around_zero = rng.standard_normal(40)
+    assert paired_change(around_zero + 0.5 * rng.standard_normal(40), around_zero, 0.1).verdict == (
+        "cannot tell"
+    )
+    nothing = np.zeros(9)
+    assert paired_change(nothing, nothing, 0.1).noninferior
+    assert not paired_change(nothing, nothing, 0.0).noninferior
+    assert paired_change(nothing - 1e-3, nothing, 0.5).verdict == "inferior"
+    assert paired_change(nothing + 1e-3, nothing, 0.0).noninferior
+    with pytest.raises(ValueError, match="two arrays"):
+        paired_change([1.0, 2.0], [1.0], 0.1)
+
+
+def test_a_paired_change_errs_as_rarely_as_it_claims():
+    rng, rejected, trials = np.random.default_rng(1), 0, 300
+    for trial in range(trials):  # a true loss of just the margin
+        ref = rng.gamma(4.0, 25.0, size=60)
+        new = 0.9 * ref + 15.0 * rng.standard_normal(60)
+        rejected += paired_change(new, ref, 0.1, reps=300, generator=trial).noninferior
+    assert rejected / trials < 0.025 + 3 * math.sqrt(0.025 * 0.975 / trials)
+    assert rejected > 0
+
+
+def test_mcnemar_is_the_exact_binomial_test_of_the_discordant_pairs():
+    assert mcnemar(*pairs(59, 6, 16, 80)) == pytest.approx(0.052479, abs=5e-7)  # Fagerland 2014
+    assert mcnemar(*pairs(3, 0, 4, 3)) == 2 / 16  # 2·(1/2)^4
+    assert mcnemar(*pairs(5, 2, 2, 1)) == 1.0
+    assert mcnemar(*pairs(5, 0, 0, 5)) == 1.0
+
+
+def test_episodes_needed_equals_the_textbook_and_gives_the_power_it_promises():
+    # ((1.95996·√(2·0.55·0.45) + 0.84162·√(0.25 + 0.24)) / 0.1)² = 387.3
+    assert episodes_needed(0.5, 0.1) == 388
+    assert episodes_needed(0.9, -0.1) == episodes_needed(0.8, 0.1) == 199
+    n, p, gap = episodes_needed(0.7, 0.2, power=0.9), 0.7, 0.2
+    k = np.arange(n + 1)
+    a, b = np.meshgrid(k, k, indexing="ij")
+    mean = (a + b) / (2 * n)
+    z = (b - a) / n / np.sqrt(np.maximum(2 * mean * (1 - mean) / n, 1e-12))
+    pmf = np.outer(scipy_stats.binom.pmf(k, n, p), scipy_stats.binom.pmf(k, n, p + gap))
+    assert pmf[np.abs(z) > 1.959964].sum() == pytest.approx(0.9, abs=0.02)
+    for rate, difference in [(0.5, 0.0), (0.95, 0.1), (0.05, -0.1)]:
+        with pytest.raises(ValueError, match="probabilities"):
+            episodes_needed(rate, difference)

@@ -1,0 +1,27 @@
+"""The rooms below all others load nothing heavy: a robot's computer has them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LIGHT = ("core", "config", "stats", "bundle", "api")
+ON_DEMAND = {"robo_rl.api.robot_mjcf"}  # imported by Robot.spec when it is called
+
+
+def modules(room: str) -> set[str]:
+    paths = [
+        path.relative_to(ROOT).with_suffix("") for path in (ROOT / "robo_rl" / room).glob("*.py")
+    ]
+    return {".".join(path.parts) for path in paths if path.name != "__init__"}
+
+
+def test_the_lower_rooms_load_neither_torch_nor_mujoco():
+    light = {module for room in LIGHT for module in modules(room)} - ON_DEMAND
+    assert len(light) > 20
+    code = "\n".join(f"import {name}" for name in sorted(light))
+    code += "\nimport sys\nassert not {'torch', 'mujoco'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

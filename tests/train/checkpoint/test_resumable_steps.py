@@ -1,0 +1,60 @@
+"""Steps that are broken off and gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from robo_rl.train.checkpoint.metrics_log import read_metrics
+from robo_rl.train.checkpoint.resumable_steps import take_steps
+
+
+class Walk:
+    """Adds what is drawn; may break off."""
+
+    def __init__(self, stop_at: int = -1) -> None:
+        self.place, self.taken, self.stop_at = torch.zeros(()), 0, stop_at
+        self.generator = torch.Generator().manual_seed(0)
+
+    def step(self) -> dict[str, float]:
+        self.taken += 1
+        if self.taken == self.stop_at:
+            raise KeyboardInterrupt
+        self.place = self.place + torch.randn((), generator=self.generator)
+        return {"place": float(self.place)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.place = state["place"]
+
+
+def walked(folder: Path, walk: Walk) -> dict[str, float]:
+    return take_steps(folder, "walk", 250, walk, walk.generator, walk.step, checkpoint_every=60)
+
+
+def test_what_was_broken_off_ends_as_if_it_had_not_been(tmp_path: Path):
+    whole = Walk()
+    means = walked(tmp_path / "whole", whole)
+    with pytest.raises(KeyboardInterrupt):
+        walked(tmp_path / "torn", Walk(stop_at=200))
+    again = Walk()
+    assert walked(tmp_path / "torn", again) == means
+    assert torch.equal(again.place, whole.place)
+    assert again.taken == 250 - 180  # from the last checkpoint on
+    files = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "torn")]
+    steps = [[(row["step"], row["place"]) for row in rows] for rows in files]
+    assert steps[0] == steps[1]
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path):
+    first = Walk()
+    take_steps(tmp_path, "walk", 120, first, first.generator, first.step, checkpoint_every=60)
+    again = Walk()
+    take_steps(tmp_path, "walk", 120, again, again.generator, again.step, checkpoint_every=60)
+    assert again.taken == 0
+    assert torch.equal(again.place, first.place)

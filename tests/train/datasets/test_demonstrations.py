@@ -1,0 +1,57 @@
+"""Demonstrations reach an algorithm that learns from them, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from small_runs import EXPERIMENT
+
+from robo_rl.algo.off_policy.sac import Sac
+from robo_rl.config.models import validate
+from robo_rl.core.errors import ConfigError
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.datasets.demonstrations import hand_over
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.stage import Context, Report
+
+
+def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, generator):
+    places = [road.directory / name for name in ("00-collect", "01-bc")]
+    earlier = [(place, cast(Report, Report.read(place))) for place in places]
+    context = Context(validate(EXPERIMENT, Experiment), tmp_path, earlier)
+    policy = load_policy(places[1] / "policy")
+    sac = Sac(Sac.Config(), policy, 8, generator)
+    hand_over(sac, policy, context)
+    rows = ZarrStore.open(places[0] / "data.zarr").num_rows
+    assert 0.9 * rows < sac.replay.num_demos <= rows
+    batch = sac.replay.sample(32, generator)
+    assert bool(batch.demo.all())
+    assert batch.act.shape[1:] == (policy.horizon, policy.act_spec.size)
+    full = batch.num_exec == policy.exec_horizon
+    expected = torch.tensor(context.experiment.gamma) ** policy.exec_horizon
+    torch.testing.assert_close(batch.discount[full], expected.expand(int(full.sum())))
+
+
+def test_others_are_left_alone(road: Any, tmp_path: Path):
+    context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
+    policy = load_policy(road.directory / "01-bc" / "policy")
+    hand_over(cast(Any, SimpleNamespace(update=None)), policy, context)
+    without = Sac(Sac.Config(), policy, 8, torch.Generator())
+    hand_over(without, policy, context)  # there is no dataset either
+    assert without.replay.num_demos == 0
+
+
+def test_settings_that_ask_for_a_dataset_are_refused_where_there_is_none(road: Any, tmp_path: Path):
+    context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
+    policy = load_policy(road.directory / "01-bc" / "policy")
+    fields = {"dynamics_gap": {}, "replay": {"corrections": True}}
+    sac = Sac(Sac.Config.model_validate(fields), policy, 8, torch.Generator())
+    with pytest.raises(
+        ConfigError, match=r"algo\.dynamics_gap, algo\.replay\.corrections: there is no dataset"
+    ):
+        hand_over(sac, policy, context)

@@ -1,0 +1,88 @@
+"""Evaluations that a run has made already."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import STAGES, write_experiment
+
+from robo_rl.train.pipeline import stage
+from robo_rl.train.pipeline.run import run_experiment
+from robo_rl.train.pipeline.stage import Context
+
+
+def run(folder: Path) -> dict[str, dict[str, Any]]:
+    """Stage → its report, of a small run with a teacher, a student and one who judges."""
+    folder.mkdir(exist_ok=True)
+    stages = {name: STAGES[name] for name in ("collect", "bc", "online", "distill")}
+    waive = dict.fromkeys(stages, "too short to pass")
+    config = write_experiment(folder, stages=stages, waive=waive)
+    summary = run_experiment(str(config), [], folder / "runs")
+    return {report["stage"]: report for report in summary["stages"]}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A mark for every evaluation that is really made."""
+    made: list[str] = []
+    evaluate = stage.evaluate
+
+    def counted(*args: Any, **fields: Any) -> Any:
+        made.append(fields["protocol_hash"])
+        return evaluate(*args, **fields)
+
+    monkeypatch.setattr(stage, "evaluate", counted)
+    return made
+
+
+def test_what_a_stage_leaves_is_not_evaluated_again_by_the_next(tmp_path: Path, asked: list[str]):
+    """The clone, the fine-tuned and the student: three; before RL and the teacher are known."""
+    found = run(tmp_path)
+    assert len(asked) == 3
+    assert found["online"]["numbers"]["success_before"] == found["bc"]["numbers"]["success"]
+    assert found["distill"]["numbers"]["teacher_return"] == found["online"]["numbers"]["return"]
+
+
+def test_numbers_are_those_of_a_run_that_keeps_nothing(
+    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    kept = run(tmp_path / "kept")
+    first = len(asked)
+    init = Context.__init__
+
+    def forgetful(self: Context, *args: Any, **fields: Any) -> None:
+        init(self, *args, **{**fields, "keeps": False})
+
+    monkeypatch.setattr(Context, "__init__", forgetful)
+    anew = run(tmp_path / "anew")
+    assert len(asked) - first > first
+    for name, report in kept.items():
+        assert report["numbers"] == anew[name]["numbers"]
+
+
+def test_an_evaluation_goes_with_the_stage_that_made_it(tmp_path: Path, asked: list[str]):
+    """The student and the policy that it learns from, whose stage's evaluations are gone."""
+    run(tmp_path)
+    place = tmp_path / "runs" / "tiny"
+    shutil.rmtree(place / "02-online" / "evaluated")
+    shutil.rmtree(place / "03-distill")
+    run(tmp_path)
+    assert len(asked) == 5
+
+
+def test_one_that_is_damaged_is_made_anew(tmp_path: Path, asked: list[str]):
+    run(tmp_path)
+    evaluated = sorted((tmp_path / "runs" / "tiny").glob("*/evaluated/*.json"))
+    assert len(evaluated) == 3
+    for path in evaluated:
+        path.write_text(path.read_text()[:20])
+    report = tmp_path / "runs" / "tiny" / "03-distill" / "report.json"
+    before = json.loads(report.read_text())["numbers"]
+    report.unlink()
+    again = run(tmp_path)["distill"]["numbers"]
+    assert len(asked) == 5
+    assert {name: before[name] for name in before} == again

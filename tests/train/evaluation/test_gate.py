@@ -1,0 +1,190 @@
+"""A gate answers pass, fail or cannot tell; where it cannot, it says how many episodes would."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from small_runs import EXPERIMENT, STAGES, write_experiment
+
+from robo_rl.bundle.manifest import ClosedLoopParity
+from robo_rl.cli.main import main
+from robo_rl.config.models import validate
+from robo_rl.core.errors import Notice
+from robo_rl.export.parity import closed_loop_doubt, closed_loop_parity
+from robo_rl.ope.verdict import Answer, Verdict
+from robo_rl.stats.intervals import Interval, wilson
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, Measure
+from robo_rl.train.evaluation.gate import Gate, beside, too_few
+from robo_rl.train.ope.judge import Judgement
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.pipeline.power_warnings import doubts, warn_of_doubts
+from robo_rl.train.pipeline.stage import Report
+from robo_rl.train.stages.success_classifier import told_apart
+
+
+def result(only: int, both: int, n: int, measure: Measure = "success", *, last: bool = False):
+    """Of n episodes that succeed in ``both`` and, at this end of the others, ``only`` more."""
+    success = torch.zeros(n, dtype=torch.bool)
+    success[:both] = True
+    success[n - only if last else both : n if last else both + only] = True
+    returns = torch.arange(float(n)) + 10.0 * success
+    return EvalResult(success, returns, torch.ones(n, dtype=torch.int64), "ab", measure=measure)
+
+
+@pytest.mark.parametrize(
+    ("only_new", "only_ref", "n", "answer"),
+    [(2, 1, 400, "pass"), (0, 40, 400, "fail"), (1, 3, 200, "cannot tell"), (0, 0, 50, None)],
+)
+def test_a_comparison_answers_in_three_ways(
+    only_new: int, only_ref: int, n: int, answer: str | None
+):
+    new, ref = result(only_new, n // 2, n), result(only_ref, n // 2, n, last=True)
+    gate = beside("no worse", new, ref, 0.03)
+    assert gate.answer == (answer or "cannot tell")
+    assert gate.passed is (answer == "pass")
+    assert (gate.needed is None) is (gate.answer != "cannot tell")
+    assert gate.status == {"pass": "passed", "fail": "failed"}.get(gate.answer, "cannot tell")
+    if gate.needed is not None:
+        assert gate.needed > n
+        assert f"about {gate.needed:,} episodes would tell" in gate.detail
+        assert gate.detail.startswith("cannot tell: difference ")
+
+
+def test_so_many_times_the_same_episodes_do_tell():
+    new, ref = result(1, 100, 200), result(3, 100, 200, last=True)
+    needed = beside("no worse", new, ref, 0.03).needed
+    assert needed is not None
+    times = -(-needed // 200)
+
+    def again(one: EvalResult) -> EvalResult:
+        return one._replace(success=one.success.repeat(times))
+
+    assert beside("no worse", again(new), again(ref), 0.03).answer == "pass"
+
+
+def test_returns_are_told_in_three_ways():
+    torch.manual_seed(0)
+    ref = EvalResult(*3 * [torch.zeros(60)], "ab", measure="return")  # pyright: ignore
+    ref = ref._replace(returns=100.0 + torch.randn(60))
+    answers = []
+    for change, noise in ((10.0, 1.0), (-30.0, 1.0), (0.0, 100.0)):
+        new = ref._replace(returns=ref.returns + change + noise * torch.randn(60))
+        gate = beside("no worse", new, ref, 0.05)
+        answers.append(gate.answer)
+        assert (gate.needed is None) is (gate.answer != "cannot tell")
+    assert answers == ["pass", "fail", "cannot tell"]
+
+
+def test_a_gate_says_what_it_passed_where_nobody_said_an_answer(tmp_path: Path):
+    """Also of reports that were written before there were three."""
+    assert Gate(name="a", passed=True, detail="").answer == "pass"
+    Report("bc", gate=Gate(name="a", passed=False, detail="")).write(tmp_path)
+    body = json.loads((tmp_path / "report.json").read_text())
+    for name in ("answer", "needed", "setting"):
+        del body["gate"][name]
+    del body["earlier"]
+    (tmp_path / "report.json").write_text(json.dumps(body))
+    read = Report.read(tmp_path)
+    assert read is not None
+    assert read.gate is not None
+    assert (read.gate.answer, read.status) == ("fail", "failed")
+    with pytest.raises(ValidationError, match="did not pass"):
+        Gate(name="a", passed=False, detail="", answer="pass")
+    unknown = Gate(name="a", passed=False, detail="", answer="cannot tell")
+    assert unknown.status == "cannot tell"
+    assert unknown.model_copy(update={"waiver": "why"}).status == "waived"
+
+
+def share(successes: int, n: int) -> dict[str, Any]:
+    low, high = wilson(successes, n)
+    return {"value": successes / n, "low": low, "high": high, "n": n}
+
+
+def test_what_tells_a_success_is_told_in_three_ways():
+    assert told_apart([share(50, 50), share(49, 50)], 0.5) == ("pass", None)
+    assert told_apart([share(50, 50), share(5, 50)], 0.5) == ("fail", None)
+    answer, needed = told_apart([share(10, 10), share(8, 10)], 0.7)
+    assert answer == "cannot tell"
+    assert needed is not None
+    more = 2 * needed
+    assert told_apart([share(more, more), share(int(0.8 * more), more)], 0.7) == ("pass", None)
+    assert told_apart([share(10, 10), share(7, 10)], 0.7) == ("cannot tell", None)
+
+
+def verdict(difference: float, reach: float, margin: float = 0.0) -> Verdict:
+    interval = Interval(difference - reach, difference + reach)
+    answer = Answer.CANNOT_TELL
+    answer = Answer.BETTER if interval.low > margin else answer
+    answer = Answer.WORSE if interval.high < 0.0 else answer
+    return Verdict(difference, interval, margin, answer)
+
+
+def test_off_policy_evaluation_says_how_many_episodes_it_would_judge_by():
+    unsure = Judgement({"fqe": verdict(0.1, 0.2)}, 1.0, 1.35)
+    assert unsure.answer is Answer.CANNOT_TELL
+    assert unsure.needed(50) == 201  # twice as far as it may: four times as many
+    assert verdict(0.1, 0.2 / (201 / 50) ** 0.5).answer is Answer.BETTER
+    assert Judgement({"fqe": verdict(0.3, 0.2)}, 1.0, 1.35).needed(50) is None
+    both = {"fqe": verdict(0.1, 0.2), "dr": verdict(0.1, 0.3)}
+    assert Judgement(both, 1.0, 1.35).needed(50) in (450, 451)  # the one that needs more
+    assert Judgement({**both, "dr": verdict(-0.1, 0.3)}, 1.0, 1.35).needed(50) is None
+    assert Judgement({"fqe": verdict(0.3, 0.2)}, 2.0, 1.35).needed(50) is None  # too strange
+    assert verdict(0.05, 0.2, margin=0.1).needed(50) is None
+
+
+def closed(good: int, n: int, policy_good: int, policy_n: int) -> ClosedLoopParity:
+    return closed_loop_parity(good, n, policy_good, policy_n)
+
+
+def test_parity_in_closed_loop_is_told_in_three_ways():
+    assert closed_loop_doubt(closed(95, 100, 96, 100)) is None
+    worse = closed_loop_doubt(closed(50, 100, 96, 100))
+    assert worse is not None
+    assert not worse.undecided
+    unsure = closed_loop_doubt(closed(88, 100, 95, 100))
+    assert unsure is not None
+    assert unsure.undecided
+    found = re.search(r"eval\.episodes=(\d+)", unsure.text)
+    assert found
+    n = int(found[1])
+    told = closed_loop_doubt(closed(round(0.88 * n), n, round(0.95 * n), n))
+    assert told is None or not told.undecided
+
+
+@pytest.mark.parametrize(
+    ("episodes", "says"),
+    [(50, "cannot pass"), (124, "cannot pass"), (125, "can hardly pass"), (267, "hardly")],
+)
+def test_a_gate_that_has_too_few_episodes_is_named_beforehand(episodes: int, says: str):
+    doubt = too_few(EvalProtocol(episodes=episodes), 0.03)
+    assert doubt is not None
+    assert says in doubt
+    assert "125" in doubt
+    assert "268" in doubt
+
+
+def test_a_gate_that_has_enough_episodes_or_of_which_nothing_is_known_is_not_named():
+    assert too_few(EvalProtocol(episodes=268), 0.03) is None
+    assert too_few(EvalProtocol(episodes=5, measure="return"), 0.03) is None
+    experiment = validate({**EXPERIMENT, "waive": {"online": "why"}}, Experiment)
+    assert [each.split(":")[0] for each in doubts(experiment, STAGES)] == ["stages.distill"]
+    with pytest.warns(Notice, match="cannot pass"):
+        warn_of_doubts(experiment, ["distill"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_doubts(experiment, ["collect", "bc", "online"])
+
+
+def test_config_warns_beside_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = write_experiment(tmp_path, waive={})
+    with pytest.warns(Notice) as told:
+        assert main(["config", str(path)]) == 0
+    assert [str(each.message).split(":")[0] for each in told] == ["stages.online", "stages.distill"]
+    assert capsys.readouterr().out.startswith("name: tiny")

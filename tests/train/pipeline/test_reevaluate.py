@@ -1,0 +1,44 @@
+"""What a run left behind is evaluated as it acts itself, from wherever one stands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_runs import EXPERIMENT
+
+from robo_rl.config.models import ConfigTree
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.pipeline.reevaluate import evaluate_path
+from robo_rl.train.pipeline.run import run_experiment
+
+EXPERT = {"name": "gaussian", "horizon": 1, "exec_horizon": 1, "net": {"name": "mlp", "width": 8}}
+
+
+@pytest.fixture
+def expert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stage of a policy with chunks of its own; one stands in a folder beside the runs."""
+    stages = {"expert": {"name": "scratch", "steps": 5, "policy": EXPERT}}
+    tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": {}}, {})
+    run_experiment(tree, [], tmp_path / "runs")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return Path("../runs/tiny/00-expert")
+
+
+def test_a_policy_acts_with_chunks_of_its_own(expert: Path):
+    assert load_policy(expert / "policy").horizon == 1 < EXPERIMENT["policy"]["exec_horizon"]
+    assert len(evaluate_path(expert, episodes=3).success) == 3
+
+
+def test_that_the_world_is_another_by_now_is_said(expert: Path, capsys):
+    assert evaluate_path(expert, episodes=1).protocol
+    assert "another world" not in capsys.readouterr().err
+    report = json.loads((expert / "report.json").read_text())
+    report["world"]["simulator version: mujoco"] = "3.0.0"
+    (expert / "report.json").write_text(json.dumps(report))
+    evaluate_path(expert, episodes=1)
+    assert "another world than it was made in: simulator version: mujoco: 3.0.0 → " in (
+        capsys.readouterr().err
+    )

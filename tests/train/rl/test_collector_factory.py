@@ -1,0 +1,32 @@
+"""How many envs a run has where it is to find out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from robo_rl.core.errors import DeviceError
+from robo_rl.train.rl.collector_factory import count_envs
+
+
+def context(fit: int | None) -> Any:
+    return SimpleNamespace(experiment=SimpleNamespace(capacity=lambda: fit))
+
+
+@pytest.mark.parametrize(
+    ("fit", "count"), [(None, 256), (1, 1), (1000, 512), (4096, 4096), (10**6, 16384)]
+)
+def test_auto_is_what_fits_in_powers_of_two(fit, count):
+    assert count_envs(context(fit), "auto", None) == count
+
+
+def test_auto_is_what_a_checkpoint_has_and_a_number_is_itself():
+    assert count_envs(context(5000), "auto", 48) == 48
+    assert count_envs(context(1), 100, 48) == 100
+
+
+def test_not_one_env_that_fits_is_an_error():
+    with pytest.raises(DeviceError, match="not one env fits"):
+        count_envs(context(0), "auto", None)

@@ -1,0 +1,77 @@
+"""A cloned policy is given another way to explore, and stays what it was in evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from small_runs import EXPERIMENT
+
+from robo_rl.config.models import validate
+from robo_rl.core.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.checkpoint.policies import load_policy
+from robo_rl.train.pipeline.experiment import Experiment
+from robo_rl.train.rl.exploration import Explore, exploring
+
+
+@pytest.fixture
+def cloned(road: Any) -> DenoisingPolicy:
+    return load_policy(road.directory / "01-bc" / "policy")
+
+
+def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
+    cfg = validate({"sampler": {"name": "flow_sde", "level": 0.7}, "finetune_steps": 1}, Explore)
+    changed = exploring(cloned, cfg, seed=0)
+    assert (cloned.cfg.sampler.name, changed.cfg.sampler.name) == ("flow_noise", "flow_sde")
+    assert changed.cfg.sampler.cfg.level == 0.7
+    assert changed.trainable_steps.tolist() == [False, True]
+    assert changed.cfg.net == cloned.cfg.net
+    items = cloned.obs_spec.items
+    obs = {name: torch.randn(5, 1, *spec.shape) for name, spec in items.items()}
+    noise = torch.randn(5, cloned.horizon, cloned.act_spec.size, generator=generator)
+    assert torch.equal(cloned.decode(obs, noise), changed.decode(obs, noise))
+    drawn = [each.sample(obs, generator.manual_seed(0)).act for each in (cloned, changed)]
+    assert not torch.equal(*drawn)
+
+
+def test_neither_shares_a_parameter_with_the_other(cloned):
+    changed = exploring(cloned, validate({"sampler": "flow_sde"}, Explore), seed=0)
+    with torch.no_grad():
+        for parameter in changed.parameters():
+            parameter.fill_(0.0)
+    assert any(bool(parameter.any()) for parameter in cloned.parameters())
+
+
+def test_the_copy_that_the_first_steps_run_on_comes_along(cloned, generator):
+    cfg = validate({"finetune_steps": 1}, Explore)
+    tuned = exploring(cloned, cfg, seed=0)
+    tuned.anchor()
+    with torch.no_grad():
+        for parameter in tuned.net.parameters():
+            parameter += 0.05
+    wider = validate({"sampler": {"name": "flow_noise", "std_max": 0.4}}, Explore)
+    changed = exploring(tuned, wider, seed=0)
+    items = cloned.obs_spec.items
+    obs = {name: torch.randn(5, 1, *spec.shape) for name, spec in items.items()}
+    noise = torch.randn(5, cloned.horizon, cloned.act_spec.size, generator=generator)
+    assert torch.equal(tuned.decode(obs, noise), changed.decode(obs, noise))
+    with pytest.raises(ConfigError, match=r"other steps .* expected 1, found 0"):
+        exploring(tuned, validate({"finetune_steps": 0}, Explore), seed=0)
+
+
+def test_what_is_not_given_stays(cloned):
+    assert exploring(cloned, Explore(), seed=0) is cloned
+
+
+def test_a_sampler_of_another_family_is_refused(cloned):
+    with pytest.raises(ConfigError, match="'ddim' reads noise"):
+        exploring(cloned, validate({"sampler": "ddim"}, Explore), seed=0)
+
+
+def test_the_stage_takes_it_as_a_setting():
+    stages = {**EXPERIMENT["stages"], "online": {"explore": {"sampler": "flow_sde"}}}
+    found = validate({**EXPERIMENT, "stages": stages}, Experiment).stages["online"].cfg
+    assert found.explore.sampler.name == "flow_sde"
+    assert found.explore.finetune_steps is None

@@ -1,0 +1,102 @@
+"""Training ends when enough of the latest episodes succeed, whichever of them ended last."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from robo_rl.train.rl.episode_cohorts import Outcomes
+from robo_rl.train.rl.loop_config import LoopConfig
+from robo_rl.train.rl.stopping import Ending
+
+
+def ending(**fields: object) -> Ending:
+    return Ending(LoopConfig(**{"updates": 100, "stop_episodes": 200, **fields}))  # pyright: ignore
+
+
+def outcomes(good: int, of: int) -> Outcomes:
+    """As they end: those that succeed first."""
+    success = torch.arange(of) < good
+    return Outcomes(success, success.double())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"stop_success": 0.9}, {"stop_return": 0.9}], ids=["success", "return"]
+)
+@pytest.mark.parametrize("of", [50, 200, 450])
+def test_the_share_is_that_of_all_episodes_and_not_of_those_that_ended_last(
+    fields: dict[str, float], of: int
+):
+    short, enough = ending(**fields), ending(**fields)
+    for _ in range(1 + 200 // of):
+        short.watch(outcomes(int(0.88 * of), of), 0)
+        enough.watch(outcomes(round(0.92 * of), of), 0)
+    assert not short.enough
+    assert enough.enough
+
+
+def test_it_is_not_over_before_there_are_enough_episodes_of_which_some_come_in_no_update():
+    watching = ending(stop_success=0.9)
+    for of in (90, 0, 90, 0):
+        watching.watch(outcomes(of, of), 0)
+        assert not watching.enough
+    watching.watch(outcomes(90, 90), 0)
+    assert watching.enough
+
+
+def test_what_was_long_ago_is_forgotten():
+    watching = ending(stop_success=0.9)
+    for _ in range(5):
+        watching.watch(outcomes(0, 100), 0)
+    for _ in range(2):
+        assert not watching.enough
+        watching.watch(outcomes(95, 100), 0)
+    assert watching.enough
+
+
+def test_one_that_is_put_back_decides_as_it_would_have():
+    whole, again = ending(stop_success=0.9), ending(stop_success=0.9)
+    whole.watch(outcomes(150, 150), 0)
+    again.load_state_dict(deepcopy(whole.state_dict()))
+    for each in (whole, again):
+        each.watch(outcomes(40, 50), 0)
+    assert whole.enough == again.enough
+    assert whole.enough
+
+
+def test_a_checkpoint_that_does_not_tell_updates_apart_is_gone_on_from():
+    watching = ending(stop_success=0.9)
+    old = torch.tensor([[1.0, 1.0]] * 150 + [[0.0, 0.0]] * 50, dtype=torch.float64)
+    watching.load_state_dict({"recent": old, "enough": False})
+    watching.watch(outcomes(100, 100), 0)
+    assert not watching.enough  # 250 of 300
+    watching.watch(outcomes(100, 100), 0)
+    assert watching.enough
+
+
+@pytest.mark.parametrize("env_steps", [999, 1000])
+def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
+    watching = ending(env_steps=1000)
+    watching.watch(outcomes(0, 10), env_steps)
+    assert watching.enough == (env_steps >= 1000)
+    assert watching.spent(1, env_steps) == pytest.approx(min(env_steps / 1000, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("env_steps", "updates", "taken", "expected"),
+    [
+        (None, 7, 7_000, 100),
+        (20_000, 7, 7_000, 20),
+        (20_000, 7, 70, 100),  # updates end first
+        (20_000, 20, 20_000, 20),
+        (20_000, 29, 29 * 690, 29),  # 28 are not enough
+        (20_000, 1, 690, 29),
+        (20_000, 0, 0, 100),
+    ],
+)
+def test_updates_to_come_are_those_that_the_budget_is_good_for(
+    env_steps: int | None, updates: int, taken: int, expected: int
+):
+    assert ending(env_steps=env_steps).expected(updates, taken) == expected
