@@ -1,0 +1,84 @@
+"""State of an object by the names of its parts, for checkpoints.
+
+The pair ``state_dict`` and ``load_state_dict`` is that of
+``torch.distributed.checkpoint.stateful.Stateful``; here a class lists its parts once:
+
+    class Learner(Stateful):
+        state_parts = ("policy", "optimizer", "updates")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
+
+from robo_rl.core.errors import CheckpointError
+
+
+class Stateful:
+    """An object whose state is that of its named parts.
+
+    ``state_parts`` names attributes; a subclass adds its own to those of its bases. A part is an
+    object with ``state_dict`` and ``load_state_dict``, a random generator, a dict of such parts,
+    None, or a plain value (a number, a string, a tensor), which is kept and replaced as it is.
+    """
+
+    state_parts: ClassVar[tuple[str, ...]] = ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of every part that is not None, by its name."""
+        parts = {name: getattr(self, name) for name in _parts_of(type(self))}
+        return {name: _state_of(part) for name, part in parts.items() if part is not None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; other keys are left alone.
+
+        Raises:
+            CheckpointError: The state of a part is missing.
+        """
+        for name in _parts_of(type(self)):
+            part = getattr(self, name)
+            if part is None and name not in state:
+                continue
+            if name not in state:
+                raise CheckpointError(
+                    f"state of '{name}' is missing",
+                    where=type(self).__name__,
+                    expected=", ".join(_parts_of(type(self))),
+                    found=", ".join(map(str, state)),
+                )
+            if not _load(part, state[name]):
+                setattr(self, name, state[name])
+
+
+def _parts_of(cls: type) -> list[str]:
+    """Names of the parts of a class and of its bases, each once, bases first."""
+    named = [name for base in reversed(cls.__mro__) for name in vars(base).get("state_parts", ())]
+    return list(dict.fromkeys(cast("list[str]", named)))
+
+
+def _state_of(part: Any) -> Any:
+    if hasattr(part, "state_dict"):
+        return part.state_dict()
+    if hasattr(part, "get_state"):
+        return part.get_state()
+    return {key: _state_of(each) for key, each in part.items()} if _nested(part) else part
+
+
+def _load(part: Any, state: Any) -> bool:
+    """Load a part in place; False where it is a plain value."""
+    if hasattr(part, "load_state_dict"):
+        part.load_state_dict(state)
+    elif hasattr(part, "set_state"):
+        part.set_state(state)
+    elif _nested(part):
+        for key, each in part.items():
+            if not _load(each, state[key]):
+                part[key] = state[key]
+    else:
+        return False
+    return True
+
+
+def _nested(part: Any) -> bool:
+    return isinstance(part, dict)
