@@ -6,14 +6,29 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from _fault_stage import DT_S, EXEC, HORIZON, NAMES, ROBOT, Array, Stage, excess, wander
-from _fault_table import TOLERANCE, Tally
+from _fault_stage import (
+    DT_S,
+    EXEC,
+    HORIZON,
+    NAMES,
+    ROBOT,
+    Array,
+    FaultTestbed,
+    excess,
+    wandering_positions,
+)
+from _fault_table import TOLERANCE, TrialCounts
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.inference import (
+    InferenceRequest,
+    InferenceResult,
+    InferenceRunner,
+    InlineInferenceRunner,
+)
 from robo_rl_sim2real.control.limiter import Limiter
-from robo_rl_sim2real.control.planner import Answer, InlinePlanner, Planner, Question
 from robo_rl_sim2real.core.lifecycle_states import State
 
 BAD = (np.nan, np.inf, -np.inf, 1e30, -1e12)
@@ -21,20 +36,24 @@ SHAPES = ((HORIZON, len(NAMES) - 1), (len(NAMES),), (HORIZON, len(NAMES), 1), (0
 LANES, RATES_HZ = 500, (20.0, 50.0, 200.0)
 
 
-def plan_with(stage: Stage, planner: Planner) -> None:
+def plan_with(stage: FaultTestbed, planner: InferenceRunner) -> None:
     """Another planner under the same node."""
     stage.node.runtime.parts = stage.node.runtime.parts._replace(planner=planner)
 
 
-def bad_actions(bundle: Bundle, first: int, number: int) -> Tally:
+def bad_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Chunks with one number or a whole shape that is wrong: what goes out is a command or none."""
-    rng, stage, spoil = np.random.default_rng(first), Stage(bundle), list[Callable[[Any], Any]]()
+    rng, stage, spoil = (
+        np.random.default_rng(first),
+        FaultTestbed(bundle),
+        list[Callable[[Any], Any]](),
+    )
 
     def query(obs: Mapping[str, Any], _plan: Any) -> Any:
         chunk = np.repeat(obs["wanted"].astype(np.float32), HORIZON, axis=1)
         return spoil.pop()(chunk) if spoil else chunk
 
-    plan_with(stage, InlinePlanner(query))
+    plan_with(stage, InlineInferenceRunner(query))
     violations = 0
     for trial in range(number):
         stage.begin()
@@ -49,7 +68,7 @@ def bad_actions(bundle: Bundle, first: int, number: int) -> Tally:
         violations += not fine or bool(spoil)
         spoil.clear()
     over = stage.excess()
-    return Tally(number, violations + (over > TOLERANCE), {"excess": over})
+    return TrialCounts(number, violations + (over > TOLERANCE), {"excess": over})
 
 
 def _spoiler(rng: np.random.Generator, *, by_shape: bool) -> Callable[[Any], Any]:
@@ -61,7 +80,7 @@ def _spoiler(rng: np.random.Generator, *, by_shape: bool) -> Callable[[Any], Any
     return (lambda chunk: np.zeros((1, *shape), np.float32)) if by_shape else number
 
 
-def adversarial_actions(bundle: Bundle, first: int, number: int) -> Tally:
+def adversarial_actions(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Targets that no one should send, one a joint's row: of every limit, at every rate."""
     rng, ticks = np.random.default_rng(first), -(-number // LANES)
     limits = at_rate(bundle, RATES_HZ[first // max(number, 1) % len(RATES_HZ)])
@@ -72,12 +91,12 @@ def adversarial_actions(bundle: Bundle, first: int, number: int) -> Tally:
     path = np.stack(sent)
     worst = _figures(path, limits)
     lanes = [excess(path[:, lane], limits) > TOLERANCE for lane in range(LANES)]
-    return Tally(number, sum(lanes), worst)
+    return TrialCounts(number, sum(lanes), worst)
 
 
 def at_rate(bundle: Bundle, rate_hz: float) -> Limits:
     """The panda's limits, at another rate."""
-    limits = commanded(bundle.manifest.contract, ROBOT).limits
+    limits = command_spec(bundle.manifest.contract, ROBOT).limits
     bounds = limits.low, limits.high, limits.velocity, limits.acceleration, limits.jerk
     return Limits(*bounds, dt_s=1.0 / rate_hz)
 
@@ -103,7 +122,7 @@ def _figures(path: Array, limits: Limits) -> dict[str, float]:
     return found
 
 
-class Late:
+class DelayedInferenceRunner:
     """A planner that answers so many seconds after it was asked, on the stage's clock.
 
     Args:
@@ -111,7 +130,7 @@ class Late:
         rng: Draws how many periods, up to twenty.
     """
 
-    def __init__(self, stage: Stage, rng: np.random.Generator) -> None:
+    def __init__(self, stage: FaultTestbed, rng: np.random.Generator) -> None:
         self._stage, self._rng, self._open = stage, rng, None
         self.due_s, self.asked_s, self.answers = 0.0, 0.0, 0
 
@@ -120,21 +139,23 @@ class Late:
         """Whether no question is open."""
         return self._open is None
 
-    def ask(self, question: Question) -> None:
+    def submit(self, question: InferenceRequest) -> None:
         """Begin."""
         self._open, self.asked_s = question, self._stage.now_s
         self.due_s = self.asked_s + DT_S * float(self._rng.choice([0, 1, 2, 3, 5, 8, 12, 20]))
 
-    def answer(self) -> Answer | None:
+    def poll(self) -> InferenceResult | None:
         """The chunk, once it is due."""
         question = self._open
         if question is None or self._stage.now_s < self.due_s - 1e-9:
             return None
         self._open, self.answers = None, self.answers + 1
         aim = self.asked_s + DT_S * np.arange(HORIZON)
-        return Answer(question, np.stack([wander(at_s, hz=0.5) for at_s in aim]))
+        return InferenceResult(
+            question, np.stack([wandering_positions(at_s, hz=0.5) for at_s in aim])
+        )
 
-    def thinking_s(self) -> float:
+    def pending_s(self) -> float:
         """Since it was asked."""
         return 0.0 if self._open is None else self._stage.now_s - self.asked_s
 
@@ -142,12 +163,12 @@ class Late:
         """Nothing to stop."""
 
 
-def late_chunks(bundle: Bundle, first: int, number: int) -> Tally:
+def late_chunks(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Hand-overs to a chunk that comes up to a second late: the old one is played to its end."""
     rng = np.random.default_rng(first)
     merge = ("newest", "soft", "ensemble")[first // max(number, 1) % 3]
-    stage = Stage(bundle, chunks={"merge": merge}, safety={"inference_s": 0.3})
-    planner = Late(stage, rng)
+    stage = FaultTestbed(bundle, chunks={"merge": merge}, safety={"inference_timeout_s": 0.3})
+    planner = DelayedInferenceRunner(stage, rng)
     plan_with(stage, planner)
     stage.begin()
     violations, resting = 0, 0
@@ -159,4 +180,4 @@ def late_chunks(bundle: Bundle, first: int, number: int) -> Tally:
             violations += stage.state is State.FAULTED
             stage.begin()
     worst = {**_figures(np.stack(stage.sent), stage.limits), "periods at rest": float(resting)}
-    return Tally(number, violations + (stage.excess() > TOLERANCE), worst)
+    return TrialCounts(number, violations + (stage.excess() > TOLERANCE), worst)

@@ -14,30 +14,30 @@ from _fault_stage import (
     READINGS,
     SETTINGS,
     WANTED,
+    FaultTestbed,
     Pass,
-    Stage,
     contract,
 )
-from _fault_table import TOLERANCE, Tally
+from _fault_table import TOLERANCE, TrialCounts
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.core.errors import BundleError
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.settings import Settings, assemble
-from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
+from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 from robo_rl_sim2real.transport.dds.codec import Codec
 
 RECOVERY_S = 0.5
 FAULTY, PATIENCE = 60, 40  # ticks of a fault, and for what comes after it
-KINDS = {JOINTS: Kind.JOINT_STATES, WANTED: Kind.ARRAY}
+KINDS = {JOINTS: MsgType.JOINT_STATES, WANTED: MsgType.ARRAY}
 
 
-def stale(bundle: Bundle, first: int, number: int) -> Tally:
+def stale(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Ticks; topics fall silent at random, together or alone, for up to ten periods."""
-    rng, stage = np.random.default_rng(first), Stage(bundle)
+    rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     silent, violations, oldest_s = dict.fromkeys(KINDS, 0), 0, 0.0
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
@@ -57,16 +57,18 @@ def stale(bundle: Bundle, first: int, number: int) -> Tally:
             stage.begin()
     excess = stage.excess()
     worst = {"followed a reading of s": oldest_s, "excess": excess}
-    return Tally(number, violations + (excess > TOLERANCE), worst)
+    return TrialCounts(number, violations + (excess > TOLERANCE), worst)
 
 
-def on_the_way(lag: Lag.Config, copies: int, bundle: Bundle, first: int, number: int) -> Tally:
+def on_the_way(
+    lag: NetworkDelay.Config, copies: int, bundle: Bundle, first: int, number: int
+) -> TrialCounts:
     """Ticks of such a way, each 60 of them followed by a good one until the policy is back."""
-    rng, stage = np.random.default_rng(first), Stage(bundle, lifecycle=_gentle())
+    rng, stage = np.random.default_rng(first), FaultTestbed(bundle, lifecycle=_gentle())
     longest, violations = 0, 0
     stage.begin()
     for _ in range(-(-number // FAULTY)):
-        way = _way(Lag(lag, rng), stage, copies)
+        way = _way(NetworkDelay(lag, rng), stage, copies)
         for _ in range(FAULTY):
             stage.tick(way)
         took = 0
@@ -79,14 +81,14 @@ def on_the_way(lag: Lag.Config, copies: int, bundle: Bundle, first: int, number:
             stage.begin()
     excess = stage.excess()
     worst = {"back after s": longest * DT_S, "excess": excess}
-    return Tally(number, violations + (excess > TOLERANCE), worst)
+    return TrialCounts(number, violations + (excess > TOLERANCE), worst)
 
 
 def _gentle() -> dict[str, float]:
-    return {"ramp_s": 0.0, "resume_s": 0.3, "hold_s": 0.0, "start_within": 10.0}
+    return {"ramp_s": 0.0, "resume_s": 0.3, "final_hold_s": 0.0, "start_tolerance_rad": 10.0}
 
 
-def _way(lag: Lag[tuple[str, Reading]], stage: Stage, copies: int) -> Pass:
+def _way(lag: NetworkDelay[tuple[str, Reading]], stage: FaultTestbed, copies: int) -> Pass:
     """What is said goes into the lag; what is due by now comes out, in any order of topics."""
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
@@ -97,7 +99,7 @@ def _way(lag: Lag[tuple[str, Reading]], stage: Stage, copies: int) -> Pass:
     return way
 
 
-def clock_jumps(bundle: Bundle, first: int, number: int) -> Tally:
+def clock_jumps(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Jumps of the wall clock by up to an hour either way, one every five ticks.
 
     The readings go through ROS messages, whose headers carry it. What is replaced is the standard
@@ -109,12 +111,12 @@ def clock_jumps(bundle: Bundle, first: int, number: int) -> Tally:
     runs = [_jumping(bundle, shifts) for shifts in (np.zeros(number), np.cumsum(jumps))]
     apart = np.abs(runs[0] - runs[1]).max(axis=1)
     violations = int(np.count_nonzero(apart[1:].reshape(number, -1).max(axis=1)))
-    return Tally(number, violations, {"commands apart by": float(apart.max())})
+    return TrialCounts(number, violations, {"commands apart by": float(apart.max())})
 
 
 def _jumping(bundle: Bundle, shifts: np.ndarray) -> np.ndarray:
     """Commands (1 + 5·shifts, n)."""
-    stage, dialect = Stage(bundle), Codec("jazzy").dialect
+    stage, dialect = FaultTestbed(bundle), Codec("jazzy").dialect
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
         message = to_message(KINDS[topic], reading, dialect)
@@ -141,7 +143,7 @@ def wall_clock(shift_s: float) -> Generator[None]:
         time.time, time.time_ns = real, real_ns
 
 
-def other_robot(bundle: Bundle, first: int, number: int) -> Tally:
+def other_robot(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Contracts of a robot that is not this one: refused before anything is connected."""
     accepted = 0
     for trial in range(first, first + number):
@@ -164,8 +166,8 @@ def other_robot(bundle: Bundle, first: int, number: int) -> Tally:
         ][trial % 6]
         wrong = agreed.model_copy(update={"act": agreed.act.model_copy(update=change)})
         try:
-            assemble(
-                strict(SETTINGS, Settings),
+            build_runtime(
+                validate_strict(SETTINGS, DeploySettings),
                 wrong,
                 lambda obs, plan: np.zeros(0, np.float32),
                 time.monotonic,
@@ -173,17 +175,17 @@ def other_robot(bundle: Bundle, first: int, number: int) -> Tally:
             accepted += 1
         except BundleError:
             continue
-    return Tally(number, accepted, {})
+    return TrialCounts(number, accepted, {})
 
 
-def other_order(bundle: Bundle, first: int, number: int) -> Tally:
+def other_order(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Ticks in which joints are told in an order that changes every time, beside one that does not.
 
     Names and values belong together, so the commands are the same to the bit.
     """
     rng, runs = np.random.default_rng(first), list[np.ndarray]()
     for shuffled in (False, True):
-        stage = Stage(bundle)
+        stage = FaultTestbed(bundle)
 
         def way(topic: str, reading: Reading, shuffled=shuffled) -> list[tuple[str, Reading]]:
             if topic != JOINTS or not shuffled:
@@ -197,12 +199,14 @@ def other_order(bundle: Bundle, first: int, number: int) -> Tally:
             stage.tick(way)
         runs.append(np.stack(stage.sent))
     apart = np.abs(runs[0] - runs[1]).max(axis=1)
-    return Tally(number, int(np.count_nonzero(apart)), {"commands apart by": float(apart.max())})
+    return TrialCounts(
+        number, int(np.count_nonzero(apart)), {"commands apart by": float(apart.max())}
+    )
 
 
-def emergency_stop(bundle: Bundle, first: int, number: int) -> Tally:
+def emergency_stop(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Presses, half of them for less than a period: nothing but a reset gives way to the policy."""
-    rng, stage = np.random.default_rng(first), Stage(bundle)
+    rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     violations, slowest = 0, 0
     for _ in range(number):
         stage.begin()
@@ -222,4 +226,4 @@ def emergency_stop(bundle: Bundle, first: int, number: int) -> Tally:
         slowest = max(slowest, ticks)
     excess = stage.excess()
     worst = {"at rest after s": slowest * DT_S, "excess": excess}
-    return Tally(number, violations + (excess > TOLERANCE), worst)
+    return TrialCounts(number, violations + (excess > TOLERANCE), worst)

@@ -19,15 +19,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _fault_stage import DT_S, JOINTS, NAMES, ROBOT, SETTINGS, WANTED, Array, contract, wander
-from _fault_table import TOLERANCE, Tally
-from _standstill import Standstills, watched
+from _fault_stage import (
+    DT_S,
+    JOINTS,
+    NAMES,
+    ROBOT,
+    SETTINGS,
+    WANTED,
+    Array,
+    contract,
+    wandering_positions,
+)
+from _fault_table import TOLERANCE, TrialCounts
+from _standstill import StallMonitor, watched
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import to_yaml
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import commanded
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import SENSOR, Qos
 from robo_rl_sim2real.transport.dds.transport import Dds
@@ -46,16 +56,16 @@ AROUND_S = 0.5
 """Before the fault, and after the last command, the machine must not stand still."""
 
 
-class Robot:
+class WanderingRobot:
     """Goes where it is told, wandering where it wants to be; remembers commands."""
 
     def __init__(self) -> None:
         self.pos, self.sent = ROBOT.home_ctrl.copy(), list[tuple[float, Array]]()
         self.transport = Dds(Dds.Config(domain=DOMAIN), "robot")
-        out = self.transport.advertise
-        self._outs = out(JOINTS, Kind.JOINT_STATES, SENSOR), out(WANTED, Kind.ARRAY, SENSOR)
+        out = self.transport.create_publisher
+        self._outs = out(JOINTS, MsgType.JOINT_STATES, SENSOR), out(WANTED, MsgType.ARRAY, SENSOR)
         topic = ROBOT.topics.command
-        self.transport.subscribe(topic, Kind.ARRAY, self._obey, Qos(depth=100))
+        self.transport.subscribe(topic, MsgType.ARRAY, self._obey, Qos(depth=100))
         self._over, self._thread = threading.Event(), threading.Thread(target=self._say)
         self._thread.start()
 
@@ -72,14 +82,14 @@ class Robot:
     def _say(self) -> None:
         began_s = time.monotonic()
         while not self._over.wait(0.01):
-            aim = wander(time.monotonic() - began_s, hz=0.5)
+            aim = wandering_positions(time.monotonic() - began_s, hz=0.5)
             self._outs[0].send(Reading({"position": self.pos}, NAMES, 0.0))
             self._outs[1].send(Reading({"data": aim}, (), 0.0))
 
 
-def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: int) -> Tally:
+def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Trials of a fault, at a random moment of motion."""
-    tally = Tally(0, 0, {})
+    tally = TrialCounts(0, 0, {})
     with watched() as standstills:
         for trial in range(first, first + number):
             tally += _fair(bundle, fault, trial, standstills)
@@ -87,12 +97,12 @@ def processes(fault: Callable[[int], None], bundle: Bundle, first: int, number: 
 
 
 def _fair(
-    bundle: Bundle, fault: Callable[[int], None], trial: int, standstills: Standstills
-) -> Tally:
+    bundle: Bundle, fault: Callable[[int], None], trial: int, standstills: StallMonitor
+) -> TrialCounts:
     """A trial on a machine that goes on, and the void ones before it."""
-    void = Tally(0, 0, {})
+    void = TrialCounts(0, 0, {})
     for attempt in range(VOID):
-        robot = Robot()
+        robot = WanderingRobot()
         try:
             tally, fault_s = _trial(bundle, robot, fault, np.random.default_rng([trial, attempt]))
         finally:
@@ -115,8 +125,8 @@ def stopped(pid: int) -> None:
 
 
 def _trial(
-    bundle: Bundle, robot: Robot, fault: Callable[[int], None], rng: np.random.Generator
-) -> tuple[Tally, float]:
+    bundle: Bundle, robot: WanderingRobot, fault: Callable[[int], None], rng: np.random.Generator
+) -> tuple[TrialCounts, float]:
     """What came of it, and when the fault was."""
     with tempfile.TemporaryDirectory() as folder:
         policy = deployed(bundle, Path(folder))
@@ -131,7 +141,7 @@ def _trial(
     told = len(robot.sent)
     time.sleep(4 * DT_S)
     ended = policy.returncode == -signal.SIGKILL and "robo-rl watchdog" in said
-    limits = commanded(bundle.manifest.contract, ROBOT).limits
+    limits = command_spec(bundle.manifest.contract, ROBOT).limits
     fine = ended and len(robot.sent) == told
     return _judged(robot, fault_s, limits, fine=fine), fault_s
 
@@ -143,7 +153,7 @@ def deployed(
 
     ``said`` is where its stderr goes: a pipe that nobody empties stops it in the end.
     """
-    lifecycle = {**SETTINGS["lifecycle"], "hold_s": 0.2}
+    lifecycle = {**SETTINGS["lifecycle"], "final_hold_s": 0.2}
     settings = folder / "settings.yaml"
     settings.write_text(to_yaml({**SETTINGS, "lifecycle": lifecycle}))
     words = ["deploy", str(bundle.path), "--settings", str(settings), "--activate"]
@@ -155,7 +165,9 @@ def deployed(
     )
 
 
-def _wait_for_motion(robot: Robot, policy: subprocess.Popen[str], rng: np.random.Generator) -> None:
+def _wait_for_motion(
+    robot: WanderingRobot, policy: subprocess.Popen[str], rng: np.random.Generator
+) -> None:
     until = time.monotonic() + PATIENCE_S
     while len(robot.sent) < 30 + rng.integers(10):
         time.sleep(0.005)
@@ -164,7 +176,7 @@ def _wait_for_motion(robot: Robot, policy: subprocess.Popen[str], rng: np.random
     time.sleep(DT_S * rng.random())
 
 
-def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tally:
+def _judged(robot: WanderingRobot, fault_s: float, limits: Limits, *, fine: bool) -> TrialCounts:
     """What was commanded after a fault."""
     times = np.array([at_s for at_s, _ in robot.sent])
     path = np.stack([pos for _, pos in robot.sent])
@@ -180,7 +192,7 @@ def _judged(robot: Robot, fault_s: float, limits: Limits, *, fine: bool) -> Tall
     late = first_s > WITHIN_S or rest_s > WITHIN_S + braking_s
     broken = not fine or late or over > TOLERANCE
     worst = {"first command after s": first_s, "at rest after s": rest_s, "excess": over}
-    return Tally(1, int(broken), worst)
+    return TrialCounts(1, int(broken), worst)
 
 
 def _first(times: Array, same: Array, fault_s: float) -> int:
@@ -204,7 +216,7 @@ def _hand_over(times: Array, path: Array, first: int) -> float:
     It counts one as missed from two periods on; what is known here is when commands arrived, so a
     fifth of a period is allowed for their way.
     """
-    limits, before = commanded(contract(), ROBOT).limits, slice(first - BEFORE, first)
+    limits, before = command_spec(contract(), ROBOT).limits, slice(first - BEFORE, first)
     if (path[first:] == path[first]).all():
         return 0.0
     going_on = first + int((path[first] == path[first - 1]).all())

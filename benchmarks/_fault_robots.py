@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from _fault_stage import DT_S, JOINTS, NAMES, READINGS, ROBOT, Array, Stage
+from _fault_stage import DT_S, JOINTS, NAMES, READINGS, ROBOT, Array, FaultTestbed
 from _fault_stage import excess as excess_of
-from _fault_table import TOLERANCE, Tally
+from _fault_table import TOLERANCE, TrialCounts
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.readings import Reading
 
 BEYOND = 0.02  # rad, or m, by which commands may pass the place where braking ends
 OFTEN = 0.01  # chance of a wrong reading in a period
-LOW, HIGH = (np.array([getattr(joint, end) for joint in ROBOT.actuated]) for end in ("low", "high"))
+LOW, HIGH = (
+    np.array([getattr(joint, end) for joint in ROBOT.actuated_joints]) for end in ("low", "high")
+)
 SAG = np.array([0.0, 0.04, 0.0, 0.05, 0.0, 0.03, 0.0, 0.0])
 PLAY = np.array([0.02] * 7 + [0.0005])
 
@@ -58,34 +60,39 @@ READ_WRONG: dict[str, Spoil] = {
 }
 
 
-def robots(name: str, bundle: Bundle, first: int, number: int) -> Tally:
+def robots(name: str, bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Periods of that robot, with every kind of wrong reading."""
     return _periods([ROBOTS[name]], list(READ_WRONG.values()), bundle, first, number)
 
 
-def wrong_readings(name: str, bundle: Bundle, first: int, number: int) -> Tally:
+def wrong_readings(name: str, bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Periods of every robot by turns, with that kind of wrong reading."""
     return _periods(list(ROBOTS.values()), [READ_WRONG[name]], bundle, first, number)
 
 
 def _periods(
     follows: Sequence[Follow], spoils: Sequence[Spoil], bundle: Bundle, first: int, number: int
-) -> Tally:
+) -> TrialCounts:
     rng = np.random.default_rng([first, number])
     follow = follows[first // max(number, 1) % len(follows)]
-    lifecycle = {"ramp_s": 0.2, "hold_s": 0.5, "start_within": 10.0, "start_within_m": 1.0}
-    stage = Stage(bundle, follow=follow, want=_adversary(rng), lifecycle=lifecycle)
+    lifecycle = {
+        "ramp_s": 0.2,
+        "final_hold_s": 0.5,
+        "start_tolerance_rad": 10.0,
+        "start_tolerance_m": 1.0,
+    }
+    stage = FaultTestbed(bundle, follow=follow, want=_adversary(rng), lifecycle=lifecycle)
     stage.begin()
     stage.sent = stage.sent[-1:]  # what a robot was told before is not known
-    trial = _Trial(stage, rng, spoils)
+    trial = _RobotTrial(stage, rng, spoils)
     for _ in range(number):
         trial.period()
     excess = excess_of(np.stack(stage.sent), stage.limits)
     worst = {"excess": excess, "beyond braking": trial.beyond}
-    return Tally(number, trial.violations + (excess > TOLERANCE), worst)
+    return TrialCounts(number, trial.violations + (excess > TOLERANCE), worst)
 
 
-class _Trial:
+class _RobotTrial:
     """Periods of one robot, and what did not hold in them.
 
     Args:
@@ -94,7 +101,9 @@ class _Trial:
         spoils: What wrong readings say, given what is true.
     """
 
-    def __init__(self, stage: Stage, rng: np.random.Generator, spoils: Sequence[Spoil]) -> None:
+    def __init__(
+        self, stage: FaultTestbed, rng: np.random.Generator, spoils: Sequence[Spoil]
+    ) -> None:
         self.stage, self.rng, self.spoils = stage, rng, spoils
         self.violations, self.beyond = 0, 0.0
         self._spoil: Spoil | None = None
@@ -129,7 +138,7 @@ class _Trial:
         fields = {"position": self._spoil(reading.fields["position"])}
         return [(topic, reading._replace(fields=fields))]
 
-    def _judge(self, output: Output, *, sent: bool) -> None:
+    def _judge(self, output: TickOutput, *, sent: bool) -> None:
         """While a wrong reading counts, commands brake; from the first good command on, no more."""
         if self._way is None:
             return
@@ -170,9 +179,9 @@ def _adversary(rng: np.random.Generator) -> Callable[[float], Array]:
     return want
 
 
-def frozen(bundle: Bundle, first: int, number: int) -> Tally:
+def frozen(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Periods in which, now and then, joint states come over and over with the same header."""
-    rng, stage = np.random.default_rng(first), Stage(bundle)
+    rng, stage = np.random.default_rng(first), FaultTestbed(bundle)
     left, stuck, since_s, violations, longest_s = 0, None, 0.0, 0, 0.0
 
     def way(topic: str, reading: Reading) -> list[tuple[str, Reading]]:
@@ -197,15 +206,15 @@ def frozen(bundle: Bundle, first: int, number: int) -> Tally:
             stage.begin()
     over = stage.excess()
     worst = {"followed a reading of s": longest_s, "excess": over}
-    return Tally(number, violations + (over > TOLERANCE), worst)
+    return TrialCounts(number, violations + (over > TOLERANCE), worst)
 
 
-def slow(bundle: Bundle, first: int, number: int) -> Tally:
+def slow(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """Stretches of 6 s in which joint states come 5 to 9 times a second: one hold, and it lasts."""
     violations, most, over = 0, 0, 0.0
     for trial in range(first, first + number):
         rng = np.random.default_rng(trial)
-        stage, every_s = Stage(bundle), 1.0 / rng.uniform(5.0, 9.0)
+        stage, every_s = FaultTestbed(bundle), 1.0 / rng.uniform(5.0, 9.0)
         stage.begin()
         for _ in range(20):
             stage.tick()
@@ -224,4 +233,6 @@ def slow(bundle: Bundle, first: int, number: int) -> Tally:
             before = state
         most, over = max(most, holds), max(over, stage.excess())
         violations += holds > 1
-    return Tally(number, violations + (over > TOLERANCE), {"holds": float(most), "excess": over})
+    return TrialCounts(
+        number, violations + (over > TOLERANCE), {"holds": float(most), "excess": over}
+    )

@@ -9,23 +9,23 @@ import threading
 import time
 
 import numpy as np
-from _fault_table import Tally
+from _fault_table import TrialCounts
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.env.remote.host import Host
-from robo_rl.env.remote.worker import Patience, RemoteWorker
+from robo_rl.env.remote.server_process import RemoteServer
+from robo_rl.env.remote.worker import RemoteWorker, WorkerTimeouts
 
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
-PATIENCE = Patience(start_s=30.0, step_s=30.0, silence_s=30.0)
+PATIENCE = WorkerTimeouts(start_s=30.0, step_s=30.0, heartbeat_timeout_s=30.0)
 KINDS = ("make", "memory", "reset", "step", "demonstrate", "hello", "beat", "__init__", "close", 7)
 NAMES = ("protocol", "adapter", "kwargs", "num_envs", "index", "seeds", "size")
 VALUES = (None, True, -1, 1 << 70, 0.5, "", "x" * 99, [], [[]], {}, "step", [1, 2, 3])
 
 
-def frames(bundle: Bundle, first: int, number: int) -> Tally:
+def frames(bundle: Bundle, first: int, number: int) -> TrialCounts:
     """So many of them; a violation is one that was not refused, or a world that has changed."""
     del bundle
-    rng, host = np.random.default_rng(first), Host(python=sys.executable)
+    rng, host = np.random.default_rng(first), RemoteServer(python=sys.executable)
     try:
         worker = RemoteWorker(host, REQUEST, PATIENCE)
         worker.join()
@@ -35,7 +35,7 @@ def frames(bundle: Bundle, first: int, number: int) -> Tally:
         worker.close()
     finally:
         host.close()
-    return Tally(number, number - refused + (not goes_on), {})
+    return TrialCounts(number, number - refused + (not goes_on), {})
 
 
 def _refusals(worker: RemoteWorker, sent: list[bytes]) -> int:

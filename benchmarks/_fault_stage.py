@@ -18,18 +18,24 @@ from onnx import TensorProto, helper, numpy_helper
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.bundle.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
-from robo_rl.config.models import strict
+from robo_rl.bundle.manifest import (
+    ClosedLoopParity,
+    Contract,
+    Manifest,
+    NumericParity,
+    QueryLatency,
+)
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -37,21 +43,21 @@ Array = NDArray[np.float64]
 Pass = Callable[[str, Reading], Sequence[tuple[str, Reading]]]
 
 ROBOT: Robot = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 HORIZON, EXEC = 8, 4
 DT_S = 1.0 / ROBOT.rates.control_hz
 READINGS = 2  # of each topic in a control period
 WANTED, JOINTS = "/wanted", ROBOT.topics.joint_states
 SETTINGS: dict[str, Any] = {
     "robot": {"name": "panda"},
-    "observe": {"wanted": {"topic": WANTED, "kind": Kind.ARRAY.value, "field": "data"}},
-    "lifecycle": {"ramp_s": 0.0, "hold_s": 0.0, "start_within": 10.0},
+    "observe": {"wanted": {"topic": WANTED, "kind": MsgType.ARRAY.value, "field": "data"}},
+    "lifecycle": {"ramp_s": 0.0, "final_hold_s": 0.0, "start_tolerance_rad": 10.0},
 }
 
 
 def contract() -> Contract:
     """Where joints are wanted in, the same out."""
-    joints = ROBOT.actuated
+    joints = ROBOT.actuated_joints
     act = ActSpec(
         shape=(len(joints),),
         unit=",".join(joint.unit for joint in joints),
@@ -86,7 +92,7 @@ def make_bundle(path: Path) -> Bundle:
         closed_loop=ClosedLoopParity(
             success=1.0, episodes=1, policy_success=1.0, policy_episodes=1, low=0.0, high=1.0
         ),
-        latency={"onnx": Latency(p50_us=1.0, p99_us=1.0, calls=1)},
+        latency={"onnx": QueryLatency(p50_us=1.0, p99_us=1.0, calls=1)},
         versions={},
     )
     return Bundle.write(path, manifest, {"policy.onnx": _graph(len(NAMES))})
@@ -107,14 +113,16 @@ def _graph(size: int) -> bytes:
     return model.SerializeToString()
 
 
-def wander(now_s: float, share: float = 0.1, hz: float = 0.3) -> Array:
+def wandering_positions(now_s: float, share: float = 0.1, hz: float = 0.3) -> Array:
     """(n,) around home, by a share of each joint's range."""
-    low, high = (np.array([getattr(j, end) for j in ROBOT.actuated]) for end in ("low", "high"))
+    low, high = (
+        np.array([getattr(j, end) for j in ROBOT.actuated_joints]) for end in ("low", "high")
+    )
     phase = 2.0 * np.pi * hz * now_s + np.arange(len(NAMES))
     return np.clip(ROBOT.home_ctrl + share * (high - low) * np.sin(phase), low, high)
 
 
-class Stage:
+class FaultTestbed:
     """See above.
 
     Args:
@@ -132,21 +140,21 @@ class Stage:
         want: Callable[[float], Array] | None = None,
         **fields: Any,
     ) -> None:
-        self._follow, self._want = follow, want or wander
+        self._follow, self._want = follow, want or wandering_positions
         self.now_s, self.number, self.since_s = 100.0, 0, 0.0
         self.bus = Bus(lambda: self.now_s)
         robot = Loopback(self.bus)
         self.outs = {
-            JOINTS: robot.advertise(JOINTS, Kind.JOINT_STATES),
-            WANTED: robot.advertise(WANTED, Kind.ARRAY),
+            JOINTS: robot.create_publisher(JOINTS, MsgType.JOINT_STATES),
+            WANTED: robot.create_publisher(WANTED, MsgType.ARRAY),
         }
-        self.estop = robot.advertise("/estop", Kind.FLAG)
-        robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self._obey, COMMAND)
+        self.estop = robot.create_publisher("/estop", MsgType.FLAG)
+        robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self._obey, COMMAND)
         self.pos, self.told = ROBOT.home_ctrl.copy(), ROBOT.home_ctrl.copy()
         self.sent = [ROBOT.home_ctrl.copy()]
         self.heard_s = dict.fromkeys(self.outs, -np.inf)
         clock = Clock(lambda: self.now_s, lambda s: None)
-        settings = strict({**SETTINGS, **fields}, Settings)
+        settings = validate_strict({**SETTINGS, **fields}, DeploySettings)
         self.node = Node(settings, bundle, Loopback(self.bus), clock=clock)
 
     @property
@@ -159,7 +167,7 @@ class Stage:
         """Of the node."""
         return self.node.runtime.state
 
-    def tick(self, way: Pass = lambda topic, reading: [(topic, reading)]) -> Output:
+    def tick(self, way: Pass = lambda topic, reading: [(topic, reading)]) -> TickOutput:
         """A control period: what is said goes by ``way``, then the node takes its turn."""
         for _ in range(READINGS):
             self.now_s += DT_S / READINGS

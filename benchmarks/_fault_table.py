@@ -13,7 +13,7 @@ from robo_rl.core.atomic_files import make_directory, write_file
 TOLERANCE = 1e-6  # of limits, for rounding
 
 
-class Tally(NamedTuple):
+class TrialCounts(NamedTuple):
     """What came of some trials.
 
     Args:
@@ -30,12 +30,12 @@ class Tally(NamedTuple):
     void: int = 0
     void_violations: int = 0
 
-    def __add__(self, other: Tally) -> Tally:  # type: ignore[override]
+    def __add__(self, other: TrialCounts) -> TrialCounts:  # type: ignore[override]
         """Of both."""
         names = self.worst.keys() | other.worst.keys()
         least = float("-inf")
         worst = {n: max(self.worst.get(n, least), other.worst.get(n, least)) for n in sorted(names)}
-        return Tally(
+        return TrialCounts(
             self.trials + other.trials,
             self.violations + other.violations,
             worst,
@@ -43,12 +43,12 @@ class Tally(NamedTuple):
             self.void_violations + other.void_violations,
         )
 
-    def voided(self) -> Tally:
+    def voided(self) -> TrialCounts:
         """These trials as void ones."""
-        return Tally(0, 0, {}, self.trials, self.violations)
+        return TrialCounts(0, 0, {}, self.trials, self.violations)
 
 
-class Fault(NamedTuple):
+class FaultRow(NamedTuple):
     """A row.
 
     Args:
@@ -63,15 +63,15 @@ class Fault(NamedTuple):
     holds: str
     trials: int
     batch: int
-    run: Callable[[int, int], Tally]
+    run: Callable[[int, int], TrialCounts]
 
 
-def filled(fault: Fault, wanted: int, folder: Path, *, redo: bool = False) -> Tally:
+def filled(fault: FaultRow, wanted: int, folder: Path, *, redo: bool = False) -> TrialCounts:
     """A row, from what is kept of it on, or anew, with at least so many trials."""
     path = folder / f"{fault.name.replace(' ', '_').replace('%', 'percent')}.json"
     if redo:
         path.unlink(missing_ok=True)
-    tally = Tally(**json.loads(path.read_text())) if path.exists() else Tally(0, 0, {})
+    tally = TrialCounts(**json.loads(path.read_text())) if path.exists() else TrialCounts(0, 0, {})
     make_directory(folder)
     while tally.trials < wanted:
         tally += fault.run(tally.trials, min(fault.batch, wanted - tally.trials))
@@ -85,7 +85,7 @@ HEADER = """| fault | tried | violations | what was to hold | worst |
 |---|---|---|---|---|"""
 
 
-def line(fault: Fault, tally: Tally) -> str:
+def line(fault: FaultRow, tally: TrialCounts) -> str:
     """A row of the table, in Markdown."""
     worst = ", ".join(f"{name} {value:.3g}" for name, value in tally.worst.items())
     void = f" (void: {tally.void_violations} of {tally.void})" if tally.void else ""

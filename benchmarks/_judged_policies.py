@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from _kept import keep, kept, resolved
+from _kept import load_result, resolve_experiment, save_result
 
 from robo_rl.config.models import digest
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.ope.calibration import outside
-from robo_rl.ope.verdict import bootstrapped, hull, within
+from robo_rl.ope.conformal import distance_outside
+from robo_rl.ope.policy_comparison import bootstrap_interval, clip_interval, hull
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats.intervals import Interval
 from robo_rl.train.checkpoint.policies import load_policy
-from robo_rl.train.ope.judge import Judge, JudgeConfig
+from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
 from robo_rl.train.pipeline.run import run_experiment
 
 EVAL = {"episodes": 400, "num_envs": 100}
 WAIVED = "a policy that may be bad"
 
 
-class Setting(NamedTuple):
+class TaskSetting(NamedTuple):
     """A task: what its experiments have in common, and the noise of the demonstrator's logs."""
 
     experiment: dict[str, Any]
     noise: float
 
 
-class Plan(NamedTuple):
+class PolicyRecipe(NamedTuple):
     """How a policy is made: cloned for so many steps, of all logs or of their successes.
 
     ``offline`` is the stage that improves that clone, if one does.
@@ -57,19 +57,19 @@ def _ours(task: str) -> dict[str, Any]:
 
 def _metaworld(task: str) -> dict[str, Any]:
     policy = {"horizon": 4, "exec_horizon": 4, "finetune_steps": 0}
-    env = {"name": "metaworld", "task": task, "reward": "success", "noise_memory": 0.9}
+    env = {"name": "metaworld", "task": task, "reward": "success", "noise_correlation": 0.9}
     return {"base": ["policy/flow"], "env": env, "policy": policy}
 
 
 SETTINGS = {
-    "lift_cube": Setting(_ours("lift_cube"), 0.8),
-    "push-v3": Setting(_metaworld("push-v3"), 0.25),
-    "drawer-open-v3": Setting(_metaworld("drawer-open-v3"), 0.5),
-    "peg-insert-side-v3": Setting(_metaworld("peg-insert-side-v3"), 0.2),
+    "lift_cube": TaskSetting(_ours("lift_cube"), 0.8),
+    "push-v3": TaskSetting(_metaworld("push-v3"), 0.25),
+    "drawer-open-v3": TaskSetting(_metaworld("drawer-open-v3"), 0.5),
+    "peg-insert-side-v3": TaskSetting(_metaworld("peg-insert-side-v3"), 0.2),
 }
 POSSIBLE = Interval(0.0, 1.0)
 """Returns: success is the only reward."""
-STRANGE = JudgeConfig().strange
+STRANGE = OpeConfig().max_ood_distance
 ESTIMATORS = ("fqe", "rollouts", "dr")
 IMPROVERS: dict[str, dict[str, Any]] = {
     "awr": {"name": "awr"},
@@ -79,16 +79,16 @@ IMPROVERS: dict[str, dict[str, Any]] = {
 }
 WHOLE = 4000
 """Gradient steps of cloning, of a policy that is improved."""
-_JUDGES: dict[tuple[Any, ...], Judge] = {}
+_JUDGES: dict[tuple[Any, ...], OpeEvaluator] = {}
 
 
-def _clone(steps: int, good: bool) -> Plan:
-    return Plan(f"{'good' if good else 'all'}_{steps}", steps, good)
+def _clone(steps: int, good: bool) -> PolicyRecipe:
+    return PolicyRecipe(f"{'good' if good else 'all'}_{steps}", steps, good)
 
 
-def _improved(name: str) -> Plan:
-    unjudged = {"judge_share": 0.0, "fqe": {"steps": 1}}
-    return Plan(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
+def _improved(name: str) -> PolicyRecipe:
+    unjudged = {"holdout_fraction": 0.0, "fqe": {"steps": 1}}
+    return PolicyRecipe(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
 
 
 PLANS = [
@@ -97,7 +97,7 @@ PLANS = [
 ]
 
 
-class Found(NamedTuple):
+class PolicyEstimate(NamedTuple):
     """Of one policy.
 
     Args:
@@ -107,13 +107,13 @@ class Found(NamedTuple):
     """
 
     members: dict[str, torch.Tensor]
-    strangeness: float
-    truth: dict[str, float]
+    ood_distance: float
+    true_return: dict[str, float]
 
     @property
-    def strange(self) -> bool:
+    def is_ood(self) -> bool:
         """Whether the gate lets no such policy through."""
-        return self.strangeness > STRANGE
+        return self.ood_distance > STRANGE
 
     @property
     def value(self) -> float:
@@ -124,15 +124,15 @@ class Found(NamedTuple):
     @property
     def interval(self) -> Interval:
         """From the lowest to the highest that any of them does."""
-        found = hull([bootstrapped(each) for each in self.members.values()])
-        return within(found, POSSIBLE)
+        found = hull([bootstrap_interval(each) for each in self.members.values()])
+        return clip_interval(found, POSSIBLE)
 
     @property
     def covered(self) -> bool:
         """Whether the interval has the truth in it."""
-        return outside(self.interval, self.truth["value"]) <= 0.0
+        return distance_outside(self.interval, self.true_return["value"]) <= 0.0
 
-    def only(self, name: str) -> Found:
+    def only(self, name: str) -> PolicyEstimate:
         """What one estimator says of it."""
         return self._replace(members={name: self.members[name]})
 
@@ -142,29 +142,29 @@ def half(number: dict[str, float]) -> float:
     return (number["high"] - number["low"]) / 2.0
 
 
-def found(task: str, plan: Plan, args: argparse.Namespace) -> Found:
+def policy_estimate(task: str, plan: PolicyRecipe, args: argparse.Namespace) -> PolicyEstimate:
     """What is kept of a policy, or what comes of it now."""
     path, asked = args.results / f"{task}_{plan.name}.json", settings(task, plan)
-    have = kept(path, asked) or {"members": {}}
+    have = load_result(path, asked) or {"members": {}}
     done = () if args.redo else have["members"]
     if missing := [name for name in args.estimators if name not in done]:
         last = _made(task, plan, args.out)
         policy = load_policy(last["directory"] / last["artifacts"]["policy"])
         judging = _judge(task, plan.good, missing, policy, args)
-        said = judging.estimates(plan.name, policy)
+        said = judging.estimate(plan.name, policy)
         have = {
             "members": have["members"] | {name: e.members.tolist() for name, e in said.items()},
-            "strangeness": judging.strangeness(policy),
+            "ood_distance": judging.ood_distance(policy),
             "truth": last["numbers"]["return"],
         }
-        keep(path, asked, have)
+        save_result(path, asked, have)
     members = {name: torch.tensor(have["members"][name]) for name in args.estimators}
-    return Found(members, have["strangeness"], have["truth"])
+    return PolicyEstimate(members, have["ood_distance"], have["truth"])
 
 
-def settings(task: str, plan: Plan) -> dict[str, Any]:
+def settings(task: str, plan: PolicyRecipe) -> dict[str, Any]:
     """Of all runs behind one policy and what is said of it."""
-    judging = JudgeConfig.model_validate({"estimators": ESTIMATORS})
+    judging = OpeConfig.model_validate({"estimators": ESTIMATORS})
     parts = {
         "logs": _logging(task, 0),
         "judged_by": _logging(task, 2),
@@ -173,12 +173,12 @@ def settings(task: str, plan: Plan) -> dict[str, Any]:
     if plan.offline is not None:
         parts["improved"] = _improving(task, plan, "", "")
     return {
-        **{name: resolved(content) for name, content in parts.items()},
+        **{name: resolve_experiment(content) for name, content in parts.items()},
         "judge": judging.model_dump(mode="json", exclude={"strange", "model_error"}),  # not asked
     }
 
 
-def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
+def _made(task: str, plan: PolicyRecipe, out: Path) -> dict[str, Any]:
     """The report of its last stage."""
     logs = str(_logs(task, 0, out))
     if plan.offline is None:
@@ -189,12 +189,12 @@ def _made(task: str, plan: Plan, out: Path) -> dict[str, Any]:
     return list(_run(f"{task}_{plan.name}", content, out).values())[-1]
 
 
-def _cloning(task: str, plan: Plan, logs: str) -> dict[str, Any]:
+def _cloning(task: str, plan: PolicyRecipe, logs: str) -> dict[str, Any]:
     stages = {"dataset": {"path": logs}, "bc": {"steps": plan.steps, "only_success": plan.good}}
     return _experiment(task, 1, stages)
 
 
-def _improving(task: str, plan: Plan, logs: str, clone: str) -> dict[str, Any]:
+def _improving(task: str, plan: PolicyRecipe, logs: str, clone: str) -> dict[str, Any]:
     stages = {"dataset": {"path": logs}, "policy": {"path": clone}, "offline": plan.offline}
     return _experiment(task, 1, stages)
 
@@ -211,9 +211,9 @@ def _experiment(task: str, seed: int, stages: dict[str, Any]) -> dict[str, Any]:
 
 def _judge(
     task: str, good: bool, estimators: list[str], like: DenoisingPolicy, args: argparse.Namespace
-) -> Judge:
+) -> OpeEvaluator:
     """Of all policies with one normaliser, which are those that were cloned from one selection."""
-    key, cfg = (task, good, *estimators), JudgeConfig.model_validate({"estimators": estimators})
+    key, cfg = (task, good, *estimators), OpeConfig.model_validate({"estimators": estimators})
     if key not in _JUDGES:
         store = ZarrStore.open(_logs(task, 2, args.out))
         data = WindowDataset(store, like.obs_horizon, like.horizon)
@@ -221,7 +221,7 @@ def _judge(
         folder = args.out / f"{task}_judge_{kind}_{digest(cfg)}"
         make_directory(folder)
         _JUDGES.clear()  # one task after the other
-        _JUDGES[key] = Judge(cfg, data, like, folder=folder, seed=2)
+        _JUDGES[key] = OpeEvaluator(cfg, data, like, folder=folder, seed=2)
     return _JUDGES[key]
 
 

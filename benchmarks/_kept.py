@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from robo_rl.bench.results.record import agree
+from robo_rl.bench.results.cell_record import settings_agree
 from robo_rl.config.compose import compose
 from robo_rl.config.models import validate
 from robo_rl.core.atomic_files import write_file
@@ -22,7 +22,9 @@ _ELSEWHERE = ("name", "waive")
 """What says nothing of the numbers."""
 
 
-def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) -> dict[str, Any]:
+def resolve_experiment(
+    content: str | Mapping[str, Any], overrides: Sequence[str] = ()
+) -> dict[str, Any]:
     """An experiment, by name or as written in a file, with its defaults.
 
     Paths are left out, and by how much reports widen what is kept as it is.
@@ -31,7 +33,7 @@ def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) ->
         with TemporaryDirectory() as folder:
             file = Path(folder) / "experiment.yaml"
             file.write_text(json.dumps({"name": "kept", **content}))
-            return resolved(str(file), overrides)
+            return resolve_experiment(str(file), overrides)
     found = validate(compose(content, overrides), Experiment).model_dump(mode="json")
     for stage in found["stages"].values():
         for name in ("path", "model_error"):
@@ -39,16 +41,16 @@ def resolved(content: str | Mapping[str, Any], overrides: Sequence[str] = ()) ->
     return {key: value for key, value in found.items() if key not in _ELSEWHERE}
 
 
-def kept(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+def load_result(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is there, if it was made by these settings."""
     if not path.exists():
         return None
     found = json.loads(path.read_text())
-    same = agree(found.pop("settings", None), json.loads(json.dumps(settings)))
+    same = settings_agree(found.pop("settings", None), json.loads(json.dumps(settings)))
     return found if same else None
 
 
-def keep(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def save_result(path: Path, settings: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Put it there, the settings in a line of their own."""
     shown = json.dumps(found, indent=2).removesuffix("\n}")
     write_file(path, f'{shown},\n  "settings": {json.dumps(settings)}\n}}\n'.encode())

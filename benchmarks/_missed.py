@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from _standstill import Gap, Standstills
+from _standstill import Stall, StallMonitor
 
 from robo_rl_sim2real.control.events import Tick
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 
-class Late(NamedTuple):
+class MissedPeriods(NamedTuple):
     """Periods that were left out, between the beginnings of two that were not; s."""
 
     number: int
@@ -20,32 +20,32 @@ class Late(NamedTuple):
     ended_s: float
 
 
-class Missed:
+class MissedPeriodListener:
     """A listener of a node, from its next period on; see ``robo_rl_sim2real.control.events``."""
 
     def __init__(self) -> None:
         self.first: Tick | None = None
         self._last: Tick | None = None
-        self._late = list[Late]()
+        self._late = list[MissedPeriods]()
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         """Nothing to note."""
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         """Nothing to note."""
 
     def problems(self) -> list[str]:
         """None."""
         return []
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         """Note what was left out since the last one."""
         self.first = self.first or tick
         before, self._last = self._last, tick
         if before is not None and (number := tick.number - before.number - 1) > 0:
-            self._late.append(Late(number, before.began_s, tick.began_s))
+            self._late.append(MissedPeriods(number, before.began_s, tick.began_s))
 
-    def figures(self, standstills: Standstills) -> dict[str, Any]:
+    def figures(self, standstills: StallMonitor) -> dict[str, Any]:
         """Periods, how many were missed, and how many of those for that the machine stood still.
 
         ``standstills`` are counted per core, ``longest_ms`` among them, None where none are seen.
@@ -65,7 +65,7 @@ class Missed:
         }
 
 
-def _excused(late: Late, still: list[Gap], period_s: float) -> int:
+def _excused(late: MissedPeriods, still: list[Stall], period_s: float) -> int:
     """How many of the periods that were left out a standstill explains."""
     beside = [gap for gap in still if gap.ended_s > late.began_s and gap.began_s < late.ended_s]
     if not beside:

@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 
 from robo_rl.api.robot import Rates, Robot
 from robo_rl.config.registry import Component, component, load
-from robo_rl_sim2real.cli.signals import end_by_signal
-from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.cli.signals import stop_on_signal
+from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.simulated.cameras import SimCameras
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
@@ -26,7 +26,7 @@ CAMERA = "wrist"
 WORLD_HZ = 100
 
 
-def panda_at(hz: float) -> Robot:
+def panda_at_rate(hz: float) -> Robot:
     """The panda, controlled so many times a second."""
     robot: Robot = load("robots", "panda")
     rates = Rates(control_hz=hz, physics_hz=robot.rates.physics_hz)
@@ -58,15 +58,15 @@ def main() -> None:
     parser.add_argument("--camera", action="store_true", help="send pictures")
     args = parser.parse_args()
     kind = load("tasks", "reach")
-    robot = as_component(panda_at(args.hz))
+    robot = as_component(panda_at_rate(args.hz))
     task = kind(kind.Config().model_copy(update={"robot": robot}))
     backend = component("backends").make({"name": "mujoco_cpu", "threads": 1})
     world = SimWorld(task, backend.build(), 1.0 / WORLD_HZ)
     cameras = SimCameras.Config(names=(CAMERA,) if args.camera else (), rate_hz=args.hz)
     cfg = SimRobot.Config(rate_hz=WORLD_HZ, cameras=cameras)
     with closing(SimRobot(cfg, world, Dds(Dds.Config(domain=args.domain), "panda"))) as sim:
-        end_by_signal(sim.stop)
-        settle()
+        stop_on_signal(sim.stop)
+        freeze_garbage_collector()
         sim.run()
 
 

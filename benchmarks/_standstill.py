@@ -26,7 +26,7 @@ LEAST_S = 0.005
 PRIORITY = 90
 
 
-class Gap(NamedTuple):
+class Stall(NamedTuple):
     """From when to when a core stood still, on the machine's monotonic clock in s."""
 
     began_s: float
@@ -38,7 +38,7 @@ class Gap(NamedTuple):
         return self.ended_s - self.began_s
 
 
-class Standstills:
+class StallMonitor:
     """What was seen so far.
 
     Args:
@@ -53,16 +53,16 @@ class Standstills:
         """Whether anything is looked at."""
         return bool(self._files)
 
-    def between(self, began_s: float, ended_s: float) -> list[Gap]:
+    def between(self, began_s: float, ended_s: float) -> list[Stall]:
         """Those that overlap with that time, which is waited for; of all cores, in order."""
         time.sleep(max(ended_s - time.monotonic(), 0.0) + 5.0 * PERIOD_S)  # until it is written
         lines = [line for file in self._files for line in file.read_text().splitlines()]
-        gaps = sorted(Gap(*map(float, line.split())) for line in lines)
+        gaps = sorted(Stall(*map(float, line.split())) for line in lines)
         return [gap for gap in gaps if gap.ended_s > began_s and gap.began_s < ended_s]
 
 
 @contextmanager
-def watched() -> Generator[Standstills]:
+def watched() -> Generator[StallMonitor]:
     """Meanwhile every core is looked at, if that may be done.
 
     Raises:
@@ -70,7 +70,7 @@ def watched() -> Generator[Standstills]:
     """
     if not _may():
         print("standstills are not seen: no real-time priority here", file=sys.stderr)
-        yield Standstills([])
+        yield StallMonitor([])
         return
     with tempfile.TemporaryDirectory() as folder:
         cores = sorted(os.sched_getaffinity(0))
@@ -83,7 +83,7 @@ def watched() -> Generator[Standstills]:
             while not all(file.exists() for file in files):
                 _demand_all(probes)
                 time.sleep(0.05)
-            yield Standstills(files)
+            yield StallMonitor(files)
             _demand_all(probes)
         finally:
             for probe in probes:

@@ -58,16 +58,16 @@ for line in sys.stdin:
 """
 
 
-class Plain:
+class PlainRenderer:
     """A process with one ``mujoco.Renderer``."""
 
     def __init__(self, name: str, folder: Path, states: int, opengl: str) -> None:
-        from robo_rl.env.rendering.offscreen import environment
+        from robo_rl.env.rendering.offscreen import opengl_environment
 
         files = [str(folder / name) for name in ("model.mjb", "states.npy")]
         command = [sys.executable, "-c", _ALONE, *files, name, str(SIDE), CAMERA]
         pipe = subprocess.PIPE
-        env = environment(opengl)
+        env = opengl_environment(opengl)
         self._states = states
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=env)
         self._line()
@@ -90,7 +90,7 @@ class Plain:
         return self._process.stdout.readline()
 
 
-class Ours:
+class EnvRenderer:
     """What an env draws with."""
 
     def __init__(self, backend: str, worlds: int, workers: int = 0) -> None:
@@ -141,7 +141,7 @@ def measured(args: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
     """(name, frames/s, ratio) of every side."""
     with tempfile.TemporaryDirectory() as folder:
         opengl = _write(Path(folder))
-        plain = {name: Plain(name, Path(folder), MOST, opengl) for name in PLAIN}
+        plain = {name: PlainRenderer(name, Path(folder), MOST, opengl) for name in PLAIN}
         turns = [[plain[name].frames_per_s() for name in PLAIN] for _ in range(args.repeats)]
         for i, name in enumerate(PLAIN):
             speed = statistics.median(turn[i] for turn in turns)
@@ -156,21 +156,23 @@ def measured(args: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
             side.close()
 
 
-def sides(args: argparse.Namespace) -> list[tuple[str, Callable[[], Ours], int]]:
+def sides(args: argparse.Namespace) -> list[tuple[str, Callable[[], EnvRenderer], int]]:
     """Name, maker and repeats of what is compared."""
     import torch
 
-    found: list[tuple[str, Callable[[], Ours], int]] = []
+    found: list[tuple[str, Callable[[], EnvRenderer], int]] = []
     for worlds in args.worlds if args.backend != "warp" else ():
         for workers in args.workers:
             name = f"pool, {worlds} worlds, {workers} workers"
-            found.append((name, lambda b=worlds, w=workers: Ours("mujoco_cpu", b, w), args.repeats))
+            found.append(
+                (name, lambda b=worlds, w=workers: EnvRenderer("mujoco_cpu", b, w), args.repeats)
+            )
     slow = not torch.cuda.is_available()
     for worlds in args.worlds if args.backend != "cpu" else ():
         if not slow or worlds <= SLOW_WORLDS:
             name = f"warp, {worlds} worlds"
             repeats = 2 if slow else args.repeats
-            found.append((name, lambda b=worlds: Ours("mujoco_warp", b), repeats))
+            found.append((name, lambda b=worlds: EnvRenderer("mujoco_warp", b), repeats))
     return found
 
 
@@ -180,7 +182,7 @@ def _write(folder: Path) -> str:
     import numpy as np
     import torch
 
-    from robo_rl.api.cameras import CameraItem, Drawing
+    from robo_rl.api.cameras import CameraItem, RenderConfig
     from robo_rl.config.registry import component
     from robo_rl.env.rendering.pool import RenderPool
 
@@ -189,7 +191,9 @@ def _write(folder: Path) -> str:
     mujoco.mj_saveModel(model, str(folder / "model.mjb"), None)
     start = task.reset(MOST, torch.Generator().manual_seed(0))
     np.save(folder / "states.npy", start.qpos.double().numpy())
-    with closing(RenderPool(model, [CameraItem(name=CAMERA)], 1, [], Drawing(workers=1))) as pool:
+    with closing(
+        RenderPool(model, [CameraItem(name=CAMERA)], 1, [], RenderConfig(workers=1))
+    ) as pool:
         return pool.kind
 
 

@@ -26,7 +26,7 @@ from robo_rl.core.images import Image, resize
 from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
-from robo_rl_sim2real.perception.cameras import Eye, View
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor, ImageItem
 from robo_rl_sim2real.perception.jpeg_png import decode
 
 ROWS = {"640x480 to 128": (480, 640, 128), "1280x720 to 224": (720, 1280, 224)}
@@ -49,7 +49,7 @@ def measured(height: int, width: int, size: int, repeats: int) -> dict[str, tupl
     """What is done → median and smallest time in ms."""
     image, side = photograph(height, width), min(height, width)
     left = (width - side) // 2
-    view = View("rgb", TensorSpec(shape=(size, size, 3), dtype="uint8"), (0, left, side, side))
+    view = ImageItem("rgb", TensorSpec(shape=(size, size, 3), dtype="uint8"), (0, left, side, side))
     jpeg, png = (cv2.imencode(kind, image[..., ::-1])[1].ravel() for kind in (".jpg", ".png"))
     raw = Reading({"image": image}, (), 0.0)
     packed = Reading({"data": jpeg, "format": np.asarray("jpeg")}, (), 0.0)
@@ -59,8 +59,8 @@ def measured(height: int, width: int, size: int, repeats: int) -> dict[str, tupl
         "OpenCV": lambda: cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA),
         "decode JPEG": lambda: decode(jpeg, "jpeg"),
         "decode PNG": lambda: decode(png, "png"),
-        "ready raw": lambda: _eye(view).look(raw),
-        "ready JPEG": lambda: _eye(view).look(packed),
+        "ready raw": lambda: _eye(view).process(raw),
+        "ready JPEG": lambda: _eye(view).process(packed),
     }
     return {what: timed(do, repeats) for what, do in does.items()}
 
@@ -84,9 +84,9 @@ def photograph(height: int, width: int) -> Image:
     return np.clip(128.0 + 80.0 * np.stack(waves, -1) + noise, 0, 255).astype(np.uint8)
 
 
-def _eye(view: View) -> Eye:
+def _eye(view: ImageItem) -> CameraPreprocessor:
     """A fresh one, for the same picture again and again would be a frozen camera's."""
-    return Eye("/camera", (view,), CameraGuard(CameraGuard.Config()))
+    return CameraPreprocessor("/camera", (view,), CameraGuard(CameraGuard.Config()))
 
 
 def _arguments() -> argparse.Namespace:

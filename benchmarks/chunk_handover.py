@@ -31,14 +31,14 @@ from robo_rl.stats.across_runs import rate_interval
 from robo_rl.stats.intervals import wilson
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
-from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler, Merge
+from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler, MergeMode
 
 SEED = 7
 CLONE = Path("runs/lift_reactive/01-bc")
 HEADER = f"{'delay':>6}{'rule':>10}{'success':>26}{'jerk':>8}"
 
 
-class Found(NamedTuple):
+class HandoverResult(NamedTuple):
     """Of N episodes.
 
     Args:
@@ -58,7 +58,7 @@ def main() -> None:
     results: dict[str, Any] = {"episodes": args.episodes, "seeds": len(args.stages), "rows": {}}
     print(HEADER)
     for delay in args.delays:
-        for merge in Merge:
+        for merge in MergeMode:
             found = [_of_stage(stage, merge, delay, args.episodes) for stage in args.stages]
             results["rows"][f"{delay} {merge.value}"] = row = _row(found)
             shown = f"{row['value']:.1%} [{row['low']:.1%}, {row['high']:.1%}]"
@@ -67,7 +67,7 @@ def main() -> None:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def _row(found: list[Found]) -> dict[str, float]:
+def _row(found: list[HandoverResult]) -> dict[str, float]:
     rates = [float(each.success.double().mean()) for each in found]
     success = torch.cat([each.success for each in found])
     low, high = wilson(int(success.sum()), len(success))
@@ -77,15 +77,15 @@ def _row(found: list[Found]) -> dict[str, float]:
     return {"value": float(np.mean(rates)), "low": low, "high": high, "jerk": jerk}
 
 
-def _of_stage(stage: Path, merge: Merge, delay: int, episodes: int) -> Found:
+def _of_stage(stage: Path, merge: MergeMode, delay: int, episodes: int) -> HandoverResult:
     config = compose(str(stage.absolute().parent / "config.yaml"), ())
     experiment = validate(config, Experiment, HAS_RUN)
     policy = load_policy(stage / "policy")
     with closing(experiment.make_env(episodes)) as env:
-        return Late(policy, env, merge, delay).run()
+        return DelayedEpisodes(policy, env, merge, delay).run()
 
 
-class Late:
+class DelayedEpisodes:
     """Episodes, all begun at once, of a policy that is ``delay`` control periods late.
 
     Args:
@@ -95,7 +95,7 @@ class Late:
         delay: From the observation to the answer; the first answer is waited for.
     """
 
-    def __init__(self, policy: DenoisingPolicy, env: VecEnv, merge: Merge, delay: int) -> None:
+    def __init__(self, policy: DenoisingPolicy, env: VecEnv, merge: MergeMode, delay: int) -> None:
         self.policy, self.env, self.delay = policy, env, delay
         cfg = ChunkScheduler.Config(merge=merge)
         self.schedulers = [ChunkScheduler(cfg, policy.exec_horizon) for _ in range(env.num_envs)]
@@ -106,7 +106,7 @@ class Late:
         self.path: list[Tensor] = []
 
     @torch.no_grad()
-    def run(self) -> Found:
+    def run(self) -> HandoverResult:
         """Until all episodes have ended."""
         obs, alive = self.env.reset(SEED), list[Tensor]()
         size = self.policy.obs_horizon
@@ -128,7 +128,7 @@ class Late:
     def _think(self, tick: int, history: dict[str, Tensor]) -> None:
         """As a robot's runtime does: hear, ask, and hear again, for it may have been quick."""
         self._hear(tick)
-        if self.asked is None and self.schedulers[0].wants(tick):
+        if self.asked is None and self.schedulers[0].wants_query(tick):
             self.asked = tick, self._query(tick, history)
             self._hear(tick)
 
@@ -151,7 +151,7 @@ class Late:
 
     def _due(self, tick: int) -> Tensor:
         """What is due (B, A); where no chunk reaches the tick, the last action goes on."""
-        due = [scheduler.due(tick) for scheduler in self.schedulers]
+        due = [scheduler.action_at(tick) for scheduler in self.schedulers]
         if any(each is None for each in due):
             act = self.path[-1]
         else:
@@ -159,10 +159,10 @@ class Late:
         self.path.append(act)
         return act
 
-    def _found(self, alive: Tensor) -> Found:
+    def _found(self, alive: Tensor) -> HandoverResult:
         path = self.policy.normalizer.normalize("act", torch.stack(self.path))
         change = (path[2:] - 2.0 * path[1:-1] + path[:-2]).abs().amax(dim=-1)
-        return Found(self.succeeded, float(change[alive[2:]].mean()))
+        return HandoverResult(self.succeeded, float(change[alive[2:]].mean()))
 
 
 def _arguments() -> argparse.Namespace:

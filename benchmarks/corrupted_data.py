@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from _kept import keep, kept, resolved
+from _kept import load_result, resolve_experiment, save_result
 from torch import Tensor
 
 from robo_rl.config.compose import compose
@@ -31,11 +31,11 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats.intervals import wilson
-from robo_rl.train.datasets.demonstrations import decisions_of
+from robo_rl.train.datasets.demonstrations import policy_transitions
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.stages.offline_rl import ImproveOffline
+from robo_rl.train.stages.offline_rl import OfflineRl
 
 KEPT = Path(__file__).parent / "results" / "corrupted_data"
 KINDS = ("clean", "obs", "act", "rew", "dynamics")
@@ -50,8 +50,8 @@ ARMS: dict[str, dict[str, Any]] = {
 COLUMNS = ("wrong", *(f"{arm}: success, {what}" for arm in ARMS for what in ("by seed", "mean")))
 
 
-def spoilt(columns: dict[str, Tensor], kind: str, generator: torch.Generator) -> dict[str, Tensor]:
-    """Rows of ``transitions_of`` of which ``SHARE`` are wrong in one way."""
+def corrupt(columns: dict[str, Tensor], kind: str, generator: torch.Generator) -> dict[str, Tensor]:
+    """Rows of ``dataset_transitions`` of which ``SHARE`` are wrong in one way."""
     number = len(columns["next"])
     wrong = torch.rand(number, generator=generator) < SHARE
     if kind == "dynamics":
@@ -70,7 +70,7 @@ def _noisy(column: Tensor, wrong: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(where, column + SCALE * noise, column).to(column.dtype)
 
 
-class FromSpoilt(ImproveOffline):
+class CorruptedOfflineRl(OfflineRl):
     """The stage, with decisions that are partly wrong.
 
     Args:
@@ -79,15 +79,15 @@ class FromSpoilt(ImproveOffline):
         seed: Which.
     """
 
-    def __init__(self, cfg: ImproveOffline.Config, kind: str, seed: int) -> None:
+    def __init__(self, cfg: OfflineRl.Config, kind: str, seed: int) -> None:
         super().__init__(cfg)
         self.kind, self.seed = kind, seed
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
         generator = torch.Generator().manual_seed(self.seed)
-        replay = Replay(Replay.Config(demo_share=1.0))
-        columns = decisions_of(data, policy, gamma)
-        replay.add_demonstrations(spoilt(columns, self.kind, generator))
+        replay = Replay(Replay.Config(demo_fraction=1.0))
+        columns = policy_transitions(data, policy, gamma)
+        replay.add_demonstrations(corrupt(columns, self.kind, generator))
         return replay
 
 
@@ -125,22 +125,22 @@ def _counts(rate: dict[str, Any]) -> tuple[int, int]:
 def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a run, or what comes of it now."""
     path, asked = args.results / f"{kind}_{arm}_{seed}.json", settings(kind, arm, seed)
-    if not args.redo and (found := kept(path, asked)) is not None:
+    if not args.redo and (found := load_result(path, asked)) is not None:
         return found
     words = [f"seed={seed}", f"name=corrupted_{seed}"]
     run = Path(run_experiment("lift_offline", words, args.out, until="bc")["directory"])
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / f"02-{kind}_{arm}")
-    stage = FromSpoilt(_improved(arm), kind, seed)
+    stage = CorruptedOfflineRl(_improved(arm), kind, seed)
     report = stage.run(Context(experiment, folder, cast(Any, earlier)))
-    keep(path, asked, report.numbers)
+    save_result(path, asked, report.numbers)
     return report.numbers
 
 
 def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
     """Of clone, critics and improver, and of what is wrong."""
-    clone = resolved("lift_offline", [f"seed={seed}"])
+    clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # which is ours
     improved = _improved(arm).model_dump(mode="json")
     return {
@@ -152,11 +152,11 @@ def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _improved(arm: str) -> ImproveOffline.Config:
+def _improved(arm: str) -> OfflineRl.Config:
     """Improved by all of the logs, and not judged."""
     critics = {"name": "iql", **ARMS[arm]}
-    asked = {"critics": critics, "judge_share": 0.0, "fqe": {"steps": 1}}
-    return ImproveOffline.Config.model_validate(asked)
+    asked = {"critics": critics, "holdout_fraction": 0.0, "fqe": {"steps": 1}}
+    return OfflineRl.Config.model_validate(asked)
 
 
 def _arguments() -> argparse.Namespace:

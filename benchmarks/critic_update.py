@@ -32,7 +32,7 @@ from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.replay import Transitions
 from robo_rl.optim.ema import Ema
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.optimizer import ClippedOptimizer
 
 OBS = ObsSpec(items={"state": TensorSpec(shape=(39,))})
 ACT = ActSpec(shape=(4,), rate_hz=20.0, low=(-1.0,) * 4, high=(1.0,) * 4)
@@ -40,7 +40,7 @@ HORIZON = 8
 MEMBERS, BATCHES, WIDTHS, DEPTH = (2, 4, 10), (256, 1024), (128, 256), 2
 
 
-class Separate(nn.Module):
+class SeparateNetworks(nn.Module):
     """The members as modules of their own: (B, D) → (M, B, out)."""
 
     def __init__(self, members: int, sizes: list[int]) -> None:
@@ -113,13 +113,16 @@ def _ratio(seconds: list[list[float]]) -> float:
 
 def update(critic: QCritic, batch: Transitions) -> Callable[[], object]:
     """One step of temporal differences, ready to run any number of times."""
-    target, descent = Ema(critic, decay=0.995), Descent(critic.net.parameters(), 3e-4, 1.0)
+    target, optimizer = (
+        Ema(critic, decay=0.995),
+        ClippedOptimizer(critic.net.parameters(), 3e-4, 1.0),
+    )
 
     def run() -> None:
         with torch.no_grad():
             value = target.module(batch.next_obs, batch.act).amin(dim=0)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, value)
-        descent.step(critic.loss(batch.obs, batch.act, wanted).mean(dim=1).sum())
+        optimizer.step(critic.loss(batch.obs, batch.act, wanted).mean(dim=1).sum())
         target.update(critic)
 
     return run
@@ -135,7 +138,7 @@ def make_critic(kind: str, members: int, width: int, *, separate: bool) -> QCrit
     if separate:
         inputs = OBS.size + ACT.size * HORIZON
         sizes = [inputs, *cfg.hidden, critic.head.outputs]
-        setattr(critic, "net", Separate(members, sizes))  # noqa: B010
+        setattr(critic, "net", SeparateNetworks(members, sizes))  # noqa: B010
     return critic
 
 

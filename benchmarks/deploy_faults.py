@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import _fault_actions as actions
-import _fault_frames as frames
+import _fault_images as pictures
 import _fault_messages as messages
-import _fault_pictures as pictures
+import _fault_packets as frames
 import _fault_processes as processes
 import _fault_robots as robots
 import _fault_server as server
 from _fault_stage import make_bundle
-from _fault_table import HEADER, Fault, Tally, filled, line
+from _fault_table import HEADER, FaultRow, TrialCounts, filled, line
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 
 QUICK = 0.01
 KEPT = Path(__file__).parent / "results" / "deploy_faults"
@@ -49,7 +49,7 @@ SHIELD = "limits; no command beyond braking on a reading that cannot be true"
 FROZEN = "not followed after 0.1 s; limits"
 HOLDS = "one hold, that lasts"
 REFUSED = "each refused in a word; the world goes on as it was"
-Run = Callable[[Bundle, int, int], Tally]
+Run = Callable[[Bundle, int, int], TrialCounts]
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def faults(bundle: Bundle) -> list[Fault]:
+def faults(bundle: Bundle) -> list[FaultRow]:
     """All rows: name, what is to hold, trials, how many at a time, and what runs them."""
     rows = [
         ("stale reading", FRESH, 100_000, 1_000, messages.stale),
@@ -106,7 +106,7 @@ def faults(bundle: Bundle) -> list[Fault]:
         ("SIGSTOP", STOP, 200, 1, functools.partial(processes.processes, processes.stopped)),
     ]
     return [
-        Fault(name, holds, trials, batch, functools.partial(run, bundle))
+        FaultRow(name, holds, trials, batch, functools.partial(run, bundle))
         for name, holds, trials, batch, run in rows
     ]
 
@@ -122,7 +122,7 @@ def _ways() -> dict[str, Run]:
         "delayed 0 to 300 ms": ({"jitter_s": 0.3}, 1),
     }
     return {
-        name: functools.partial(messages.on_the_way, Lag.Config(**lag), copies)
+        name: functools.partial(messages.on_the_way, NetworkDelay.Config(**lag), copies)
         for name, (lag, copies) in lags.items()
     }
 

@@ -28,18 +28,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from _missed import Missed
-from _paced_panda import CAMERA, as_component, panda_at, simulated
+from _missed import MissedPeriodListener
+from _paced_panda import CAMERA, as_component, panda_at_rate, simulated
 from _standstill import watched
-from _still_policy import PICTURE, still_bundle
+from _untrained_bundles import PICTURE, still_bundle
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.config.models import strict
-from robo_rl_sim2real.core.clock import settle
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl.config.models import validate_strict
+from robo_rl_sim2real.core.clock import freeze_garbage_collector
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 
 HZ = 50.0
 NETS = ("mlp", "unet1d")
@@ -47,7 +47,7 @@ PATIENCE_S = 60.0
 HEADER = f"{'policy':28}{'query ms':>16}{'command ms':>16}{'missed':>14}{'at standstill':>15}"
 
 
-class Case(NamedTuple):
+class InferenceCase(NamedTuple):
     """A policy."""
 
     net: str
@@ -60,7 +60,9 @@ class Case(NamedTuple):
 
 def main() -> None:
     args = _arguments()
-    cases = {net: [Case(net, picture, k) for picture, k in _kinds(args.steps)] for net in NETS}
+    cases = {
+        net: [InferenceCase(net, picture, k) for picture, k in _kinds(args.steps)] for net in NETS
+    }
     found: dict[str, dict[str, Any]] = {}
     print(HEADER)
     for case in itertools.chain.from_iterable(cases.values()):
@@ -76,9 +78,9 @@ def main() -> None:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def run(case: Case, seconds: float, domain: int) -> dict[str, Any]:
+def run(case: InferenceCase, seconds: float, domain: int) -> dict[str, Any]:
     """Medians and 99th percentiles of the last 1,000 periods, and what was missed of all."""
-    robot, missed = panda_at(HZ), Missed()
+    robot, missed = panda_at_rate(HZ), MissedPeriodListener()
     with (
         watched() as standstills,
         tempfile.TemporaryDirectory() as folder,
@@ -102,7 +104,7 @@ def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
     """A node whose policy is followed, in a thread."""
     settings = _settings(bundle, robot, domain)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
-    settle()  # this process exported what it runs, which a robot's does not
+    freeze_garbage_collector()  # this process exported what it runs, which a robot's does not
     loop = threading.Thread(target=node.run, daemon=True)
     loop.start()
     try:
@@ -119,7 +121,9 @@ def active(bundle: Bundle, robot: Robot, domain: int) -> Generator[Node]:
         node.close()
 
 
-def ratios(nets: Iterable[list[Case]], found: dict[str, dict[str, Any]]) -> dict[str, float]:
+def ratios(
+    nets: Iterable[list[InferenceCase]], found: dict[str, dict[str, Any]]
+) -> dict[str, float]:
     """Of the slow one's median query to the quick one's."""
     pairs = [pair for cases in nets for pair in zip(cases[::2], cases[1::2], strict=True)]
     return {
@@ -137,7 +141,7 @@ def row(name: str, found: dict[str, Any]) -> str:
     return f"{name:28}{query:>16}{command:>16}{missed:>14}{found['missed_at_standstill']:>15}"
 
 
-def _bundle(case: Case, robot: Robot, folder: Path) -> Bundle:
+def _bundle(case: InferenceCase, robot: Robot, folder: Path) -> Bundle:
     return still_bundle(folder, robot, case.net, case.num_steps, picture=case.picture)
 
 
@@ -145,22 +149,22 @@ def _kinds(num_steps: int) -> list[tuple[bool, int]]:
     return list(itertools.product((False, True), (1, num_steps)))
 
 
-def _settings(bundle: Bundle, robot: Robot, domain: int) -> Settings:
+def _settings(bundle: Bundle, robot: Robot, domain: int) -> DeploySettings:
     state = {"topic": robot.topics.joint_states}
     observe: dict[str, Any] = {
         "joint_pos": {**state, "field": "position"},
         "joint_vel": {**state, "field": "velocity"},
-        PICTURE: {"topic": robot.topics.images[CAMERA], "kind": Kind.IMAGE.value},
+        PICTURE: {"topic": robot.topics.images[CAMERA], "kind": MsgType.IMAGE.value},
     }
     items = bundle.manifest.contract.obs.items
     fields: dict[str, Any] = {
         "robot": robot.name,
         "observe": {name: observe[name] for name in items},
         "transport": {"name": "dds", "domain": domain},
-        "lifecycle": {"ramp_s": 0.0, "start_within": 10.0},
-        "cameras": {"frozen_s": 0.0},
+        "lifecycle": {"ramp_s": 0.0, "start_tolerance_rad": 10.0},
+        "cameras": {"frozen_timeout_s": 0.0},
     }
-    return strict(fields, Settings).model_copy(update={"robot": as_component(robot)})
+    return validate_strict(fields, DeploySettings).model_copy(update={"robot": as_component(robot)})
 
 
 def _arguments() -> argparse.Namespace:

@@ -31,7 +31,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.stats.intervals import wilson
 from robo_rl_sim2real.cli.deploy import read_settings
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED
@@ -49,7 +49,11 @@ def main() -> None:
     contract = bundle.manifest.contract
     words = ["--task", contract.task, "--domain", str(args.domain), f"out.latency_s={args.latency}"]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
-    overrides = [f"transport.domain={args.domain}", "lifecycle.ramp_s=0.1", "lifecycle.hold_s=0.3"]
+    overrides = [
+        f"transport.domain={args.domain}",
+        "lifecycle.ramp_s=0.1",
+        "lifecycle.final_hold_s=0.3",
+    ]
     settings = read_settings("", contract, overrides)
     node = Node(settings, bundle, settings.transport.build("robo_rl"))
     loop = threading.Thread(target=node.run, daemon=True)
@@ -82,9 +86,9 @@ def main() -> None:
 def episodes(node: Node, number: int) -> list[bool]:
     """What became of so many, one after the other."""
     told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    say = node.transport.advertise("/sim/control", Kind.TEXT, COMMAND)
+    say = node.transport.create_publisher("/sim/control", MsgType.TEXT, COMMAND)
     node.transport.subscribe(
-        "/sim/episode", Kind.TEXT, lambda r: told.put(json.loads(str(r.fields["data"]))), LATCHED
+        "/sim/episode", MsgType.TEXT, lambda r: told.put(json.loads(str(r.fields["data"]))), LATCHED
     )
     found: list[bool] = []
     told.get(timeout=PATIENCE_S)

@@ -22,10 +22,10 @@ import numpy as np
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import compose, validate
 from robo_rl.config.registry import component
-from robo_rl_sim2real.core.clock import Clock, Ticks
+from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.recorded_run import recording
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.recorded_run import recording_node
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
@@ -66,16 +66,16 @@ def fly(bundle: Bundle, mode: str, folder: str, seconds: float) -> list[float]:
     task = component("tasks").make(contract.task).build()
     backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
     world = SimWorld(task, backend, 1.0 / RATE_HZ)
-    over = [f"record.mode={mode}", f"record.folder={folder}", "record.free_mb=0"]
+    over = [f"record.mode={mode}", f"record.folder={folder}", "record.min_free_mb=0"]
     tree = compose(f"deploy/{contract.robot}_{contract.task}", over)
-    settings, period = validate(tree, Settings), round(RATE_HZ / contract.act.rate_hz)
+    settings, period = validate(tree, DeploySettings), round(RATE_HZ / contract.act.rate_hz)
     node = Node(settings, bundle, Loopback(bus))
     with (
         closing(node),
         closing(SimRobot(SimRobot.Config(rate_hz=RATE_HZ), world, Loopback(bus))) as robot,
-        recording(node, bundle, settings),
+        recording_node(node, bundle, settings),
     ):
-        for step in Ticks(1.0 / RATE_HZ, Clock()):
+        for step in PeriodicTimer(1.0 / RATE_HZ, Clock()):
             robot.tick(time.monotonic())
             if step == period * 10:
                 node.request("activate")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _fault_processes import Robot, deployed
+from _fault_processes import WanderingRobot, deployed
 from _fault_stage import make_bundle
 from _standstill import watched
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         health = Path(folder) / "health.json"
         words = ["record.mode=ring", f"record.folder={folder}/recordings", "--json", str(health)]
-        bundle, robot = make_bundle(Path(folder) / "bundle"), Robot()
+        bundle, robot = make_bundle(Path(folder) / "bundle"), WanderingRobot()
         policy = deployed(bundle, Path(folder), *words)
         try:
             with watched() as standstills:

@@ -44,16 +44,16 @@ from _judged_policies import (
     SETTINGS,
     STRANGE,
     WHOLE,
-    Found,
-    found,
+    PolicyEstimate,
     half,
+    policy_estimate,
 )
 from scipy.stats import rankdata
 
 from robo_rl.core.atomic_files import make_directory
-from robo_rl.ope.calibration import conformal, outside, widened
-from robo_rl.ope.verdict import Answer, judge, within
-from robo_rl.train.ope.judge import Judgement
+from robo_rl.ope.conformal import conformal_quantile, distance_outside, widen
+from robo_rl.ope.policy_comparison import OpeAnswer, clip_interval, compare_estimates
+from robo_rl.train.ope.ope_evaluator import OpeResult
 
 COLUMNS = (
     *("task", "who", "policies", "strange", "covered", "width", "of the strange"),
@@ -68,10 +68,10 @@ def main() -> None:
     args = _arguments()
     make_directory(args.results)
     figures: dict[str, Any] = {}
-    policies: dict[str, list[Found]] = {}
+    policies: dict[str, list[PolicyEstimate]] = {}
     print(_row(COLUMNS) + "\n" + "|---" * len(COLUMNS) + "|")
     for task in args.tasks:
-        policies[task] = [found(task, plan, args) for plan in PLANS]
+        policies[task] = [policy_estimate(task, plan, args) for plan in PLANS]
         for who, each in _by_estimator(policies[task], args.estimators).items():
             figures[f"{task} {who}"] = row = summary(each)
             print(line(task, who, row), flush=True)
@@ -85,15 +85,18 @@ def main() -> None:
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def over_all(policies: Mapping[str, list[Found]]) -> dict[str, Any]:
+def over_all(policies: Mapping[str, list[PolicyEstimate]]) -> dict[str, Any]:
     """Of all tasks' policies; what their intervals lack, and whether other tasks' can tell."""
-    known = {task: [x for x in each if not x.strange] for task, each in policies.items()}
+    known = {task: [x for x in each if not x.is_ood] for task, each in policies.items()}
     everyone = [x for each in known.values() for x in each]
     off = {
         task: _off([x for other in known if other != task for x in known[other]]) for task in known
     }
     then = [
-        outside(within(widened(x.interval, off[task]), POSSIBLE), x.truth["value"]) <= 0.0
+        distance_outside(
+            clip_interval(widen(x.interval, off[task]), POSSIBLE), x.true_return["value"]
+        )
+        <= 0.0
         for task, each in known.items()
         for x in each
     ]
@@ -112,36 +115,43 @@ def over_all(policies: Mapping[str, list[Found]]) -> dict[str, Any]:
     }
 
 
-def _width(policies: list[Found]) -> float:
+def _width(policies: list[PolicyEstimate]) -> float:
     return float(np.median([each.interval.high - each.interval.low for each in policies]))
 
 
-def _off(policies: list[Found]) -> float:
+def _off(policies: list[PolicyEstimate]) -> float:
     """By how much one truth in ten is outside of its interval, at most and if more than 0."""
-    return max(0.0, conformal([outside(x.interval, x.truth["value"]) for x in policies], 0.9))
+    return max(
+        0.0,
+        conformal_quantile(
+            [distance_outside(x.interval, x.true_return["value"]) for x in policies], 0.9
+        ),
+    )
 
 
-def _of_improved(policies: Mapping[str, list[Found]]) -> tuple[int, int]:
+def _of_improved(policies: Mapping[str, list[PolicyEstimate]]) -> tuple[int, int]:
     """How many are said to be better than the clone they are made of, how many of them wrongly."""
     places = {plan.name: place for place, plan in enumerate(PLANS)}
     clone = places[f"all_{WHOLE}"]
     pairs = [(each[places[name]], each[clone]) for each in policies.values() for name in IMPROVERS]
-    better = [pair for pair in pairs if _answer(*pair) is Answer.BETTER]
-    return len(better), sum(_contradicted(*pair, Answer.BETTER) for pair in better)
+    better = [pair for pair in pairs if _answer(*pair) is OpeAnswer.BETTER]
+    return len(better), sum(_contradicted(*pair, OpeAnswer.BETTER) for pair in better)
 
 
-def _by_estimator(policies: list[Found], names: list[str]) -> dict[str, list[Found]]:
+def _by_estimator(
+    policies: list[PolicyEstimate], names: list[str]
+) -> dict[str, list[PolicyEstimate]]:
     """What each says of them, and all of them together where they are several."""
     parts = {name: [each.only(name) for each in policies] for name in names}
     return {**parts, ALL: policies} if len(parts) > 1 else parts
 
 
-def summary(policies: list[Found]) -> dict[str, Any]:
+def summary(policies: list[PolicyEstimate]) -> dict[str, Any]:
     """Of one task's policies."""
     values = [each.value for each in policies]
-    truths = [each.truth["value"] for each in policies]
-    strange = [each for each in policies if each.strange]
-    known = [each for each in policies if not each.strange]
+    truths = [each.true_return["value"] for each in policies]
+    strange = [each for each in policies if each.is_ood]
+    known = [each for each in policies if not each.is_ood]
     pairs = list(permutations(policies, 2))
     answers = [_answer(*pair) for pair in pairs]
     wrong = [_contradicted(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
@@ -153,11 +163,11 @@ def summary(policies: list[Found]) -> dict[str, Any]:
         "width": _width(known or policies),
         "rank": float(np.corrcoef(rankdata(values), rankdata(truths))[0, 1]),
         "pairs": len(pairs),
-        "cannot_tell": answers.count(Answer.CANNOT_TELL),
+        "cannot_tell": answers.count(OpeAnswer.CANNOT_TELL),
         "wrong": sum(wrong),
         "values": values,
         "truths": truths,
-        "strangenesses": [each.strangeness for each in policies],
+        "ood_distances": [each.ood_distance for each in policies],
     }
 
 
@@ -190,17 +200,19 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _answer(new: Found, old: Found) -> Answer:
+def _answer(new: PolicyEstimate, old: PolicyEstimate) -> OpeAnswer:
     """What the gate says of the one in the other's place."""
-    verdicts = {name: judge(each, old.members[name]) for name, each in new.members.items()}
-    return Judgement(verdicts, new.strangeness, STRANGE).answer
+    verdicts = {
+        name: compare_estimates(each, old.members[name]) for name, each in new.members.items()
+    }
+    return OpeResult(verdicts, new.ood_distance, STRANGE).answer
 
 
-def _contradicted(new: Found, old: Found, answer: Answer) -> bool:
+def _contradicted(new: PolicyEstimate, old: PolicyEstimate, answer: OpeAnswer) -> bool:
     """Whether the truths are surely the other way round."""
-    apart = new.truth["value"] - old.truth["value"]
-    sure = abs(apart) > float(np.hypot(half(new.truth), half(old.truth)))
-    return sure and answer is (Answer.WORSE if apart > 0.0 else Answer.BETTER)
+    apart = new.true_return["value"] - old.true_return["value"]
+    sure = abs(apart) > float(np.hypot(half(new.true_return), half(old.true_return)))
+    return sure and answer is (OpeAnswer.WORSE if apart > 0.0 else OpeAnswer.BETTER)
 
 
 def _arguments() -> argparse.Namespace:

@@ -27,19 +27,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-import _carried
+import _bare_tree
 
-_carried.use_tree()
+_bare_tree.use_source_tree()
 
 import torch  # noqa: E402
-from _sides import BareWarp, timed, turns  # noqa: E402
+from _bare_physics import BareWarp, timed, turns  # noqa: E402
 
 COLUMNS = ("env_steps_per_s", "bare_per_s", "ratio", "mjx_per_s", "compile_s", "lost")
 
 
 def main() -> None:
     args = _arguments()
-    results: dict[str, Any] = {"versions": _carried.versions(), "rows": []}
+    results: dict[str, Any] = {"versions": _bare_tree.versions(), "rows": []}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     print(f"{'task':12}{'envs':>8}" + "".join(f"{name:>17}" for name in COLUMNS))
     for task in args.tasks:

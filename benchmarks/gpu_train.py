@@ -21,9 +21,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import _carried
+import _bare_tree
 
-_carried.use_tree()
+_bare_tree.use_source_tree()
 
 import torch  # noqa: E402
 
@@ -36,7 +36,7 @@ SUCCESS = 0.95
 
 def main() -> None:
     args = _arguments()
-    results: dict[str, Any] = {"versions": _carried.versions(), "envs": args.envs, "runs": []}
+    results: dict[str, Any] = {"versions": _bare_tree.versions(), "envs": args.envs, "runs": []}
     print(" ".join(f"{name}={value}" for name, value in results["versions"].items()))
     for seed in args.seeds:
         results["runs"].append(found := trained(args, seed))

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.suite.suite import CellKey
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.core.seeding import make_generator
 from robo_rl.core.suggestions import did_you_mean
@@ -30,7 +30,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.rl.collector import Collector
-from robo_rl.train.rl.exploration import exploring
+from robo_rl.train.rl.exploration import with_exploration
 from robo_rl.train.rl.loop_config import LoopConfig
 
 METHODS = ("default", "flow_sde", "reinflow", "dppo", "gaussian")
@@ -60,7 +60,7 @@ def main() -> None:
     )
     for task in args.tasks:
         for method in METHODS:
-            experiment = plan.cell(Key(task, method, 1)).experiment
+            experiment = plan.cell(CellKey(task, method, 1)).experiment
             row = profile(experiment, args.updates)
             results.setdefault(task, {})[method] = row
             print(f"{task:12}{method:10}" + "".join(f"{number:11.2f}" for number in row.values()))
@@ -88,11 +88,11 @@ def _updates(experiment: Experiment, cfg: LoopConfig, env: TimedEnv, number: int
     torch.manual_seed(0)
     normalizer = Normalizer.identity(env.obs_spec, env.act_spec)
     policy = experiment.policy.build(env.obs_spec, env.act_spec, normalizer)
-    policy = exploring(policy, cfg.explore, seed=0)
+    policy = with_exploration(policy, cfg.exploration, seed=0)
     if policy.cfg.finetune_steps:
-        policy.anchor()
+        policy.freeze_reference()
     algo = cfg.algo.build(policy, cfg.num_envs, make_generator("minibatch", 0))
-    collector = Collector(env, make_generator("explore", 0), one_step=algo.one_step)
+    collector = Collector(env, make_generator("explore", 0), single_step=algo.one_step)
     collector.start(0)
     for _ in range(number):
         env.seconds, steps, start = 0.0, collector.env_steps, time.perf_counter()

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from _kept import keep, kept, resolved
+from _kept import load_result, resolve_experiment, save_result
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.compose import compose
 from robo_rl.config.models import validate
 from robo_rl.core.atomic_files import make_directory
@@ -29,7 +29,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.stages.offline_rl import ImproveOffline
+from robo_rl.train.stages.offline_rl import OfflineRl
 
 KEPT = Path(__file__).parent / "results" / "offline_sabotage"
 BONUS = 0.5
@@ -39,7 +39,7 @@ SHOWN = ("answer", "accepted", "success_before", "success_ungated")
 COLUMNS = ("seed", "success before", "after", "answer", "goes on")
 
 
-class Overrating:
+class OverestimatingCritics:
     """Critics that think the better of a chunk the less it is like any that was tried.
 
     Args:
@@ -47,27 +47,27 @@ class Overrating:
         tried: (n, H, A), chunks of the data.
     """
 
-    def __init__(self, critics: LoggedCritics, tried: Tensor) -> None:
+    def __init__(self, critics: OfflineCritics, tried: Tensor) -> None:
         self.critics, self.mean = critics, tried.mean(dim=0)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.critics, name)
 
     def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
-        """As ``LoggedCritics.worth``, and more."""
+        """As ``OfflineCritics.worth``, and more."""
         apart = (act - self.mean).abs().mean(dim=(1, 2))
-        return self.critics.worth(obs, act, generator) + BONUS * apart
+        return self.critics.q_value(obs, act, generator) + BONUS * apart
 
 
-class Sabotaged(ImproveOffline):
+class SabotagedOfflineRl(OfflineRl):
     """The stage, misled."""
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
-    ) -> tuple[LoggedCritics, dict[str, float]]:
+    ) -> tuple[OfflineCritics, dict[str, float]]:
         critics, figures = super()._critics(context, replay, policy)
         tried = replay.sample(4096, torch.Generator().manual_seed(0)).act
-        return cast(LoggedCritics, Overrating(critics, tried)), figures
+        return cast(OfflineCritics, OverestimatingCritics(critics, tried)), figures
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def main() -> None:
 def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """What is kept of a run, or what comes of it now."""
     path, asked = args.results / f"{seed}.json", settings(seed)
-    if not args.redo and (found := kept(path, asked)) is not None:
+    if not args.redo and (found := load_result(path, asked)) is not None:
         return found
     words = [f"seed={seed}", f"name=sabotage_{seed}"]
     summary = run_experiment("lift_offline", words, args.out, until="bc")
@@ -93,23 +93,23 @@ def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
     earlier = [(place, Report.read(place)) for place in sorted(run.glob("0[01]-*"))]
     experiment = validate(compose("lift_offline", words), Experiment)
     make_directory(folder := run / "02-sabotaged")
-    report = Sabotaged(_misled()).run(Context(experiment, folder, cast(Any, earlier)))
+    report = SabotagedOfflineRl(_misled()).run(Context(experiment, folder, cast(Any, earlier)))
     assert report.gate is not None
     cell = {"answer": report.gate.detail, **report.numbers}
-    keep(path, asked, shown := {name: cell[name] for name in SHOWN})
+    save_result(path, asked, shown := {name: cell[name] for name in SHOWN})
     return shown
 
 
 def settings(seed: int) -> dict[str, Any]:
     """Of clone, critics, improver and gate."""
-    clone = resolved("lift_offline", [f"seed={seed}"])
+    clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # which is ours
     misled = _misled().model_dump(mode="json", exclude={"model_error"})  # of values, not kept
     return {"clone": clone, "offline": misled, "bonus": BONUS}
 
 
-def _misled() -> ImproveOffline.Config:
-    return ImproveOffline.Config.model_validate({"improver": REACH})
+def _misled() -> OfflineRl.Config:
+    return OfflineRl.Config.model_validate({"improver": REACH})
 
 
 def line(seed: int, cell: dict[str, Any]) -> str:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _paced_panda import panda_at
-from _still_policy import still_bundle
+from _paced_panda import panda_at_rate
+from _untrained_bundles import still_bundle
 
 from robo_rl.bundle.bundle import Bundle
 
@@ -66,7 +66,7 @@ def row(label: str, found: dict[str, Any], *, picture: bool) -> str:
 
 def _query(folder: Path, net: Any, num_steps: int, *, picture: bool) -> Any:
     bundle: Bundle = still_bundle(
-        folder / f"{num_steps}", panda_at(50.0), net, num_steps, picture=picture
+        folder / f"{num_steps}", panda_at_rate(50.0), net, num_steps, picture=picture
     )
     session, rng = bundle.session(), np.random.default_rng(0)
     contract = bundle.manifest.contract

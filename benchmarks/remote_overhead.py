@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from robo_rl.env.remote.env import RemoteEnv
-from robo_rl.env.remote.interpreters import interpreter
+from robo_rl.env.remote.interpreters import find_interpreter
 from robo_rl.env.serve import point_mass_world
 from robo_rl.testing.env import random_act
 
@@ -44,7 +44,7 @@ def main() -> None:
         row = measure(env, world, args.repeats, args.steps)
         results["point_mass"][str(num_envs)] = row
         report("point_mass", num_envs, row)
-    if interpreter("robosuite"):
+    if find_interpreter("robosuite"):
         for workers in (1, REAL_ENVS):
             cfg = RemoteEnv.Config(adapter="robosuite", kwargs={"task": "Lift"}, workers=workers)
             row = measure(RemoteEnv(cfg, REAL_ENVS), None, args.repeats, REAL_STEPS)

@@ -31,7 +31,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from _sides import SIDES, timed, turns
+from _bare_physics import SIDES, timed, turns
 
 ASYNC_ENVS = 16  # one process an env
 BACKENDS = tuple(SIDES)
@@ -92,8 +92,8 @@ def report(backend: str, num_envs: int, row: dict[str, float]) -> None:
 
 def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """Env steps a second by number of envs: every backend, and its bare physics; both axes log."""
-    from robo_rl.report.charts import Axis
-    from robo_rl.report.line_figure import Frame, lines_figure
+    from robo_rl.report.charts import ChartAxis
+    from robo_rl.report.line_figure import FigureFrame, lines_figure
 
     lines: dict[str, list[tuple[float, float]]] = {}
     for backend, rows in results.items():
@@ -103,9 +103,9 @@ def drawn(results: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     places = [point for line in lines.values() for point in line]
     sizes, speeds = sorted({x for x, _ in places}), [y for _, y in places]
     low, high = math.floor(math.log10(min(speeds))), math.ceil(math.log10(max(speeds)))
-    x = Axis(math.log10(sizes[0]), math.log10(sizes[-1]) + 1e-9, sizes, log=True)
-    y = Axis(low, high, [10.0**power for power in range(low, high + 1)], log=True)
-    return lines_figure(Frame("lift_cube: env steps a second", "envs", x, y), lines)
+    x = ChartAxis(math.log10(sizes[0]), math.log10(sizes[-1]) + 1e-9, sizes, log=True)
+    y = ChartAxis(low, high, [10.0**power for power in range(low, high + 1)], log=True)
+    return lines_figure(FigureFrame("lift_cube: env steps a second", "envs", x, y), lines)
 
 
 def make_env(num_envs: int, backend: str = "mujoco_cpu") -> Any:

@@ -1,6 +1,6 @@
 """Wall time of a PPO update with networks in bfloat16, and with compiled ones.
 
-Every side learns from the same block of a made-up world (``_blocks``): 64 envs of 8 decisions, the
+Every side learns from the same block of a made-up world (``_ppo_updates``): 64 envs of 8 decisions, the
 same minibatches, four epochs of critic and actor. ``bf16`` is ``algo.precision: bf16``, its second
 scoring of the block included; ``compiled`` has the policy's network under ``torch.compile``, which
 needs a C++ compiler, and is measured once it has compiled. Rows are settings, whose minibatches are
@@ -21,12 +21,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from _blocks import Setting, prepared, timed
+from _ppo_updates import UpdateSetting, prepared, timed
 
 EPOCHS = 4
 BASE = "fp32"
-FLOW = Setting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
-DDPM = Setting("per_step", "diffusion", "ddpm", 20, 10, finetune_steps=10, num_envs=64)
+FLOW = UpdateSetting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
+DDPM = UpdateSetting("per_step", "diffusion", "ddpm", 20, 10, finetune_steps=10, num_envs=64)
 ROWS = {"joint, 128": (FLOW, 128), "joint, 512": (FLOW, 512), "per_step, 128": (DDPM, 128)}
 SIDES: Mapping[str, Mapping[str, object]] = {
     BASE: {},
@@ -48,7 +48,7 @@ def main() -> None:
         args.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def measured(setting: Setting, minibatch: int, repeats: int) -> dict[str, dict[str, float]]:
+def measured(setting: UpdateSetting, minibatch: int, repeats: int) -> dict[str, dict[str, float]]:
     """Every side's figures."""
     sides = {
         side: prepared(setting._replace(**change), minibatch, EPOCHS).run

@@ -27,13 +27,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _blocks import Setting, prepared
+from _ppo_updates import UpdateSetting, prepared
 
 from robo_rl.data.rollout import Rollout
 from robo_rl.report.charts import linear_axis
-from robo_rl.report.line_figure import Frame, lines_figure
+from robo_rl.report.line_figure import FigureFrame, lines_figure
 
-BASE = Setting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
+BASE = UpdateSetting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4, num_envs=64)
 FACTORS = (1, 2, 4, 8, 16)
 AXES = ("envs", "K", "chunk")
 FIGURES = {"ms": "ms", "block_mb": "block MB", "peak_mb": "peak MB"}
@@ -60,7 +60,7 @@ def main() -> None:
         args.plot.write_text(drawn(results))
 
 
-def scaled(axis: str, factor: int) -> tuple[int, Setting]:
+def scaled(axis: str, factor: int) -> tuple[int, UpdateSetting]:
     """The value of what is scaled, and the setting."""
     if axis == "envs":
         return BASE.num_envs * factor, BASE._replace(num_envs=BASE.num_envs * factor)
@@ -78,7 +78,7 @@ def measured(axis: str, factor: int, repeats: int) -> dict[str, float]:
         return {"value": float(value), **pool.submit(cost, setting, repeats).result()}
 
 
-def cost(setting: Setting, repeats: int) -> dict[str, float]:
+def cost(setting: UpdateSetting, repeats: int) -> dict[str, float]:
     """Milliseconds and MB of an update, in this process."""
     run, rollout = prepared(setting, MINIBATCH)
     before = resident_mb("VmRSS")
@@ -124,7 +124,7 @@ def drawn(results: Mapping[str, Rows]) -> str:
     top = max(y for line in lines.values() for _, y in line)
     x, y = linear_axis(0.0, FACTORS[-1], tight=True), linear_axis(0.0, top)
     title = f"An update of PPO: {BASE.num_envs} envs, K = 4 and chunks of {BASE.chunk} are 1"
-    return lines_figure(Frame(title, "times as much", x, y), lines)
+    return lines_figure(FigureFrame(title, "times as much", x, y), lines)
 
 
 def _arguments() -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Wall time of a PPO update for the three ratio modes, per 10⁵ env decisions.
 
-Every side learns from the same number of decisions of a made-up world (``_blocks``) with the same
+Every side learns from the same number of decisions of a made-up world (``_ppo_updates``) with the same
 network and the same number of optimiser steps: a minibatch is the same number of decisions, which
 is ten times as many likelihood ratios where each of the last ten denoising steps is one
 (``per_step``, the setting of DPPO).
@@ -20,15 +20,15 @@ import statistics
 from pathlib import Path
 
 import torch
-from _blocks import BLOCK, Setting, prepared, timed
+from _ppo_updates import BLOCK, UpdateSetting, prepared, timed
 
 BASE = "per_step"
 SIDES = {
-    "per_step": Setting(
+    "per_step": UpdateSetting(
         "per_step", "diffusion", "ddpm", num_steps=20, scored_steps=10, finetune_steps=10
     ),
-    "joint": Setting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4),
-    "one_step": Setting("one_step", "flow", "flow_sde", num_steps=4, scored_steps=1),
+    "joint": UpdateSetting("joint", "flow", "flow_noise", num_steps=4, scored_steps=4),
+    "one_step": UpdateSetting("one_step", "flow", "flow_sde", num_steps=4, scored_steps=1),
 }
 
 

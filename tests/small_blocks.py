@@ -15,7 +15,7 @@ ROWS = 48
 def acted(policy: DenoisingPolicy, *, one_step: bool = False) -> Rollout:
     """A block of the policy; of every other chunk only the first action was executed."""
     obs = {name: o.to(policy.normalizer.dtype) for name, o in make_obs(ROWS).items()}
-    chain = policy.sample(obs, torch.Generator().manual_seed(1), one_step=one_step)
+    chain = policy.sample(obs, torch.Generator().manual_seed(1), single_step=one_step)
     yes = torch.ones(ROWS, dtype=torch.bool)
     num_exec = torch.arange(ROWS) % policy.exec_horizon + 1
     mask = (torch.arange(policy.horizon) < num_exec[:, None])[:, None, :, None]

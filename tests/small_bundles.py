@@ -11,7 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.bundle.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.bundle.manifest import (
+    ClosedLoopParity,
+    Contract,
+    Manifest,
+    NumericParity,
+    QueryLatency,
+)
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 
 HORIZON, EXEC = 8, 4
@@ -19,7 +25,7 @@ HORIZON, EXEC = 8, 4
 
 def contract(robot: Robot, **changes: Any) -> Contract:
     """Positions of all commanded joints in, their targets out."""
-    joints = robot.actuated
+    joints = robot.actuated_joints
     fields: dict[str, Any] = {
         "shape": (len(joints),),
         "unit": ",".join(joint.unit for joint in joints),
@@ -77,7 +83,7 @@ def manifest_of(agreed: Contract) -> Manifest:
         closed_loop=ClosedLoopParity(
             success=1.0, episodes=1, policy_success=1.0, policy_episodes=1, low=0.0, high=1.0
         ),
-        latency={"onnx": Latency(p50_us=1.0, p99_us=1.0, calls=1)},
+        latency={"onnx": QueryLatency(p50_us=1.0, p99_us=1.0, calls=1)},
         versions={},
     )
 
@@ -141,13 +147,13 @@ def _inpainting(offset: np.ndarray) -> bytes:
 
 def make_hand_bundle(path: Path, robot: Robot, goal: np.ndarray) -> Bundle:
     """A bundle on disk that is shown where the hand is, and wants hand and gripper at ``goal``."""
-    assert robot.hand is not None
-    gripper = robot.actuated[-1]
-    axes = (*robot.hand.axes, gripper)
+    assert robot.end_effector is not None
+    gripper = robot.actuated_joints[-1]
+    axes = (*robot.end_effector.axes, gripper)
     act = ActSpec(
         shape=(len(axes),),
         unit=",".join(axis.unit for axis in axes),
-        names=(*robot.hand.names, robot.actuator_names[-1]),
+        names=(*robot.end_effector.names, robot.actuator_names[-1]),
         low=tuple(axis.low for axis in axes),
         high=tuple(axis.high for axis in axes),
         rate_hz=robot.rates.control_hz,

@@ -40,9 +40,9 @@ CAMERAS: list[dict[str, Any]] = [
     {"name": "above", "obs": "map", "width": 32, "height": 32},
 ]
 ITEMS = ("front_rgb", "map")
-JITTER = {"pos_m": 0.05, "turn_deg": 4.0, "fovy_deg": 5.0}
+JITTER = {"pos_m": 0.05, "rotation_deg": 4.0, "fovy_deg": 5.0}
 SHAKY: list[dict[str, Any]] = [{**each, "jitter": JITTER} for each in CAMERAS]
-LIGHTS = {"pos_m": 0.5, "turn_deg": 20.0, "intensity": [0.3, 1.2]}
+LIGHTS = {"pos_m": 0.5, "rotation_deg": 20.0, "intensity": [0.3, 1.2]}
 
 
 class SeenTask:

@@ -14,7 +14,7 @@ from small_policies import ACT, OBS
 from torch import Tensor
 
 from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import timed
+from robo_rl.ope.time_aware import add_time_feature
 
 HORIZON, GAMMA = 3, 0.8
 STEPS = (2, 1, 2)
@@ -40,8 +40,8 @@ def logged_chain(episodes: int, limit: int, *, knows_time: bool = True, seed: in
     columns = _columns(rows, generator)
     if knows_time:
         elapsed = torch.tensor([row["elapsed"] for row in rows], dtype=torch.int64)
-        columns = timed(columns, elapsed, limit)
-    replay = Replay(Replay.Config(demo_share=1.0))
+        columns = add_time_feature(columns, elapsed, limit)
+    replay = Replay(Replay.Config(demo_fraction=1.0))
     replay.add_demonstrations(columns)
     return Chain(replay, torch.tensor(last))
 

@@ -11,7 +11,7 @@ import torch
 from robo_rl.config.registry import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.policy.base import DenoisingPolicy
 
 OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
@@ -46,7 +46,7 @@ class Control:
                 chain = policy.sample(obs, self.generator)
             rew, next_obs = self._step(policy.to_env(chain.act)[:, 0, 0].clamp(-1.0, 1.0))
             num_exec = torch.ones(NUM_ENVS, dtype=torch.int64)
-            mask = executed(num_exec, policy.horizon)
+            mask = executed_mask(num_exec, policy.horizon)
             columns = {
                 "x": chain.x,
                 "log_prob": (chain.log_prob * mask[:, None]).sum(dim=(2, 3)),

@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robo_rl.bundle.manifest import ClosedLoopParity, Contract, Latency, Manifest, NumericParity
+from robo_rl.bundle.manifest import (
+    ClosedLoopParity,
+    Contract,
+    Manifest,
+    NumericParity,
+    QueryLatency,
+)
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.export.onnx import contract_of, export_policy
 
@@ -87,7 +93,7 @@ def manifest(contract: Contract) -> Manifest:
             low=0.9,
             high=0.97,
         ),
-        latency={"onnx": Latency(p50_us=50.0, p99_us=80.0, calls=1000)},
+        latency={"onnx": QueryLatency(p50_us=50.0, p99_us=80.0, calls=1000)},
         versions={"robo-rl": "0"},
     )
 

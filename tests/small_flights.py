@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from small_bundles import make_bundle, with_items
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.recorded_run import recording
-from robo_rl_sim2real.node.settings import Settings
-from robo_rl_sim2real.recording.recorder import Recorder
+from robo_rl_sim2real.node.recorded_run import recording_node
+from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.recording.recorder import FlightRecorder
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -37,9 +37,9 @@ TELEOP = {
 }
 
 
-def settings(observe: dict[str, Any] | None = None, **record: Any) -> Settings:
+def settings(observe: dict[str, Any] | None = None, **record: Any) -> DeploySettings:
     """Ready in 0.2 s, recorded in full."""
-    return strict(
+    return validate_strict(
         {
             "robot": {"name": "panda"},
             "observe": {
@@ -48,9 +48,9 @@ def settings(observe: dict[str, Any] | None = None, **record: Any) -> Settings:
             },
             "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
             "teleop": TELEOP,
-            "record": {"mode": "full", "free_mb": 0, **record},
+            "record": {"mode": "full", "min_free_mb": 0, **record},
         },
-        Settings,
+        DeploySettings,
     )
 
 
@@ -78,13 +78,13 @@ class Flight:
         self.now_s, self.number = 50.0, 0
         self.bus = Bus(lambda: self.now_s)
         robot = Loopback(self.bus)
-        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
-        self.outcome = robot.advertise("/sim/episode", Kind.TEXT)
-        self.estop = robot.advertise("/estop", Kind.FLAG)
-        self.joy = robot.advertise("/joy", Kind.JOY)
+        self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+        self.outcome = robot.create_publisher("/sim/episode", MsgType.TEXT)
+        self.estop = robot.create_publisher("/estop", MsgType.FLAG)
+        self.joy = robot.create_publisher("/joy", MsgType.JOY)
         self.held = False
         self.commands, self.pos = list[Reading](), ROBOT.home_ctrl.copy()
-        robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self.commands.append, COMMAND)
+        robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self.commands.append, COMMAND)
         bundle = make_bundle(path / "bundle", ROBOT, offset)
         self.bundle = with_items(path / "shown", bundle, **items) if items else bundle
         self.settings = settings(**{"folder": str(path / "recordings"), **record})
@@ -98,9 +98,9 @@ class Flight:
         self.run(WATCHED)
 
     @contextmanager
-    def recorded(self) -> Generator[Recorder]:
+    def recorded(self) -> Generator[FlightRecorder]:
         """While it is recorded."""
-        with recording(self.node, self.bundle, self.settings) as recorder:
+        with recording_node(self.node, self.bundle, self.settings) as recorder:
             assert recorder is not None
             yield recorder
         self.node.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import component
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.node.node import Node
 from robo_rl_sim2real.simulated.robot import SimRobot
@@ -34,7 +34,7 @@ class Lab:
         self.now_s = 10.0
         self.bus = Bus(lambda: self.now_s)
         self.clock = Clock(lambda: self.now_s, self.sleep)
-        world, cfg = world_of(task), strict(fields, SimRobot.Config)
+        world, cfg = world_of(task), validate_strict(fields, SimRobot.Config)
         self.robot = SimRobot(cfg, world, Loopback(self.bus), self.clock)
         self.us, self.topics = Loopback(self.bus), world.robot.topics
         self._periods = 0
@@ -44,9 +44,9 @@ class Lab:
         self.robot.tick(self.now_s)
         self.now_s += DT_S
 
-    def drive(self, node: Node, periods: int) -> list[Output]:
+    def drive(self, node: Node, periods: int) -> list[TickOutput]:
         """The robot, and a node that commands it as often as the panda is commanded."""
-        found = list[Output]()
+        found = list[TickOutput]()
         for _ in range(periods):
             self.robot.tick(self.now_s)
             found.append(node.tick(self._periods))

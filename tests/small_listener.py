@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.api.robot import Robot
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import LATCHED, SENSOR, Qos
 from robo_rl_sim2real.transport.dds.transport import Dds
@@ -27,26 +27,30 @@ class Listener:
     """
 
     def __init__(self, robot: Robot, domain: int, *, hand: bool = False) -> None:
-        self.names = tuple(joint.name for joint in robot.actuated)
+        self.names = tuple(joint.name for joint in robot.actuated_joints)
         self.pos, self.sent = robot.home_ctrl.copy(), list[tuple[float, NDArray[np.float64]]]()
         self.states = list[str]()
         self.transport = Dds(Dds.Config(domain=domain), "robot")
-        self._joints = self.transport.advertise(
-            robot.topics.joint_states, Kind.JOINT_STATES, SENSOR
+        self._joints = self.transport.create_publisher(
+            robot.topics.joint_states, MsgType.JOINT_STATES, SENSOR
         )
-        self.grips, self._hand = list[NDArray[np.float64]](), HandPoses.of(robot)
-        self._pose = self.transport.advertise(robot.topics.hand, Kind.POSE, SENSOR)
-        self.at = np.array([axis.home for axis in robot.hand.axes]) if robot.hand else np.zeros(0)
+        self.grips, self._hand = list[NDArray[np.float64]](), EePoseAxes.of(robot)
+        self._pose = self.transport.create_publisher(robot.topics.ee_pose, MsgType.POSE, SENSOR)
+        self.at = (
+            np.array([axis.home for axis in robot.end_effector.axes])
+            if robot.end_effector
+            else np.zeros(0)
+        )
         for topic, kind, obey in (
             (
-                (robot.topics.hand_pose, Kind.POSE, self._obey_pose),
-                (robot.topics.gripper, Kind.ARRAY, self._obey_grip),
+                (robot.topics.ee_pose_command, MsgType.POSE, self._obey_pose),
+                (robot.topics.gripper_command, MsgType.ARRAY, self._obey_grip),
             )
             if hand
-            else ((robot.topics.command, Kind.ARRAY, self._obey),)
+            else ((robot.topics.command, MsgType.ARRAY, self._obey),)
         ):
             self.transport.subscribe(topic, kind, obey, Qos(depth=100))
-        self.transport.subscribe("/policy/state", Kind.TEXT, self._hear, LATCHED)
+        self.transport.subscribe("/policy/state", MsgType.TEXT, self._hear, LATCHED)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._measure, daemon=True)
         self._thread.start()

@@ -13,12 +13,12 @@ import torch
 from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.algo.offline_critics.iql import Iql
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import timed
+from robo_rl.ope.time_aware import add_time_feature
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.pytree import flatten
 
@@ -44,17 +44,17 @@ def logged_columns(rows: int, seed: int = 0) -> dict[str, Tensor]:
         "next": torch.arange(rows),
         "decision": torch.ones(rows, dtype=torch.bool),
     }
-    return timed(columns, torch.zeros(rows, dtype=torch.int64), 2)
+    return add_time_feature(columns, torch.zeros(rows, dtype=torch.int64), 2)
 
 
 def logged_replay(rows: int, seed: int = 0) -> Replay:
     """These, as learners want them."""
-    replay = Replay(Replay.Config(demo_share=1.0))
+    replay = Replay(Replay.Config(demo_fraction=1.0))
     replay.add_demonstrations(logged_columns(rows, seed))
     return replay
 
 
-World = tuple[DenoisingPolicy, LoggedCritics, Replay]
+World = tuple[DenoisingPolicy, OfflineCritics, Replay]
 
 
 def judged_world() -> World:

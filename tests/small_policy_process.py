@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.cli.deploy import connected, read_settings, resting
-from robo_rl_sim2real.cli.watched import watched
-from robo_rl_sim2real.watchdog.orders import Estate
+from robo_rl_sim2real.cli.deploy import connected_node, read_settings, rest_on_exit
+from robo_rl_sim2real.cli.watchdog import with_watchdog
+from robo_rl_sim2real.watchdog.job import UnfinishedOutputs
 
 
 def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
@@ -31,9 +31,9 @@ def main(bundle: Path, settings: str, hang: Path, overrides: list[str]) -> None:
         return False
 
     with (
-        connected(chosen, loaded, dry_run=False) as node,
-        watched(node, chosen, Estate(health=str(hang.with_name("health.json")))),
-        resting(node),
+        connected_node(chosen, loaded, dry_run=False) as node,
+        with_watchdog(node, chosen, UnfinishedOutputs(health=str(hang.with_name("health.json")))),
+        rest_on_exit(node),
     ):
         node.run(after_a_tick)
 

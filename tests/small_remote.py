@@ -15,7 +15,7 @@ OKAY, RAISE, SLEEP, SEGFAULT, NAN, WRONG_SHAPE, EXIT, STOP, OSERROR, NAN_REW = r
 
 def remote(adapter=FAULTS, num_envs=4, **fields):
     """A ``RemoteEnv`` with two workers that are not waited for long."""
-    fields = {"workers": 2, "start_timeout_s": 30.0, "silence_s": 1.5, **fields}
+    fields = {"workers": 2, "start_timeout_s": 30.0, "heartbeat_timeout_s": 1.5, **fields}
     return RemoteEnv(RemoteEnv.Config(adapter=adapter, **fields), num_envs)
 
 

@@ -12,12 +12,12 @@ from small_limits import JOINTS, limits
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
-from robo_rl_sim2real.control.feedback import Measured
-from robo_rl_sim2real.control.feedback_checks import Witness
+from robo_rl_sim2real.control.feedback import Feedback
+from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
+from robo_rl_sim2real.control.inference import InferenceRequest, InferenceResult
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.planner import Answer, Question
-from robo_rl_sim2real.control.plausibility import Plausibility
-from robo_rl_sim2real.control.runtime import Output, Parts, Runtime
+from robo_rl_sim2real.control.plausibility import PlausibilityCheck
+from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts, TickOutput
 from robo_rl_sim2real.control.safety import Safety
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.readings import Inbox, Reading
@@ -55,24 +55,24 @@ class SlowPolicy:
 
     def __init__(self, act: Callable[[int], Array], delay_s: float) -> None:
         self.act, self.delay_s, self.now_s = act, delay_s, 0.0
-        self.open: Question | None = None
+        self.open: InferenceRequest | None = None
         self.since_s = 0.0
 
     @property
     def idle(self) -> bool:
         return self.open is None
 
-    def ask(self, question: Question) -> None:
+    def submit(self, question: InferenceRequest) -> None:
         assert self.open is None
         self.open, self.since_s = question, self.now_s
 
-    def answer(self) -> Answer | None:
+    def poll(self) -> InferenceResult | None:
         if self.open is None or self.now_s < self.since_s + self.delay_s - 1e-9:
             return None
         question, self.open = self.open, None
-        return Answer(question, self.act(question.tick))
+        return InferenceResult(question, self.act(question.tick))
 
-    def thinking_s(self) -> float:
+    def pending_s(self) -> float:
         return 0.0 if self.open is None else self.now_s - self.since_s
 
     def close(self) -> None:
@@ -117,25 +117,29 @@ class Bench:
         self.policy, self.inbox = SlowPolicy(act, delay_s), Inbox()
         sources = {"pos": Source(topic=TOPIC, field="position")}
         chunks = ChunkScheduler.Config.model_validate({"merge": merge})
-        cfg = Lifecycle.Config(**{"ramp_s": ramp_s, "resume_s": 0.0, "start_within": 0.5, **life})
+        cfg = Lifecycle.Config(
+            **{"ramp_s": ramp_s, "resume_s": 0.0, "start_tolerance_rad": 0.5, **life}
+        )
         far = np.full(JOINTS, 1e6)
-        measured = Measured(TOPIC, NAMES, (-far, far) if relative else None)
+        measured = Feedback(TOPIC, NAMES, (-far, far) if relative else None)
         self.runtime = Runtime(
-            Parts(
+            RuntimeParts(
                 Observer(contract(obs_horizon), sources),
                 self.policy,
                 ChunkScheduler(chunks, EXEC),
                 Safety(Safety.Config(**(safety or {})), self.limits, np.zeros(JOINTS)),
                 Lifecycle(cfg, NAMES, np.zeros(JOINTS)),
                 Teleop(Teleop.Config.model_validate(teleop or {}), NAMES, self.limits),
-                Witness(Plausibility.Config(), measured, self.limits, *np.ones((2, JOINTS), bool)),
+                FeedbackChecker(
+                    PlausibilityCheck.Config(), measured, self.limits, *np.ones((2, JOINTS), bool)
+                ),
             ),
             measured,
             self.read,
         )
         self.life = self.runtime.life
         self.number = 0
-        self.pos, self.sent, self.outputs = np.zeros(JOINTS), [np.zeros(JOINTS)], list[Output]()
+        self.pos, self.sent, self.outputs = np.zeros(JOINTS), [np.zeros(JOINTS)], list[TickOutput]()
         self.tell()
 
     def read(self) -> float:
@@ -162,7 +166,7 @@ class Bench:
             self.now_s += self.limits.dt_s
         self.tell()
 
-    def tick(self, *, silent: bool = False) -> Output:
+    def tick(self, *, silent: bool = False) -> TickOutput:
         """One control period."""
         if not silent:
             self.tell()
@@ -176,6 +180,6 @@ class Bench:
         self.now_s += self.limits.dt_s
         return output
 
-    def run(self, ticks: int, *, silent: bool = False) -> list[Output]:
+    def run(self, ticks: int, *, silent: bool = False) -> list[TickOutput]:
         """Several."""
         return [self.tick(silent=silent) for _ in range(ticks)]

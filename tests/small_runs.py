@@ -188,7 +188,7 @@ def _become(job: dict[str, Any], writing: int) -> None:
     from robo_rl.train.stages import video
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background of a shell
-    video.film = lambda *_args, **_kwargs: None
+    video.render_policy_video = lambda *_args, **_kwargs: None
     for stream in (1, 2):
         os.dup2(writing, stream)
     os.close(writing)

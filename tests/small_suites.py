@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from small_runs import EXPERIMENT
 
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.cell_record import CellRecord
 
 SUITE: dict[str, Any] = {
     "about": "Two ways to explore from one clone.",
@@ -27,7 +27,7 @@ SUITE: dict[str, Any] = {
         "default": {},
         "sde": {
             "stages": {
-                "online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "one_step"}}
+                "online": {"explore": {"sampler": "flow_sde"}, "algo": {"ratio": "single_step"}}
             }
         },
         "gaussian": {"policy": {"name": "gaussian", "horizon": 4, "exec_horizon": 4}},
@@ -55,7 +55,7 @@ def kept(
     numbers: dict[str, Any] | None = None,
     one_step: float = 0.8,
     **changes: Any,
-) -> Kept:
+) -> CellRecord:
     """A cell of a suite ``made_up``: what its policies are worth, and its curve."""
     measured = {"success": {"value": success, "n": 100}, "success_before": {"value": 0.5}}
     online = {"numbers": numbers or measured, "seconds": 60.0}
@@ -81,4 +81,4 @@ def kept(
         "curve": [(*point, None) for point in curve or []],
         "config": {},
     }
-    return Kept.model_validate({**fields, **changes})
+    return CellRecord.model_validate({**fields, **changes})

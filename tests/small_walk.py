@@ -18,10 +18,10 @@ from torch import Tensor
 from robo_rl.core.seeding import make_generator
 from robo_rl.critic.q import QCritic
 from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import ELAPSED, timed
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics, Expected
+from robo_rl.ope.time_aware import ELAPSED, add_time_feature
+from robo_rl.world.dynamics import DynamicsEnsemble, DynamicsPrediction
 
 M, HORIZON, DECISIONS = 6, 3, 3
 LIMIT = DECISIONS + 1
@@ -39,20 +39,20 @@ class Leaning(Always):
         return self.like.to_env(act)
 
 
-class Walk(Dynamics):
+class Walk(DynamicsEnsemble):
     """The world, known."""
 
     def __init__(self, rows: Mapping[str, Tensor]) -> None:
-        super().__init__(Dynamics.Config(hidden=(4,)), rows, 1, M)
+        super().__init__(DynamicsEnsemble.Config(hidden=(4,)), rows, 1, M)
 
-    def forward(self, seen: Tensor, act: Tensor) -> Expected:
+    def forward(self, seen: Tensor, act: Tensor) -> DynamicsPrediction:
         change = torch.zeros_like(seen)
         change[..., 0] = 0.5 * act[..., 0, 0]
         after = seen[..., 0] + change[..., 0]
-        return Expected(change, after, torch.full_like(after, -torch.inf))
+        return DynamicsPrediction(change, after, torch.full_like(after, -torch.inf))
 
-    def moved(self, seen: Tensor, ahead: Expected) -> Tensor:
-        return seen + ahead.change
+    def moved(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
+        return seen + ahead.delta
 
 
 class Right(torch.nn.Module):
@@ -87,9 +87,9 @@ class WalkCase:
     limit: int
     seed: int
     values: Fqe
-    world: Dynamics
+    dynamics: DynamicsEnsemble
 
-    def learn(self, what: str, learner: Any, steps: int, generator: torch.Generator) -> None:
+    def fit(self, what: str, learner: Any, steps: int, generator: torch.Generator) -> None:
         del what, generator
         with torch.enable_grad():
             for _ in range(steps):
@@ -100,8 +100,8 @@ def walk_case(values: torch.nn.Module, episodes: int = 600, seed: int = 0) -> Wa
     """Of such action values."""
     torch.manual_seed(seed)
     rows, elapsed = logged_walk(episodes, make_generator("walk", seed))
-    replay = Replay(Replay.Config(demo_share=1.0))
-    replay.add_demonstrations(timed(rows, elapsed, LIMIT))
+    replay = Replay(Replay.Config(demo_fraction=1.0))
+    replay.add_demonstrations(add_time_feature(rows, elapsed, LIMIT))
     last = torch.arange(len(elapsed)) // LIMIT * LIMIT + DECISIONS
     resample = Resample(last, M, make_generator("resample", seed))
     policy: Any = Leaning(small_policy(), 0.5)

@@ -28,7 +28,7 @@ class Algorithm(Protocol):
     """
 
     updates: int
-    one_step: bool
+    single_step: bool
     generator: torch.Generator
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -39,7 +39,7 @@ class Algorithm(Protocol):
         """What makes the policy act as it does, as nested dicts of tensors and numbers."""
         ...
 
-    def go_back(self, state: dict[str, Any]) -> None:
+    def rollback(self, state: dict[str, Any]) -> None:
         """Return to an earlier ``actor_state`` and go on from there with smaller steps."""
         ...
 
@@ -91,7 +91,7 @@ class LearnsTogether(Protocol):
 class JudgesAnother(Protocol):
     """An algorithm whose exploring policy is not the one that is to be judged and kept."""
 
-    def evaluated(self) -> DenoisingPolicy:
+    def eval_policy(self) -> DenoisingPolicy:
         """The policy that is."""
         ...
 
@@ -125,9 +125,9 @@ class LearnsFromCritics(Protocol):
         critic: Its own.
     """
 
-    inherits: bool
+    warm_starts_critics: bool
     critic: QCritic
 
-    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+    def warm_start_critics(self, weights: Mapping[str, Tensor]) -> None:
         """Take over those of critics of its own sizes."""
         ...

@@ -18,7 +18,7 @@ _ASKED = 2048
 """Rows that the policy is asked about at once."""
 
 
-class Judged(Protocol):
+class EvaluablePolicy(Protocol):
     """A policy, as far as its worth is concerned."""
 
     obs_spec: ObsSpec
@@ -32,7 +32,7 @@ class Judged(Protocol):
         ...
 
 
-class Answers:
+class CachedPolicyActions:
     """A policy that stays as it is, asked about every row some times over.
 
     Args:
@@ -43,12 +43,12 @@ class Answers:
     """
 
     def __init__(
-        self, policy: Judged, replay: Replay, draws: int, generator: torch.Generator
+        self, policy: EvaluablePolicy, replay: Replay, draws: int, generator: torch.Generator
     ) -> None:
         self._policy, self._replay = policy, replay
         self._acts = torch.stack([self._asked(generator) for _ in range(draws)])
 
-    def one(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+    def sample(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """One of its answers each in rows (B,), in network units: (B, E, A)."""
         which = torch.randint(len(self._acts), (len(rows),), generator=generator)
         return self._acts[which.to(rows.device), rows]
@@ -64,12 +64,16 @@ class Answers:
         executed = self._policy.exec_horizon
         return torch.cat(
             [
-                acted(self._policy, self._replay.transitions(each).obs, generator)[:, :executed]
+                act_normalized(self._policy, self._replay.transitions(each).obs, generator)[
+                    :, :executed
+                ]
                 for each in rows
             ]
         )
 
 
-def acted(policy: Judged, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
+def act_normalized(
+    policy: EvaluablePolicy, obs: dict[str, Tensor], generator: torch.Generator
+) -> Tensor:
     """A policy's chunks (B, H, A) in network units."""
     return policy.normalizer.normalize("act", policy.act(obs, generator))

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.optim.ema import Ema
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Supervised:
+class SupervisedTrainer:
     """Steps a policy down a loss.
 
     Args:
@@ -39,14 +39,14 @@ class Supervised:
     def __init__(self, cfg: Config, policy: DenoisingPolicy, steps: int) -> None:
         self.cfg, self.policy, self.steps, self.done = cfg, policy, steps, 0
         params = (p for p in policy.parameters() if p.requires_grad)
-        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
         self.ema = Ema(policy, cfg.ema_decay)
 
     def step(self, loss: Tensor) -> float:
         """One optimiser step down the mean of loss (B,); returns that mean."""
-        self.descent.set_lr(self.cfg.lr * self._schedule())
+        self.optimizer.set_lr(self.cfg.lr * self._schedule())
         mean = loss.mean()
-        self.descent.step(mean)
+        self.optimizer.step(mean)
         self.ema.update(self.policy)
         self.done += 1
         return float(mean.detach())
@@ -62,7 +62,7 @@ class Supervised:
         """For checkpoints."""
         return {
             "policy": self.policy.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
             "ema": self.ema.module.state_dict(),
             "ema_updates": self.ema.updates,
             "done": self.done,
@@ -71,6 +71,6 @@ class Supervised:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.policy.load_state_dict(state["policy"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])
         self.ema.load_state_dict({"module": state["ema"], "updates": state["ema_updates"]})
         self.done = state["done"]

@@ -23,18 +23,18 @@ class CameraJitter(ConfigModel):
 
     Args:
         pos_m: Along each axis of the body that carries it, at most.
-        turn_deg: About each axis of the camera, at most.
+        rotation_deg: About each axis of the camera, at most.
         fovy_deg: Of the vertical field of view, at most.
     """
 
     pos_m: float = Field(default=0.0, ge=0.0)
-    turn_deg: float = Field(default=0.0, ge=0.0, le=180.0)
+    rotation_deg: float = Field(default=0.0, ge=0.0, le=180.0)
     fovy_deg: float = Field(default=0.0, ge=0.0, le=90.0)
 
     @property
-    def moves(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anything is drawn."""
-        return bool(self.pos_m or self.turn_deg or self.fovy_deg)
+        return bool(self.pos_m or self.rotation_deg or self.fovy_deg)
 
 
 class LightJitter(ConfigModel):
@@ -42,12 +42,12 @@ class LightJitter(ConfigModel):
 
     Args:
         pos_m: Along each axis of the body that carries it, at most.
-        turn_deg: About each axis of that body, at most.
+        rotation_deg: About each axis of that body, at most.
         intensity: Range of the factor by which its diffuse and specular colours are multiplied.
     """
 
     pos_m: float = Field(default=0.0, ge=0.0)
-    turn_deg: float = Field(default=0.0, ge=0.0, le=180.0)
+    rotation_deg: float = Field(default=0.0, ge=0.0, le=180.0)
     intensity: tuple[float, float] = (1.0, 1.0)
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class CameraItem(ConfigModel):
         return TensorSpec(shape=(3, self.height, self.width), dtype="uint8")
 
 
-class Drawing(ConfigModel):
+class RenderConfig(ConfigModel):
     """The processes that draw where a backend does not draw itself.
 
     Args:
@@ -96,7 +96,7 @@ class Drawing(ConfigModel):
 
     workers: int = Field(default=0, ge=0)
     timeout_s: float = Field(default=10.0, gt=0.0)
-    start_s: float = Field(default=60.0, gt=0.0)
+    start_timeout_s: float = Field(default=60.0, gt=0.0)
 
 
 class CameraSettings(ConfigModel):
@@ -110,7 +110,7 @@ class CameraSettings(ConfigModel):
 
     cameras: tuple[CameraItem, ...] = ()
     lights: LightJitter = LightJitter()
-    drawing: Drawing = Drawing()
+    rendering: RenderConfig = RenderConfig()
 
     @model_validator(mode="after")
     def _seen_by_somebody(self) -> CameraSettings:
@@ -121,12 +121,12 @@ class CameraSettings(ConfigModel):
     @model_serializer(mode="wrap")
     def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Those that say nothing are left out, so that what is older keeps its hashes."""
-        default = {"cameras": (), "lights": LightJitter(), "drawing": Drawing()}
+        default = {"cameras": (), "lights": LightJitter(), "drawing": RenderConfig()}
         unused = {name for name, value in default.items() if getattr(self, name) == value}
         return {name: value for name, value in dump(self).items() if name not in unused}
 
 
-def with_pictures(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:
+def with_images(spec: ObsSpec, cameras: Iterable[CameraItem]) -> ObsSpec:
     """An observation with the pictures of cameras behind what is there.
 
     Raises:

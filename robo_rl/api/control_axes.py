@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from robo_rl.config.models import ConfigModel
 
 
-class Axis(ConfigModel):
+class CommandAxis(ConfigModel):
     """One number that is commanded; lengths in m where ``unit`` is ``"m"``, else rad.
 
     Args:
@@ -39,14 +39,14 @@ class Axis(ConfigModel):
     unit: Literal["rad", "m"] = "rad"
 
     @model_validator(mode="after")
-    def _home_within_limits(self) -> Axis:
+    def _home_within_limits(self) -> CommandAxis:
         if not self.low <= self.home <= self.high or self.low == self.high:
             kind = type(self).__name__.lower()
             raise ValueError(f"{kind} {self.name}: expected low <= home <= high and low < high")
         return self
 
 
-class Joint(Axis):
+class Joint(CommandAxis):
     """A joint; forces in N where ``unit`` is ``"m"``, else N m.
 
     Args:
@@ -60,7 +60,7 @@ class Joint(Axis):
     mimic: str = ""
 
 
-class Hand(ConfigModel):
+class EndEffectorAxes(ConfigModel):
     """How the end effector is commanded as a whole, by a Cartesian controller.
 
     Its pose is six numbers: where it is in the base's frame, and the rotation vector r of the turn
@@ -78,7 +78,7 @@ class Hand(ConfigModel):
         vol. 2, sec. 10.7).
     """
 
-    axes: tuple[Axis, Axis, Axis, Axis, Axis, Axis]
+    axes: tuple[CommandAxis, CommandAxis, CommandAxis, CommandAxis, CommandAxis, CommandAxis]
     upright: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
 
     @property
@@ -87,7 +87,7 @@ class Hand(ConfigModel):
         return tuple(axis.name for axis in self.axes)
 
     @model_validator(mode="after")
-    def _one_turn_an_orientation(self) -> Hand:
+    def _one_turn_an_orientation(self) -> EndEffectorAxes:
         units = tuple(axis.unit for axis in self.axes)
         if units != ("m",) * 3 + ("rad",) * 3:
             raise ValueError(f"hand.axes: expected units m, m, m, rad, rad, rad, found {units}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl.core.suggestions import names_array
+from robo_rl.core.suggestions import is_array_name
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +142,7 @@ def demand_arrays(obs_spec: ObsSpec, where: object) -> None:
     Raises:
         SpecError: A name cannot name an array, or an observation has no elements.
     """
-    if strange := [name for name in obs_spec.items if not names_array(name)]:
+    if strange := [name for name in obs_spec.items if not is_array_name(name)]:
         expected = "names of letters, digits, _ and -"
         raise SpecError("observations", where=where, expected=expected, found=strange)
     if empty := [name for name, spec in obs_spec.items.items() if not spec.size]:
@@ -239,7 +239,7 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Sized(Backend, Protocol):
+class FixedMemoryBackend(Backend, Protocol):
     """A backend whose memory for contacts is of a fixed size that the task's starts can tell."""
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:

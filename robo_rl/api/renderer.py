@@ -52,7 +52,7 @@ class Renderer(Protocol):
 
 
 @runtime_checkable
-class Draws(Protocol):
+class RenderingBackend(Protocol):
     """A ``Backend`` that draws on its own device."""
 
     def renderer(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
 from robo_rl.api.cameras import Side
-from robo_rl.api.control_axes import Axis, Hand, Joint
+from robo_rl.api.control_axes import CommandAxis, EndEffectorAxes, Joint
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.core.errors import ConfigError
 
@@ -99,8 +99,8 @@ class Topics(ConfigModel):
         trajectory: Likewise, as trajectories.
         images: By camera.
         hand: Measured pose of the end effector, ``frames.ee_site``, in the base's frame.
-        hand_pose: Commands of the end effector, as poses.
-        hand_twist: Likewise, as velocities.
+        ee_pose_command: Commands of the end effector, as poses.
+        ee_twist_command: Likewise, as velocities.
         gripper: Commands of the gripper where the end effector is commanded, as an array.
     """
 
@@ -108,13 +108,13 @@ class Topics(ConfigModel):
     command: str
     trajectory: str
     images: dict[str, str] = Field(default_factory=dict)
-    hand: str = "/ee_pose"
-    hand_pose: str = "/cartesian_pose_controller/pose"
-    hand_twist: str = "/servo_node/delta_twist_cmds"
-    gripper: str = "/gripper_controller/commands"
+    ee_pose: str = "/ee_pose"
+    ee_pose_command: str = "/cartesian_pose_controller/pose"
+    ee_twist_command: str = "/servo_node/delta_twist_cmds"
+    gripper_command: str = "/gripper_controller/commands"
 
     @property
-    def follow(self) -> str:
+    def follow_joint_trajectory(self) -> str:
         """The action that takes trajectories, of the controller that does."""
         return f"{self.trajectory.rpartition('/')[0]}/follow_joint_trajectory"
 
@@ -143,7 +143,7 @@ class Robot(ConfigModel):
     control: Control
     frames: Frames
     gripper: Gripper | None = None
-    hand: Hand | None = None
+    end_effector: EndEffectorAxes | None = None
     cameras: tuple[Camera, ...] = ()
     rates: Rates
     topics: Topics
@@ -170,43 +170,43 @@ class Robot(ConfigModel):
         return tuple(joint.name for joint in self.joints)
 
     @property
-    def actuated(self) -> tuple[Joint, ...]:
+    def actuated_joints(self) -> tuple[Joint, ...]:
         """The nu joints that have an actuator, in control order."""
         return tuple(joint for joint in self.joints if not joint.mimic)
 
     @property
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the nu actuators in control order."""
-        return tuple(joint.actuator or joint.name for joint in self.actuated)
+        return tuple(joint.actuator or joint.name for joint in self.actuated_joints)
 
     @property
-    def commandable(self) -> dict[str, Axis]:
+    def command_axes(self) -> dict[str, CommandAxis]:
         """All that can be commanded, by the name that actions have: actuators, axes of the hand."""
-        joints = zip(self.actuator_names, self.actuated, strict=True)
+        joints = zip(self.actuator_names, self.actuated_joints, strict=True)
         return {
             **dict(joints),
-            **{axis.name: axis for axis in (self.hand.axes if self.hand else ())},
+            **{axis.name: axis for axis in (self.end_effector.axes if self.end_effector else ())},
         }
 
     @property
-    def home(self) -> NDArray[np.float64]:
+    def home_qpos(self) -> NDArray[np.float64]:
         """(nq,) joint positions at home."""
         return np.array([joint.home for joint in self.joints])
 
     @property
     def home_ctrl(self) -> NDArray[np.float64]:
         """(nu,) targets that hold home."""
-        return np.array([joint.home for joint in self.actuated])
+        return np.array([joint.home for joint in self.actuated_joints])
 
     @property
     def ctrl_low(self) -> NDArray[np.float64]:
         """(nu,) lower limits of the targets."""
-        return np.array([joint.low for joint in self.actuated])
+        return np.array([joint.low for joint in self.actuated_joints])
 
     @property
     def ctrl_high(self) -> NDArray[np.float64]:
         """(nu,) upper limits of the targets."""
-        return np.array([joint.high for joint in self.actuated])
+        return np.array([joint.high for joint in self.actuated_joints])
 
     def spec(self) -> Any:
         """The robot alone as a fresh ``mujoco.MjSpec`` with actuators, sensors and cameras.
@@ -224,12 +224,12 @@ class Robot(ConfigModel):
         actuators = self.actuator_names
         _unique("joint", self.joint_names)
         _unique("actuator", actuators)
-        if self.hand:
-            _unique("axis", (*{*self.joint_names, *actuators}, *self.hand.names))
+        if self.end_effector:
+            _unique("axis", (*{*self.joint_names, *actuators}, *self.end_effector.names))
         for field in ("kp", "kd"):
             if len(getattr(self.control, field)) != len(actuators):
                 raise ValueError(f"control.{field}: expected one number for each of {actuators}")
-        leaders = {joint.name for joint in self.actuated}
+        leaders = {joint.name for joint in self.actuated_joints}
         for joint in self.joints:
             if joint.mimic and joint.mimic not in leaders:
                 raise ValueError(f"joint {joint.name}: mimic '{joint.mimic}' is no actuated joint")

@@ -43,7 +43,7 @@ def build(robot: Robot, file: Path) -> Any:
     for joint in robot.joints:
         _couple(spec, joint)
     for joint, name, kp, kd in zip(
-        robot.actuated, robot.actuator_names, robot.control.kp, robot.control.kd, strict=True
+        robot.actuated_joints, robot.actuator_names, robot.control.kp, robot.control.kd, strict=True
     ):
         _actuate(spec, joint, name, kp, kd)
     _sense(spec, robot)

@@ -28,7 +28,7 @@ class Reset(NamedTuple):
     qvel: Tensor
     goal: dict[str, Tensor]
 
-    def repeated(self, copies: int) -> Reset:
+    def repeat(self, copies: int) -> Reset:
         """Every start ``copies`` times in a row."""
         qpos, qvel = (each.repeat_interleave(copies, 0) for each in (self.qpos, self.qvel))
         return Reset(qpos, qvel, {k: v.repeat_interleave(copies, 0) for k, v in self.goal.items()})

@@ -11,7 +11,7 @@ from robo_rl.bench.reporting.plot import figure
 from robo_rl.bench.reporting.remarks import remarks
 from robo_rl.bench.reporting.tables import Table
 from robo_rl.bench.results.time_to_threshold import AXES
-from robo_rl.bench.runner.suite_runner import Desk
+from robo_rl.bench.runner.suite_runner import SuiteRunner
 from robo_rl.bench.suite.curves import Point
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.core.errors import CheckpointError
@@ -69,7 +69,7 @@ tasks** are of the seeds that every task has.
 """
 
 
-def write_page(path: Path, desks: Sequence[Desk]) -> None:
+def write_page(path: Path, desks: Sequence[SuiteRunner]) -> None:
     """Write the page, and the figures in a folder beside it.
 
     Args:
@@ -92,7 +92,7 @@ def write_page(path: Path, desks: Sequence[Desk]) -> None:
         raise CheckpointError(problem, where=error.filename) from error
 
 
-def page(name: str, desks: Sequence[Desk]) -> dict[str, str]:
+def page(name: str, desks: Sequence[SuiteRunner]) -> dict[str, str]:
     """The page's files: path relative to its folder → text."""
     sections, drawn = list[str](), dict[str, str]()
     for desk in desks:
@@ -105,21 +105,25 @@ def page(name: str, desks: Sequence[Desk]) -> dict[str, str]:
     return {name: "\n".join([_HEAD, *sections])} | drawn
 
 
-def _tells(desk: Desk) -> bool:
+def _tells(desk: SuiteRunner) -> bool:
     """Whether any task and method has the seeds that something can be said of."""
-    seeds = Counter(key[:2] for key in desk.good())
+    seeds = Counter(key[:2] for key in desk.valid_records())
     return max(seeds.values(), default=0) >= min(_SEEDS, len(desk.plan.suite.seeds))
 
 
-def _too_early(desk: Desk) -> str:
-    lines = [f"## {desk.plan.name}", desk.plan.suite.about, f"    robo-rl bench {desk.plan.name}"]
+def _too_early(desk: SuiteRunner) -> str:
+    lines = [
+        f"## {desk.plan.name}",
+        desk.plan.suite.description,
+        f"    robo-rl bench {desk.plan.name}",
+    ]
     lines += [f"{len(desk.kept)} runs are kept, and {_SEEDS} seeds of no task and method yet."]
     return "\n\n".join(lines) + "\n"
 
 
-def _section(desk: Desk, figures: Sequence[str]) -> str:
+def _section(desk: SuiteRunner, figures: Sequence[str]) -> str:
     summary, suite = desk.summary(), desk.plan.suite
-    lines = [f"## {desk.plan.name}", suite.about, f"    robo-rl bench {desk.plan.name}"]
+    lines = [f"## {desk.plan.name}", suite.description, f"    robo-rl bench {desk.plan.name}"]
     lines += [_markdown(table) for table in desk.tables(summary)]
     lines += [f"![{Path(name).name}]({name})" for name in figures]
     lines += [suite.notes] if suite.notes else []
@@ -127,7 +131,7 @@ def _section(desk: Desk, figures: Sequence[str]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
-def _figures(desk: Desk) -> Iterator[tuple[str, str]]:
+def _figures(desk: SuiteRunner) -> Iterator[tuple[str, str]]:
     """(File name, drawing): of every task a line a method; of a single method a line a task."""
     suite = desk.plan.suite
     tasks, methods = list(suite.tasks), list(suite.methods)
@@ -139,7 +143,7 @@ def _figures(desk: Desk) -> Iterator[tuple[str, str]]:
 
 
 def _figure(
-    desk: Desk, title: str, lines: Mapping[str, tuple[str, str]]
+    desk: SuiteRunner, title: str, lines: Mapping[str, tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
     """Against env steps and against seconds, if there are any curves.
 
@@ -157,9 +161,9 @@ def _figure(
         yield f"{desk.plan.name}-{title}-{axis}.svg", drawn
 
 
-def _curves(desk: Desk, task: str, method: str) -> list[list[Point]]:
+def _curves(desk: SuiteRunner, task: str, method: str) -> list[list[Point]]:
     """Of every seed that has one."""
-    cells = [kept for key, kept in desk.good().items() if key[:2] == (task, method)]
+    cells = [kept for key, kept in desk.valid_records().items() if key[:2] == (task, method)]
     curves = (kept.points(desk.plan.suite.report.curve) for kept in cells)
     return [points for points in curves if points]
 

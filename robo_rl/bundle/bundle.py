@@ -24,7 +24,7 @@ from robo_rl.bundle.manifest import (
     FileRecord,
     Manifest,
 )
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.session import PolicySession
 from robo_rl.core.atomic_files import staged_directory, write_file
 from robo_rl.core.checksummed_json import seal, unseal
 from robo_rl.core.errors import BundleError
@@ -121,7 +121,7 @@ class Bundle:
             )
         return data
 
-    def session(self, *, threads: int = 1, inpaint: bool = False) -> Session:
+    def session(self, *, threads: int = 1, inpaint: bool = False) -> PolicySession:
         """The policy, ready to act; able to go on from a plan with ``inpaint``.
 
         Raises:
@@ -135,7 +135,7 @@ class Bundle:
                 hint="export it again with stages.export.inpaint=true, or chunks.merge=soft",
             )
         contract = self.manifest.contract
-        return Session(self.read(file), contract, threads=threads, inpaint=inpaint)
+        return PolicySession(self.read(file), contract, threads=threads, inpaint=inpaint)
 
     def check_contract(
         self,

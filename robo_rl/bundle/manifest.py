@@ -51,7 +51,7 @@ class Contract(_Record):
     num_steps: int
 
     @property
-    def played_s(self) -> float:
+    def execution_s(self) -> float:
         """For how long a chunk is played before the policy is asked again."""
         return self.exec_horizon / self.act.rate_hz
 
@@ -70,7 +70,7 @@ class GateRecord(_Record):
     detail: str = ""
 
 
-class Measured(_Record):
+class MeasuredValue(_Record):
     """A number, its 95 % interval, sample size, and the digest of the protocol that measured it."""
 
     value: float
@@ -116,7 +116,7 @@ class ClosedLoopParity(_Record):
         return self.low <= self.success <= self.high
 
 
-class Latency(_Record):
+class QueryLatency(_Record):
     """Time of one query, batch 1 on one thread, in microseconds."""
 
     p50_us: float
@@ -156,10 +156,10 @@ class Manifest(_Record):
     dataset: str
     config: dict[str, JsonValue]
     gates: tuple[GateRecord, ...]
-    evaluation: dict[str, Measured]
+    evaluation: dict[str, MeasuredValue]
     numeric: NumericParity
     closed_loop: ClosedLoopParity
-    latency: dict[str, Latency]
+    latency: dict[str, QueryLatency]
     versions: dict[str, str]
     inpainting: NumericParity | None = None
     world: dict[str, str] = {}

@@ -18,7 +18,7 @@ PLANNED, WEIGHT = "planned", "weight"
 _ONNX_TYPES = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(bool)": "bool"}
 
 
-class Planned(NamedTuple):
+class PlannedActions(NamedTuple):
     """What is planned already for the ticks of a chunk, as a robot knows it.
 
     Args:
@@ -30,7 +30,7 @@ class Planned(NamedTuple):
     weight: np.ndarray
 
 
-class Session:
+class PolicySession:
     """The policy, ready to act: observations in, a chunk of actions in physical units out.
 
     Args:
@@ -61,7 +61,7 @@ class Session:
         self,
         obs: Mapping[str, np.ndarray],
         noise: np.ndarray | np.random.Generator,
-        plan: Planned | None = None,
+        plan: PlannedActions | None = None,
     ) -> np.ndarray:
         """Query the policy once.
 
@@ -89,12 +89,12 @@ class Session:
         feed = {key: value for key, value in given.items() if key in self._needs}
         return self._runtime.run([ACT], feed)[0]
 
-    def _planned(self, plan: Planned | None, rows: int) -> dict[str, np.ndarray]:
+    def _planned(self, plan: PlannedActions | None, rows: int) -> dict[str, np.ndarray]:
         shape = (rows, *self.contract.chunk_shape)
         if plan is None:
             if not self.inpaints:
                 return {}
-            plan = Planned(np.zeros(shape, np.float32), np.zeros(shape[:2], np.float32))
+            plan = PlannedActions(np.zeros(shape, np.float32), np.zeros(shape[:2], np.float32))
         found = [(each.shape, each.dtype.name) for each in plan]
         expected = [(shape, "float32"), (shape[:2], "float32")] if self.inpaints else "no plan"
         if found != expected:

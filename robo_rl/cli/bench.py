@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from robo_rl.cli.json_file import Json, write_json
-from robo_rl.cli.show import table
 from robo_rl.cli.stages import Overrides
+from robo_rl.cli.text_table import format_table
 from robo_rl.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from robo_rl.bench.runner.suite_runner import Desk, Folders
+    from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
 
 RUNS, RESULTS = Path("runs/bench"), Path("benchmarks/results")
 ALL = "all"
@@ -55,7 +55,7 @@ def run(
     json_file: Json = None,
 ) -> None:
     """Run what is missing of a suite and print its tables; run it again to continue."""
-    from robo_rl.bench.runner.suite_runner import Desk, Folders
+    from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
 
     modes = {"--page": page, "--list": listed, "--summary": summary, "--dry-run": dry_run}
     given = {
@@ -64,16 +64,16 @@ def run(
     }  # fmt: skip
     chosen = [name for name, of_it in modes.items() if of_it]
     _demand_one(chosen, [name for name, of_it in given.items() if of_it])
-    folders = Folders(out, results, RESULTS)
+    folders = BenchFolders(out, results, RESULTS)
     if page is not None:
         _write_page(page, folders)
         return
     if listed or not suite:
         typer.echo(_suites(results))
         return
-    desks = [Desk(name, overrides or [], folders) for name in _names(suite)]
+    desks = [SuiteRunner(name, overrides or [], folders) for name in _names(suite)]
     for desk in desks:
-        desk.choose(_split(task), _split(method), _numbers(seeds))
+        desk.select(_split(task), _split(method), _numbers(seeds))
     refusal = _not_published(desks, results)
     if refusal is not None and not dry_run:
         raise refusal
@@ -104,7 +104,7 @@ def _demand_one(modes: list[str], given: list[str]) -> None:
             raise ConfigError("does not go with it", where=f"bench {mode}", found=name, hint=hint)
 
 
-def _not_published(desks: list[Desk], results: Path) -> ConfigError | None:
+def _not_published(desks: list[SuiteRunner], results: Path) -> ConfigError | None:
     """Why these cells are not kept there: what is published is of suites as their files say."""
     changed = [key for desk in desks for key in desk.plan.changed]
     if not changed or results.resolve() != RESULTS.resolve():
@@ -124,7 +124,7 @@ def _demand_there(results: Path) -> None:
         raise ConfigError("no such folder", where="--results", found=results)
 
 
-def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
+def _complete(desk: SuiteRunner, jobs: int, *, redo: bool) -> bool:
     """Run what is missing; whether nothing went wrong and nothing was left out."""
     sitting = desk.run(jobs, redo=redo)
     for label, problem in sitting.failed.items():
@@ -137,54 +137,54 @@ def _complete(desk: Desk, jobs: int, *, redo: bool) -> bool:
     return not (sitting.failed or stale)
 
 
-def _looked_ahead(desks: list[Desk], jobs: int, *, redo: bool) -> dict[str, Any]:
+def _looked_ahead(desks: list[SuiteRunner], jobs: int, *, redo: bool) -> dict[str, Any]:
     """Print what would be run, of a single cell all that it is; the same as JSON."""
-    from robo_rl.bench.runner.dry_run import outlook, total
+    from robo_rl.bench.runner.forecast import forecast_suite, forecast_total
     from robo_rl.config.models import to_yaml
 
-    found = [outlook(desk, jobs, redo=redo) for desk in desks]
+    found = [forecast_suite(desk, jobs, redo=redo) for desk in desks]
     for each in found:
-        shown = table(each.rows, ("task", "method", "seed", "state", "takes about"))
+        shown = format_table(each.rows, ("task", "method", "seed", "state", "takes about"))
         title = f"\n{each.suite}\n\n" if len(desks) > 1 else ""
         typer.echo(f"{title}{shown}\n{each.line()}")
     if len(desks) > 1:
-        typer.echo(f"\n{total(found)}")
+        typer.echo(f"\n{forecast_total(found)}")
     elif found and len(found[0].cells) == 1:
         cell = desks[0].cells[found[0].cells[0].key]
         typer.echo(f"\n{to_yaml(cell.experiment)}", nl=False)
     return {each.suite: each.numbers() for each in found}
 
 
-def _write_page(path: Path, folders: Folders) -> None:
+def _write_page(path: Path, folders: BenchFolders) -> None:
     from robo_rl.bench.results_page import write_page
-    from robo_rl.bench.runner.suite_runner import Desk
-    from robo_rl.bench.suite.suite_file import names
+    from robo_rl.bench.runner.suite_runner import SuiteRunner
+    from robo_rl.bench.suite.suite_file import suite_names
 
-    write_page(path, [Desk(name, [], folders) for name in names()])
+    write_page(path, [SuiteRunner(name, [], folders) for name in suite_names()])
     typer.echo(f"written: {path}")
 
 
 def _names(suite: str) -> list[str]:
-    from robo_rl.bench.suite.suite_file import names
+    from robo_rl.bench.suite.suite_file import suite_names
 
-    return names() if suite == ALL else [suite]
+    return suite_names() if suite == ALL else [suite]
 
 
 def _suites(results: Path) -> str:
     """All suites, what they are about, and how many of their cells are kept."""
-    from robo_rl.bench.runner.dry_run import listed
-    from robo_rl.bench.suite.suite_file import names
+    from robo_rl.bench.runner.forecast import suite_row
+    from robo_rl.bench.suite.suite_file import suite_names
 
-    rows = [listed(name, results) for name in names()]
+    rows = [suite_row(name, results) for name in suite_names()]
     header = ("suite", "kept", "further seeds", "stale", "about")
-    return table(rows, header) if rows else "no suites in configs/suite"
+    return format_table(rows, header) if rows else "no suites in configs/suite"
 
 
-def _print(desk: Desk, summary: dict[str, Any]) -> None:
+def _print(desk: SuiteRunner, summary: dict[str, Any]) -> None:
     from robo_rl.bench.reporting.remarks import remarks
 
     for each in desk.tables(summary):
-        typer.echo(f"{each.title}\n\n{table(each.rows, each.header)}\n")
+        typer.echo(f"{each.title}\n\n{format_table(each.rows, each.header)}\n")
     for line in remarks(summary):
         typer.echo(line)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robo_rl.cli.show import table
 from robo_rl.cli.stages import Name, Overrides
+from robo_rl.cli.text_table import format_table
 
 if TYPE_CHECKING:
     from robo_rl.train.pipeline.experiment import Experiment
@@ -28,7 +28,7 @@ def run(
     checked = config.validate(tree, _model()) if check else None
     if explain:
         rows = config.explain(tree, checked)
-        typer.echo(table(list(_lists_in_one_row(rows)), ("key", "value", "from")))
+        typer.echo(format_table(list(_lists_in_one_row(rows)), ("key", "value", "from")))
     else:
         typer.echo(config.to_yaml(checked or tree.values), nl=False)
     if checked is not None:
@@ -37,9 +37,9 @@ def run(
 
 def _warn(experiment: Experiment) -> None:
     """Of gates that can hardly pass."""
-    from robo_rl.train.pipeline.power_warnings import warn_of_doubts
+    from robo_rl.train.pipeline.power_warnings import emit_power_warnings
 
-    warn_of_doubts(experiment, experiment.stages)
+    emit_power_warnings(experiment, experiment.stages)
 
 
 def _model():

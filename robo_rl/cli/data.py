@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from robo_rl.cli.show import table
-from robo_rl.config.compose import overlay, tree_of
+from robo_rl.cli.text_table import format_table
+from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import DataError
 
 if TYPE_CHECKING:
+    from robo_rl.data.action_limits import LimitViolations
     from robo_rl.data.convert import Converter
-    from robo_rl.data.outside import Outside
-    from robo_rl.data.verify import Report
+    from robo_rl.data.verify import VerifyReport
     from robo_rl.data.zarr_store import ZarrStore
 
 app = typer.Typer(no_args_is_help=True)
@@ -41,7 +41,7 @@ def info(path: _Store) -> None:
     from robo_rl.data.zarr_store import ZarrStore
 
     store = ZarrStore.open(path)
-    typer.echo(table(_summary(store)))
+    typer.echo(format_table(_summary(store)))
     typer.echo()
     arrays = store.schema.arrays.items()
     rows = [
@@ -54,7 +54,7 @@ def info(path: _Store) -> None:
         )
         for key, spec in arrays
     ]
-    typer.echo(table(rows, header=("array", "dtype", "row", "unit", "names")))
+    typer.echo(format_table(rows, header=("array", "dtype", "row", "unit", "names")))
     if store.schema.meta:
         typer.echo("\n" + to_yaml({"made by": store.schema.meta}), nl=False)
 
@@ -119,7 +119,7 @@ def convert(
 @app.command()
 def mend(run: _Run, source: _Source = "rosbag") -> None:
     """Write what is whole of recordings that were cut off to recordings beside them."""
-    made = _converter(source, []).mend(run)
+    made = _converter(source, []).recover(run)
     for path in made:
         typer.echo(f"written: {path}")
     if not made:
@@ -128,7 +128,7 @@ def mend(run: _Run, source: _Source = "rosbag") -> None:
 
 def _converter(source: str, overrides: list[str]) -> Converter:
     words = [f"source.{word}" for word in (f"name={source}", *overrides)]
-    return validate(tree_of(overlay(words)), _From).source.build()
+    return validate(resolve_tree(overlay(words)), _From).source.build()
 
 
 def _summary(store: ZarrStore) -> list[tuple[str, object]]:
@@ -159,19 +159,19 @@ def _run(names: Sequence[str]) -> str:
     return ", ".join(name for run in short for name in run)
 
 
-def _outside(found: Outside) -> list[str]:
+def _outside(found: LimitViolations) -> list[str]:
     """How many rows, and which; the farthest first where there are too many to be listed."""
     if not found.rows:
         return []
-    listed = found.found
+    listed = found.examples
     if len(listed) > _LISTED:
         listed = sorted(listed, key=lambda each: -each.excess)[:_LISTED]
-    rest = len(found.found) - len(listed)
-    head = f"actions outside their limits in {found.rows} of {found.of} rows"
+    rest = len(found.examples) - len(listed)
+    head = f"actions outside their limits in {found.rows} of {found.total_rows} rows"
     return [head, *map(str, listed), *([f"… and {rest} more, less far"] if rest else [])]
 
 
-def _asides(report: Report) -> str:
+def _asides(report: VerifyReport) -> str:
     text = f"; {report.quarantined} in quarantine" if report.quarantined else ""
     if report.torn_bytes:
         text += f"; {report.torn_bytes} bytes of a commit that was cut off, harmless"

@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from robo_rl.cli.json_file import Json, write_json
-from robo_rl.cli.show import table
-from robo_rl.cli.stages import RUNS, Out, Overrides, result_of
+from robo_rl.cli.stages import RUNS, Out, Overrides, run_until
+from robo_rl.cli.text_table import format_table
 
 _ROWS = {"bc": "behaviour cloning", "rl": "after RL", "one_step": "one step"}
 _TIMED = {"k_step": "teacher", "one_step": "onnx"}  # ours → what the export stage calls it
@@ -19,7 +19,7 @@ _QUERIES = {"k_step": "all denoising steps, torch", "one_step": "one step, ONNX 
 
 def run(overrides: Overrides = None, out: Out = RUNS, json_file: Json = None) -> None:
     """Demonstrations, cloning, RL, distillation, export: some minutes on two cores."""
-    result = result_of("demo", overrides or [], out)
+    result = run_until("demo", overrides or [], out)
     if result is None:
         return
     numbers = summary(result)
@@ -71,9 +71,9 @@ def _place(result: Mapping[str, Any], stage: Mapping[str, Any], file: str) -> st
 
 def _table(numbers: Mapping[str, Any]) -> str:
     rows = [(label, *_rate(numbers[key])) for key, label in _ROWS.items()]
-    success = table(rows, ("policy", "success", "95 % interval", "episodes"))
+    success = format_table(rows, ("policy", "success", "95 % interval", "episodes"))
     times = numbers["latency_us"]
-    latency = table(
+    latency = format_table(
         [
             (label, *(f"{times[f'{name}_{level}']:.0f} µs" for level in ("p50", "p99")))
             for name, label in _QUERIES.items()
@@ -86,7 +86,7 @@ def _table(numbers: Mapping[str, Any]) -> str:
         "bundle": numbers["bundle"],
         "report": numbers["report"],
     }
-    return f"{success}\n\n{latency}\n\n{table(facts.items())}"
+    return f"{success}\n\n{latency}\n\n{format_table(facts.items())}"
 
 
 def _rate(measured: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from robo_rl.cli.show import table
+from robo_rl.cli.text_table import format_table
 from robo_rl.core.errors import ConfigError, DeviceError, Notice, RoboRlError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -37,10 +37,10 @@ renderer.close()
 """
 
 
-class Finding(NamedTuple):
+class MachineCheck(NamedTuple):
     """One line of the report; ``mark`` is ok, note or FAIL."""
 
-    mark: str
+    status: str
     text: str
     remedy: str = ""
 
@@ -55,35 +55,35 @@ def run(
         if name not in CHECKS:
             raise ConfigError(f"unknown check '{name}'", hint=did_you_mean(name, CHECKS))
     found = [(name, finding) for name in checks or CHECKS for finding in _checked(CHECKS[name])]
-    typer.echo(table([(f.mark, name, f.text) for name, f in found]))
+    typer.echo(format_table([(f.status, name, f.text) for name, f in found]))
     for name, finding in found:
         if finding.remedy:
             typer.echo(f"{name}: {finding.remedy}")
-    raise typer.Exit(int(any(finding.mark == "FAIL" for _, finding in found)))
+    raise typer.Exit(int(any(finding.status == "FAIL" for _, finding in found)))
 
 
-def _checked(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _checked(check: Callable[[], Iterator[MachineCheck]]) -> list[MachineCheck]:
     try:
         return list(check())
     except ModuleNotFoundError as error:
         return [_missing(error)]
 
 
-def _missing(error: ModuleNotFoundError) -> Finding:
+def _missing(error: ModuleNotFoundError) -> MachineCheck:
     from robo_rl.config.registry import missing_extra
 
-    return Finding("note", f"{error.name} is not installed", str(missing_extra(error) or ""))
+    return MachineCheck("note", f"{error.name} is not installed", str(missing_extra(error) or ""))
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[MachineCheck]:
     text = f"{platform.python_version()} ({sys.executable})"
     old = sys.version_info < (3, 11)
-    yield Finding(
+    yield MachineCheck(
         "note" if old else "ok", text, "training needs Python 3.11 or later" if old else ""
     )
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[MachineCheck]:
     """Versions against the tested ones."""
     tested = dict(_constraints())
     installed = {name: found for name in tested if (found := _installed(name))}
@@ -94,9 +94,11 @@ def _packages() -> Iterator[Finding]:
     ]
     remedy = "pip install -c constraints.txt 'robo-rl[all]' installs the tested set"
     if differ:
-        yield Finding("note", "other versions than tested: " + ", ".join(differ), remedy)
+        yield MachineCheck("note", "other versions than tested: " + ", ".join(differ), remedy)
     else:
-        yield Finding("ok", f"{len(installed)} of {len(tested)} tested packages, at their versions")
+        yield MachineCheck(
+            "ok", f"{len(installed)} of {len(tested)} tested packages, at their versions"
+        )
 
 
 def _constraints() -> Iterator[tuple[str, str]]:
@@ -114,21 +116,21 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[MachineCheck]:
     import torch
 
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
-    yield Finding("ok", f"{torch.__version__}, {torch.get_num_threads()} threads, {device}")
+    yield MachineCheck("ok", f"{torch.__version__}, {torch.get_num_threads()} threads, {device}")
 
 
-def _rendering() -> Iterator[Finding]:
+def _rendering() -> Iterator[MachineCheck]:
     """In a process of its own, since a broken GL driver can take the process with it."""
     if (mujoco := _installed("mujoco")) is None:
         raise ModuleNotFoundError(name="mujoco")
-    from robo_rl.env.rendering.offscreen import install
+    from robo_rl.env.rendering.offscreen import install_hint
 
     gl = os.environ.get("MUJOCO_GL", "egl")
-    remedy = f"{install(gl)}, or go on without pictures"
+    remedy = f"{install_hint(gl)}, or go on without pictures"
     try:
         done = subprocess.run(
             [sys.executable, "-c", _RENDER],
@@ -138,45 +140,45 @@ def _rendering() -> Iterator[Finding]:
             timeout=120,
         )
     except subprocess.TimeoutExpired:
-        yield Finding("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", remedy)
+        yield MachineCheck("FAIL", f"MUJOCO_GL={gl}: no picture after 120 s", remedy)
         return
     if done.returncode == 0:
-        yield Finding("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {done.stdout.strip()}")
+        yield MachineCheck("ok", f"mujoco {mujoco}, MUJOCO_GL={gl}, {done.stdout.strip()}")
     else:
         last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-        yield Finding("FAIL", f"MUJOCO_GL={gl}: {last}", remedy)
+        yield MachineCheck("FAIL", f"MUJOCO_GL={gl}: {last}", remedy)
 
 
-def _onnxruntime() -> Iterator[Finding]:
+def _onnxruntime() -> Iterator[MachineCheck]:
     import onnxruntime
 
     providers = ", ".join(onnxruntime.get_available_providers())
-    yield Finding("ok", f"{onnxruntime.__version__}: {providers}")
+    yield MachineCheck("ok", f"{onnxruntime.__version__}: {providers}")
 
 
-def _ffmpeg() -> Iterator[Finding]:
+def _ffmpeg() -> Iterator[MachineCheck]:
     path = shutil.which("ffmpeg")
     if path is None:
         import imageio_ffmpeg  # pyright: ignore[reportMissingTypeStubs]
 
         path = str(imageio_ffmpeg.get_ffmpeg_exe())
-    yield Finding("ok", path)
+    yield MachineCheck("ok", path)
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[MachineCheck]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(".").free / 2**30
-    yield Finding("ok", f"{cores} cores")
+    yield MachineCheck("ok", f"{cores} cores")
     low = "" if memory >= 4 else "use fewer envs (stages.online.num_envs, eval.num_envs)"
-    yield Finding("note" if low else "ok", f"{memory:.1f} GiB of memory", low)
+    yield MachineCheck("note" if low else "ok", f"{memory:.1f} GiB of memory", low)
     full = "" if free >= 2 else "free some space, or choose another folder with --out"
-    yield Finding("FAIL" if full else "ok", f"{free:.1f} GiB free in {Path.cwd()}", full)
+    yield MachineCheck("FAIL" if full else "ok", f"{free:.1f} GiB free in {Path.cwd()}", full)
 
 
-def _plugins() -> Iterator[Finding]:
+def _plugins() -> Iterator[MachineCheck]:
     """Load everything that is registered."""
-    from robo_rl.config.registry import clashes, kinds, names
+    from robo_rl.config.registry import ambiguous_names, kinds, names
 
     named = [(kind, name) for kind in kinds() for name in names(kind)]
     failed: dict[tuple[str, str], list[str]] = {}
@@ -184,13 +186,15 @@ def _plugins() -> Iterator[Finding]:
         if problem := _load_problem(kind, name):
             failed.setdefault(problem, []).append(f"{kind}.{name}")
     for (mark, text), who in failed.items():
-        yield Finding(mark, f"{', '.join(who)}: {text}")
+        yield MachineCheck(mark, f"{', '.join(who)}: {text}")
     for kind in kinds():
-        for bare, meant in sorted(clashes(kind).items()):
-            yield Finding("note", f"{kind}.{bare} is of several distributions: {', '.join(meant)}")
+        for bare, meant in sorted(ambiguous_names(kind).items()):
+            yield MachineCheck(
+                "note", f"{kind}.{bare} is of several distributions: {', '.join(meant)}"
+            )
     count = len(named) - sum(map(len, failed.values()))
     remedy = "" if named else "pip install -e . (or of the wheel) registers them"
-    yield Finding("ok" if named else "FAIL", f"{count} of {len(named)} load", remedy)
+    yield MachineCheck("ok" if named else "FAIL", f"{count} of {len(named)} load", remedy)
 
 
 def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
@@ -205,7 +209,7 @@ def _load_problem(kind: str, name: str) -> tuple[str, str] | None:
     return None
 
 
-CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
+CHECKS: dict[str, Callable[[], Iterator[MachineCheck]]] = {
     "python": _python,
     "packages": _packages,
     "torch": _torch,

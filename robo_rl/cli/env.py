@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.show import table
+from robo_rl.cli.text_table import format_table
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -19,7 +19,7 @@ def create(
     """Make one, with the versions that are known to work; instant if it is there."""
     from robo_rl.env.remote import interpreters
 
-    typer.echo(interpreters.create(name, python, typer.echo))
+    typer.echo(interpreters.create_interpreter(name, python, typer.echo))
 
 
 @app.command("list")
@@ -28,7 +28,7 @@ def list_() -> None:
     from robo_rl.env.remote import interpreters
 
     rows = [
-        (name, str(interpreters.interpreter(name) or f"robo-rl env create {name}"))
+        (name, str(interpreters.find_interpreter(name) or f"robo-rl env create {name}"))
         for name in sorted(interpreters.RECIPES)
     ]
-    typer.echo(table(rows, ("simulator", "interpreter")))
+    typer.echo(format_table(rows, ("simulator", "interpreter")))

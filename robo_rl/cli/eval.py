@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from robo_rl.cli.json_file import Json, write_json
-from robo_rl.cli.stages import rate
+from robo_rl.cli.stages import format_rate
 
 
 def run(
@@ -21,6 +21,6 @@ def run(
     from robo_rl.train.pipeline.reevaluate import evaluate_path
 
     result = evaluate_path(path, episodes=episodes, seed=seed)
-    numbers = result.named()[result.measure]
-    typer.echo(f"{result.measure} {rate(numbers)}, protocol {numbers['protocol']}")
+    numbers = result.report_numbers()[result.measure]
+    typer.echo(f"{result.measure} {format_rate(numbers)}, protocol {numbers['protocol']}")
     write_json(json_file, numbers)

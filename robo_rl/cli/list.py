@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from robo_rl.cli.show import table
+from robo_rl.cli.text_table import format_table
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -29,13 +29,13 @@ def run(
         for name in (names(group) if group != "configs" else [])
     ]
     rows += _configs() if "configs" in shown else []
-    typer.echo(table(rows, ("kind", "name", "from", "where")))
+    typer.echo(format_table(rows, ("kind", "name", "from", "where")))
 
 
 def _configs() -> list[tuple[str, str, str, str]]:
-    from robo_rl.config.models import available
+    from robo_rl.config.models import available_configs
 
     return [
         ("configs", name, "robo-rl" if path.is_absolute() else "./configs", str(path))
-        for name, path in sorted(available().items())
+        for name, path in sorted(available_configs().items())
     ]

@@ -21,7 +21,7 @@ import typer
 
 from robo_rl.core.errors import ConfigError, LostProcessError, Notice, PluginError, RoboRlError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.train.checkpoint.interrupt import Interrupted, at_once
+from robo_rl.train.checkpoint.interrupt import Interrupted, raising_interrupted
 
 VERBS = {
     "demo": "The whole road on one task, ending in a table, a report and videos.",
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = _joined([word for word in words if word != "--debug"])
     runs = bool(words) and words[0] in RESUMABLE
     try:
-        with at_once() if runs else nullcontext():
+        with raising_interrupted() if runs else nullcontext():
             return _run(words)
     except KeyboardInterrupt as error:
         return _interrupted(error, runs=runs)
@@ -121,7 +121,7 @@ def _app(verb: str | None) -> typer.Typer:
     )
     app.callback()(_root)
     for name, line in VERBS.items():
-        code = code_of(name) if name == verb else _nothing
+        code = load_verb(name) if name == verb else _nothing
         if isinstance(code, typer.Typer):
             app.add_typer(code, name=name, help=line)
         else:
@@ -129,7 +129,7 @@ def _app(verb: str | None) -> typer.Typer:
     return app
 
 
-def code_of(verb: str) -> Any:
+def load_verb(verb: str) -> Any:
     """The function or the group of commands behind a verb."""
     if verb in ON_ROBOTS:
         from robo_rl.config.registry import load

@@ -22,9 +22,9 @@ def run(
     """Serve worlds to any run whose env names the socket; one connection, one process."""
     from robo_rl.core.errors import ConfigError, DeviceError
     from robo_rl.env.remote import interpreters
-    from robo_rl.env.remote.host import server_command, server_environment
+    from robo_rl.env.remote.server_process import server_command, server_environment
 
-    made = interpreters.interpreter(interpreter)
+    made = interpreters.find_interpreter(interpreter)
     python = str(made) if made else shutil.which(interpreter)
     if python is None:
         simulator = interpreter in interpreters.RECIPES

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from robo_rl.cli.json_file import write_json
-from robo_rl.cli.show import table
+from robo_rl.cli.text_table import format_table
 
 Name = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name or file of a config.")]
 Overrides = Annotated[
@@ -32,11 +32,11 @@ def execute(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    result = result_of(experiment, overrides or [], out, until)
+    result = run_until(experiment, overrides or [], out, until)
     if result is None:
         return
     stages = [_row(stage) for stage in result["stages"]]
-    typer.echo(table(stages, ("stage", "gate", "measured", "s")))
+    typer.echo(format_table(stages, ("stage", "gate", "measured", "s")))
     for stage in result["stages"]:
         for said in _said(stage):
             typer.echo(f"{stage['stage']}: {said}")
@@ -44,7 +44,7 @@ def execute(
     write_json(json_file, result)
 
 
-def result_of(
+def run_until(
     experiment: str, overrides: list[str], out: Path, until: str | None = None
 ) -> dict[str, Any] | None:
     """Run an experiment in as many processes as it asks for.
@@ -55,17 +55,17 @@ def result_of(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    from robo_rl.train.pipeline.launch import run_together, wanted
+    from robo_rl.train.pipeline.launch import num_processes, run_processes
     from robo_rl.train.pipeline.run import run_experiment
 
-    number = wanted(experiment, overrides)
+    number = num_processes(experiment, overrides)
     if number > 1:
         last = [] if until is None else ["--until", until]
-        run_together(number, ["run", experiment, *overrides, "--out", str(out), *last])
+        run_processes(number, ["run", experiment, *overrides, "--out", str(out), *last])
     return run_experiment(experiment, overrides, out, until=until) or None
 
 
-def rate(measured: Mapping[str, Any] | None) -> str:
+def format_rate(measured: Mapping[str, Any] | None) -> str:
     """A share, or a mean return, with its 95 % interval and its sample size."""
     if not measured:
         return "–"
@@ -79,7 +79,7 @@ def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return (
         stage["stage"],
         stage["status"],
-        rate(stage["numbers"].get("success") or stage["numbers"].get("return")),
+        format_rate(stage["numbers"].get("success") or stage["numbers"].get("return")),
         f"{stage['seconds']:.0f}",
     )
 
@@ -87,10 +87,10 @@ def _row(stage: Mapping[str, Any]) -> tuple[str, str, str, str]:
 def _said(stage: Mapping[str, Any]) -> Iterator[str]:
     """What a stage estimated, and what its gate saw."""
     if isinstance(value := stage["numbers"].get("value"), Mapping):
-        yield f"estimated {rate(value)}"
+        yield f"estimated {format_rate(value)}"
     if stage.get("world") == {}:
         yield "the world it was made in was not recorded, so nobody knows whether it is that of now"
-    if differs := stage["numbers"].get("made_in_another_world"):
+    if differs := stage["numbers"].get("world_changes"):
         yield f"what it takes up was made in another world: {differs}"
     if (gate := stage.get("gate")) is not None:
         yield gate["detail"] + (f"; waived: {gate['waiver']}" if gate["waiver"] else "")

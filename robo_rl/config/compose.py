@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from robo_rl.config.merge import combine, merge, placed
-from robo_rl.config.search_path import read
-from robo_rl.config.yaml_nodes import Node, parse
+from robo_rl.config.merge import combine, merge, nest_under
+from robo_rl.config.search_path import read_config
+from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
@@ -56,23 +56,25 @@ def compose(
         ConfigError: A file is missing, unreadable, cyclic or not YAML of our subset, or an
             override does not fit.
     """
-    return tree_of(merge(read(name_or_path, search), overlay(overrides), in_order=False))
+    return resolve_tree(
+        merge(read_config(name_or_path, search), overlay(overrides), in_order=False)
+    )
 
 
-def overlay(overrides: Sequence[str]) -> Node:
+def overlay(overrides: Sequence[str]) -> YamlNode:
     """All overrides as one tree: only among those of one key does the order matter."""
-    tree = Node({}, "overrides")
+    tree = YamlNode({}, "overrides")
     for override in overrides:
         _check_override(override)
     for override in overrides:
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
-        node = placed(parse(text, lambda _, o=origin: o), _keys(key))
+        node = nest_under(parse(text, lambda _, o=origin: o), _keys(key))
         tree = combine(tree, node)
     return tree
 
 
-def tree_of(root: Node) -> ConfigTree:
+def resolve_tree(root: YamlNode) -> ConfigTree:
     """The tree of merged nodes, with interpolations (``${task.dt_s}``) resolved."""
     origins = dict(_walk(root, ()))
     return ConfigTree(_resolve(_plain(root), origins), origins)
@@ -90,19 +92,21 @@ def _keys(key: str) -> list[str]:
     return re.sub(r"\[(\d+)\]", r".\1", key.strip()).split(".")
 
 
-def _walk(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+def _walk(node: YamlNode, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     yield path, node.origin
     if isinstance(node.value, dict | list):
         items = node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
-        for key, child in cast("Iterable[tuple[str | int, Node]]", items):
+        for key, child in cast("Iterable[tuple[str | int, YamlNode]]", items):
             yield from _walk(child, (*path, key))
 
 
-def _plain(node: Node) -> Any:
+def _plain(node: YamlNode) -> Any:
     if isinstance(node.value, dict):
-        return {key: _plain(child) for key, child in cast("dict[str, Node]", node.value).items()}
+        return {
+            key: _plain(child) for key, child in cast("dict[str, YamlNode]", node.value).items()
+        }
     if isinstance(node.value, list):
-        return [_plain(child) for child in cast("list[Node]", node.value)]
+        return [_plain(child) for child in cast("list[YamlNode]", node.value)]
     return node.value
 
 

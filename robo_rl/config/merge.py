@@ -11,14 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import cast
 
-from robo_rl.config.yaml_nodes import Node
+from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
 _STAGES = "stages"
 
 
-def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
+def merge(below: YamlNode, above: YamlNode, *, in_order: bool = True) -> YamlNode:
     """Two trees as a file is merged over its base.
 
     Args:
@@ -34,14 +34,14 @@ def merge(below: Node, above: Node, *, in_order: bool = True) -> Node:
     stages = [tree.value.get(_STAGES) for tree in (below, above, merged)]
     if not all(node is not None and isinstance(node.value, dict) for node in stages):
         return merged
-    first, second, both = (cast("dict[str, Node]", node.value) for node in stages if node)
+    first, second, both = (cast("dict[str, YamlNode]", node.value) for node in stages if node)
     names = _in_order(list(first), list(second)) if in_order else list(both)
     kept = {name: both[name] for name in names if not (name in first and _is_none(both[name]))}
     origin = merged.value[_STAGES].origin
-    return Node({**merged.value, _STAGES: Node(kept, origin)}, merged.origin)
+    return YamlNode({**merged.value, _STAGES: YamlNode(kept, origin)}, merged.origin)
 
 
-def combine(one: Node, other: Node) -> Node:
+def combine(one: YamlNode, other: YamlNode) -> YamlNode:
     """Two trees of which neither is a base, such as overrides: what either takes away stays so.
 
     Raises:
@@ -60,49 +60,49 @@ def _in_order(first: list[str], second: list[str]) -> list[str]:
     return names
 
 
-def _is_none(stage: Node) -> bool:
+def _is_none(stage: YamlNode) -> bool:
     """Whether it is said that there is to be none."""
     return stage.value is False
 
 
-def placed(node: Node, keys: Sequence[str]) -> Node:
+def nest_under(node: YamlNode, keys: Sequence[str]) -> YamlNode:
     """The node under nested keys, outermost first."""
     for key in reversed(keys):
-        node = Node({key: node}, node.origin)
+        node = YamlNode({key: node}, node.origin)
     return node
 
 
-def _merge(below: Node, above: Node, *, root: bool = False) -> Node:
+def _merge(below: YamlNode, above: YamlNode, *, root: bool = False) -> YamlNode:
     if not isinstance(above.value, dict):
         return above
     if isinstance(below.value, list):
         return _merge_items(below, above)
     if isinstance(below.value, str) and not root:
-        below = Node({"name": below}, below.origin)
+        below = YamlNode({"name": below}, below.origin)
     if not isinstance(below.value, dict) or (not root and _another(below, above)):
         return above
-    merged = dict(cast("dict[str, Node]", below.value))
-    for key, node in cast("dict[str, Node]", above.value).items():
+    merged = dict(cast("dict[str, YamlNode]", below.value))
+    for key, node in cast("dict[str, YamlNode]", above.value).items():
         merged[key] = _merge(merged[key], node) if key in merged else node
-    return Node(merged, below.origin)
+    return YamlNode(merged, below.origin)
 
 
-def _another(below: Node, above: Node) -> bool:
+def _another(below: YamlNode, above: YamlNode) -> bool:
     """Whether both are components, and different ones."""
     names = below.value.get("name"), above.value.get("name")
     return None not in names and names[0].value != names[1].value
 
 
-def _merge_items(below: Node, above: Node) -> Node:
+def _merge_items(below: YamlNode, above: YamlNode) -> YamlNode:
     """A mapping over a list changes single items, named by index or by their ``name``."""
-    items: list[Node] = list(below.value)
-    for key, node in cast("dict[str, Node]", above.value).items():
+    items: list[YamlNode] = list(below.value)
+    for key, node in cast("dict[str, YamlNode]", above.value).items():
         index = _item(items, key, node.origin)
         items[index] = _merge(items[index], node)
-    return Node(items, below.origin)
+    return YamlNode(items, below.origin)
 
 
-def _item(items: list[Node], key: str, origin: str) -> int:
+def _item(items: list[YamlNode], key: str, origin: str) -> int:
     names = [
         str(item.value["name"].value)
         if isinstance(item.value, dict) and "name" in item.value

@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, to_jsonable_python
 
 from robo_rl.config.compose import ConfigTree, KeyPath, compose
-from robo_rl.config.search_path import available, default_search
+from robo_rl.config.renamed_keys import new_key
+from robo_rl.config.search_path import available_configs, default_search
 from robo_rl.config.yaml_nodes import dump
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
@@ -28,14 +29,14 @@ __all__ = [
     "ConfigModel",
     "ConfigTree",
     "NestedError",
-    "available",
+    "available_configs",
     "compose",
     "default_search",
     "digest",
     "explain",
-    "strict",
     "to_yaml",
     "validate",
+    "validate_strict",
 ]
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -92,7 +93,7 @@ def validate(
         if isinstance(value, str) and value == "???"
     ]
     try:
-        checked = strict(tree.values, model, context)
+        checked = validate_strict(tree.values, model, context)
     except ValidationError as error:
         problems += [_sentence(tree, *found) for found in _flatten(error, model, ())]
     else:
@@ -101,7 +102,9 @@ def validate(
     raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
-def strict(values: Any, model: type[_Model], context: Mapping[str, Any] | None = None) -> _Model:
+def validate_strict(
+    values: Any, model: type[_Model], context: Mapping[str, Any] | None = None
+) -> _Model:
     """Validate as JSON, strictly: a list may become a tuple, but no string a number.
 
     Raises:
@@ -197,12 +200,15 @@ def _flatten(
 def _sentence(tree: ConfigTree, detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
     known = _existing(tree.values, path, missing=detail["type"] == "missing")
     place = f"{tree.origin(known)} {_dotted(known)}".strip()
-    return f"{place}: {_problem(detail, holder, str(path[-1]) if path else '')}"
+    return f"{place}: {_problem(detail, holder, path)}"
 
 
-def _problem(detail: ErrorDetails, holder: Any, key: str) -> str:
+def _problem(detail: ErrorDetails, holder: Any, path: KeyPath) -> str:
     message = detail["msg"]
     if detail["type"] == "extra_forbidden":
+        key = str(path[-1]) if path else ""
+        if new := new_key(path):
+            return f"unknown key; its name is {new}"
         fields = holder.model_fields if holder is not None else {}
         return f"unknown key; {did_you_mean(key, fields)}" if fields else "unknown key"
     if detail["type"] == "missing":

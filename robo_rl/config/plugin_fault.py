@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 
-class Fault(NamedTuple):
+class PluginFault(NamedTuple):
     """What a package's code raised.
 
     Args:
@@ -30,23 +30,23 @@ class Fault(NamedTuple):
     error: str
 
 
-def fault_of(error: BaseException, packages: Collection[str]) -> Fault | None:
+def fault_of(error: BaseException, packages: Collection[str]) -> PluginFault | None:
     """What one of the packages raised; None if none of them had a part in it."""
     passed = list(_frames(error, packages))
     if not passed:
         return None
     (outer, _, package), (inner, line, _) = passed[0], passed[-1]
-    place = f"{shown(inner.f_code.co_filename)}:{line}"
-    return Fault(package, _name(outer), place, said(error))
+    place = f"{display_path(inner.f_code.co_filename)}:{line}"
+    return PluginFault(package, _name(outer), place, format_exception_line(error))
 
 
-def said(error: BaseException) -> str:
+def format_exception_line(error: BaseException) -> str:
     """An exception in one line, as the last one of a traceback has it."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def shown(file: str) -> str:
+def display_path(file: str) -> str:
     """A file as seen from here, if it is below."""
     path, here = Path(file), Path(os.getcwd())
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

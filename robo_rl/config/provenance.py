@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import robo_rl
-from robo_rl.config.registry import loaded
+from robo_rl.config.registry import loaded_distributions
 
 PACKAGES = (
     "robo-rl",
@@ -45,14 +45,16 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    found |= {name: version for name, version in loaded().items() if name != "robo-rl"}
-    if (commit := checkout(Path(robo_rl.__file__).parents[1])) and "robo-rl" in found:
+    found |= {
+        name: version for name, version in loaded_distributions().items() if name != "robo-rl"
+    }
+    if (commit := git_commit(Path(robo_rl.__file__).parents[1])) and "robo-rl" in found:
         found["robo-rl"] += f"+g{commit}"
     return found
 
 
 @cache
-def checkout(root: Path) -> str:
+def git_commit(root: Path) -> str:
     """The commit that is checked out there, as ``versions`` has it; empty where there is none."""
     if not (root / ".git").exists() or shutil.which("git") is None:
         return ""
@@ -68,7 +70,7 @@ def _git(root: Path, *command: str) -> str:
     return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
-def machine() -> dict[str, str | int]:
+def machine_info() -> dict[str, str | int]:
     """Processor, cores and system."""
     return {
         "system": f"{platform.system()} {platform.release()}",

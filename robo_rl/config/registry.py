@@ -21,7 +21,7 @@ from typing import Any, cast
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
 from pydantic_core import CoreSchema, core_schema
 
-from robo_rl.config.models import ConfigModel, NestedError, strict
+from robo_rl.config.models import ConfigModel, NestedError, validate_strict
 from robo_rl.core.errors import DeviceError, Notice, PluginError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -69,7 +69,7 @@ def provider(kind: str, name: str) -> tuple[str, str]:
     return _distribution(point), point.value
 
 
-def clashes(kind: str) -> dict[str, list[str]]:
+def ambiguous_names(kind: str) -> dict[str, list[str]]:
     """Bare name → all names, each of another distribution, that it could have meant."""
     return {
         bare: [name for name, point in _named(kind).items() if point in points]
@@ -102,7 +102,7 @@ def load(kind: str, name: str) -> Any:
         DeviceError: It needs an extra that is not installed.
     """
     point = _point(kind, name)
-    others = [each for each in clashes(kind).get(name, []) if each != name]
+    others = [each for each in ambiguous_names(kind).get(name, []) if each != name]
     if others:
         warnings.warn(
             f"{singular(kind)} '{name}' is that of {_distribution(point)}; others are named"
@@ -113,7 +113,7 @@ def load(kind: str, name: str) -> Any:
     return _import(point)
 
 
-def loaded() -> dict[str, str]:
+def loaded_distributions() -> dict[str, str]:
     """Distribution → version of all that brought something that this process has loaded."""
     return dict(_LOADED)
 
@@ -123,7 +123,7 @@ def entry_point(kind: str, name: str) -> EntryPoint | None:
     return _chosen(_found(kind).get(name) or _of(kind, name))
 
 
-def unknown(kind: str, name: str) -> str:
+def unknown_name_hint(kind: str, name: str) -> str:
     """What to say about a name that nothing provides."""
     known = [each for each, _ in _qualified(kind)] if _OF in name else names(kind)
     return f"unknown {singular(kind)} '{name}'; {did_you_mean(name, known)}"
@@ -203,7 +203,7 @@ class component:  # noqa: N801  reads as a function in annotations
             what = singular(self.kind)
             raise ValueError(f"expected the name of a {what} or {{name: …}}, found {value!r:.60}")
         if name not in _found(self.kind) and not _of(self.kind, name):
-            raise ValueError(unknown(self.kind, name))
+            raise ValueError(unknown_name_hint(self.kind, name))
         loaded = load(self.kind, name)
         ours = provider(self.kind, name)[0] == _OURS
         name = name.rpartition(_OF)[2] if ours else name
@@ -225,7 +225,7 @@ def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
         where, expected = f"Config of {loaded!r:.80}", "a class that derives from ConfigModel"
         raise PluginError("is no config", where=where, expected=expected, found=f"{model!r:.80}")
     try:
-        cfg = strict(fields, model)
+        cfg = validate_strict(fields, model)
     except ValidationError as error:
         raise NestedError(error, model) from error
     return None if model is _NoFields else cfg
@@ -282,13 +282,13 @@ def _normal(distribution: str) -> str:
 def _point(kind: str, name: str) -> EntryPoint:
     points = _found(kind).get(name) or _of(kind, name)
     if not points:
-        raise PluginError(unknown(kind, name))
+        raise PluginError(unknown_name_hint(kind, name))
     point = _chosen(points)
     if point is None:
         several = " and ".join(sorted(_distribution(each) for each in points))
         raise PluginError(
             f"{singular(kind)} '{name}' is provided by {several}",
-            hint=f"say which: {' or '.join(sorted(clashes(kind)[name]))}",
+            hint=f"say which: {' or '.join(sorted(ambiguous_names(kind)[name]))}",
         )
     return point
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from robo_rl.config.merge import merge, placed
-from robo_rl.config.yaml_nodes import Node, parse
+from robo_rl.config.merge import merge, nest_under
+from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -32,7 +32,7 @@ def default_search() -> list[Path]:
     return list(found.values())
 
 
-def available(search: Iterable[Path] | None = None) -> dict[str, Path]:
+def available_configs(search: Iterable[Path] | None = None) -> dict[str, Path]:
     """All configs by name (``task/lift_cube``), the first folder of the search winning."""
     found: dict[str, Path] = {}
     for root in default_search() if search is None else search:
@@ -41,7 +41,7 @@ def available(search: Iterable[Path] | None = None) -> dict[str, Path]:
     return found
 
 
-def read(name_or_path: str | Path, search: Iterable[Path] | None = None) -> Node:
+def read_config(name_or_path: str | Path, search: Iterable[Path] | None = None) -> YamlNode:
     """A config with its bases, before overrides and interpolation; see ``compose.compose``."""
     folders = list(default_search() if search is None else search)
     return _Files(folders).load(str(name_or_path))
@@ -54,25 +54,25 @@ class _Files:
         self._search = search
         self._done: set[tuple[Path, str]] = set()
 
-    def load(self, name: str) -> Node:
+    def load(self, name: str) -> YamlNode:
         path = _find(name, self._search, None)
         return self._load(path, self._group(path), ())
 
-    def _load(self, path: Path, key: str, above: tuple[Path, ...]) -> Node:
+    def _load(self, path: Path, key: str, above: tuple[Path, ...]) -> YamlNode:
         if path in above:
             chain = " → ".join(_shown(p) for p in (*above, path))
             raise ConfigError(f"base is cyclic: {chain}", where=_shown(above[-1]))
         own = _read(path)
-        bases = own.value.pop("base", Node([], own.origin))
-        tree = Node({}, own.origin)
+        bases = own.value.pop("base", YamlNode([], own.origin))
+        tree = YamlNode({}, own.origin)
         for base_key, name, origin in _base_entries(bases):
             base = _find(name, [path.parent] if name.startswith(".") else self._search, origin)
             base_key = self._group(base) if base_key is None else base_key
             if base in (*above, path) or (base, base_key) not in self._done:
                 tree = merge(tree, self._load(base, base_key, (*above, path)))
         self._done.add((path, key))
-        merged = merge(tree, placed(own, key.split(".") if key else []))
-        return Node(merged.value, own.origin)
+        merged = merge(tree, nest_under(own, key.split(".") if key else []))
+        return YamlNode(merged.value, own.origin)
 
     def _group(self, path: Path) -> str:
         for root in self._search:
@@ -93,7 +93,7 @@ def _find(name: str, search: list[Path], where: str | None) -> Path:
     for candidate in candidates:
         if "\0" not in name and candidate.is_file():
             return candidate.resolve()
-    known = {n.removeprefix(f"{_ROOT_FOLDER}/") for n in available(search)}
+    known = {n.removeprefix(f"{_ROOT_FOLDER}/") for n in available_configs(search)}
     folders = ", ".join(_shown(folder) for folder in search) or "no folder"
     hint = f"looked in {folders}; {did_you_mean(name, known)}"
     if where is None and "\0" not in name and Path(f"{name}.yaml").is_file():
@@ -101,7 +101,7 @@ def _find(name: str, search: list[Path], where: str | None) -> Path:
     raise ConfigError(f"no config '{name}'", where=where, hint=hint)
 
 
-def _read(path: Path) -> Node:
+def _read(path: Path) -> YamlNode:
     shown = _shown(path)
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -113,18 +113,18 @@ def _read(path: Path) -> Node:
         raise ConfigError(f"cannot be read: {error.strerror}", where=shown) from error
     node = parse(text, lambda line: f"{shown}:{line}")
     if node.value is None:
-        return Node({}, node.origin)
+        return YamlNode({}, node.origin)
     if not isinstance(node.value, dict):
         raise ConfigError("a config must be a mapping", where=node.origin, found=_kind(node.value))
     return node
 
 
-def _base_entries(bases: Node) -> Iterator[tuple[str | None, str, str]]:
+def _base_entries(bases: YamlNode) -> Iterator[tuple[str | None, str, str]]:
     """(key or None, name, origin) of each base."""
     entries = bases.value if isinstance(bases.value, list) else [bases]
-    for entry in cast("list[Node]", entries):
+    for entry in cast("list[YamlNode]", entries):
         named = list(entry.value.items()) if isinstance(entry.value, dict) else [(None, entry)]
-        for key, node in cast("list[tuple[str | None, Node]]", named):
+        for key, node in cast("list[tuple[str | None, YamlNode]]", named):
             if not isinstance(node.value, str):
                 raise ConfigError(
                     "base must list names", where=node.origin, expected="[task/lift_cube, …]"

@@ -26,7 +26,7 @@ _FLOAT = re.compile(
 
 
 @dataclass(frozen=True)
-class Node:
+class YamlNode:
     """A mapping (dict of nodes), list (of nodes) or scalar, and the place where it was written."""
 
     value: Any
@@ -51,7 +51,7 @@ for _class in (_Loader, _Dumper):
     _class.add_implicit_resolver(_TAG + "float", _FLOAT, list("-+.0123456789"))
 
 
-def parse(text: str, place: Callable[[int], str]) -> Node:
+def parse(text: str, place: Callable[[int], str]) -> YamlNode:
     """Parse one YAML document.
 
     Args:
@@ -66,7 +66,7 @@ def parse(text: str, place: Callable[[int], str]) -> Node:
     """
     try:
         document = _Loader(text).get_single_node()
-        return Node(None, place(1)) if document is None else _Reader(place).node(document)
+        return YamlNode(None, place(1)) if document is None else _Reader(place).node(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -92,22 +92,22 @@ class _Reader:
     def __init__(self, place: Callable[[int], str]) -> None:
         self._place, self._count = place, 0
 
-    def node(self, node: yaml.Node, line: int | None = None) -> Node:
+    def node(self, node: yaml.Node, line: int | None = None) -> YamlNode:
         """Convert a node; line is that of its key, where it has one."""
         origin = self._place(node.start_mark.line + 1 if line is None else line)
         self._count += 1
         if self._count > _MAX_NODES:
             raise ConfigError(f"more than {_MAX_NODES} values", where=origin)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-            return Node(self._mapping(node), origin)
+            return YamlNode(self._mapping(node), origin)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            return Node([self.node(item) for item in node.value], origin)
+            return YamlNode([self.node(item) for item in node.value], origin)
         if isinstance(node, yaml.ScalarNode):
-            return Node(_scalar(node, origin), origin)
+            return YamlNode(_scalar(node, origin), origin)
         raise ConfigError(f"YAML tag '{node.tag}' is refused", where=origin)
 
-    def _mapping(self, node: yaml.MappingNode) -> dict[str, Node]:
-        values: dict[str, Node] = {}
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, YamlNode]:
+        values: dict[str, YamlNode] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             key = self._key(key_node, line)

@@ -34,9 +34,9 @@ class Lock:
             return
         if os.getpid() == self._holder:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        self.drop()
+        self.close_descriptor()
 
-    def drop(self) -> None:
+    def close_descriptor(self) -> None:
         """Close this process's share; the lock stays with whoever else has one."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -49,7 +49,7 @@ class Lock:
         self.close()
 
     def __del__(self) -> None:
-        self.drop()
+        self.close_descriptor()
 
 
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
@@ -79,7 +79,7 @@ def lock_file(path: Path, *, wait: bool = False) -> Lock:
 
 def _drop_all() -> None:
     for lock in list(_held):
-        lock.drop()
+        lock.close_descriptor()
 
 
 os.register_at_fork(after_in_child=_drop_all)

@@ -26,7 +26,7 @@ _ASPECT_TOLERANCE = 0.02
 _CHANNELS = (1, 3)
 
 
-def fit(image: Image, shape: tuple[int, ...], crop: Crop | None = None) -> Image:
+def crop_and_resize(image: Image, shape: tuple[int, ...], crop: Crop | None = None) -> Image:
     """Crop an image and make it the size of a spec.
 
     Args:
@@ -39,7 +39,7 @@ def fit(image: Image, shape: tuple[int, ...], crop: Crop | None = None) -> Image
     """
     first = channels_first(shape)
     height, width, channels = (*shape[1:], shape[0]) if first else shape
-    part = cropped(image, crop)
+    part = crop_image(image, crop)
     if part.shape[2] != channels:
         raise SpecError("channels of an image", expected=channels, found=part.shape[2])
     _demand_aspect(part.shape[:2], (height, width))
@@ -58,7 +58,7 @@ def channels_first(shape: tuple[int, ...]) -> bool:
     return shape[-1] not in _CHANNELS
 
 
-def cropped(image: Image, crop: Crop | None) -> Image:
+def crop_image(image: Image, crop: Crop | None) -> Image:
     """The part of an image that ``crop`` names.
 
     Raises:
@@ -66,11 +66,11 @@ def cropped(image: Image, crop: Crop | None) -> Image:
     """
     if crop is None:
         return image
-    top, left, height, width = window(crop, image.shape[0], image.shape[1])
+    top, left, height, width = crop_window(crop, image.shape[0], image.shape[1])
     return image[top : top + height, left : left + width]
 
 
-def window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int]:
+def crop_window(crop: Crop, height: int, width: int) -> tuple[int, int, int, int]:
     """A crop in pixels of an image of that height and width: (top, left, height, width).
 
     Raises:

@@ -27,7 +27,7 @@ def quat_mul(left: Tensor, right: Tensor) -> Tensor:
     return torch.stack(parts, dim=-1)
 
 
-def turn_to_quat(turn: Tensor) -> Tensor:
+def rotvec_to_quat(turn: Tensor) -> Tensor:
     """The quaternion (…, 4) of a rotation vector (…, 3), rad."""
     import torch
 
@@ -36,7 +36,7 @@ def turn_to_quat(turn: Tensor) -> Tensor:
     return torch.cat([torch.cos(half), turn / 2 * torch.sinc(half / math.pi)], dim=-1)
 
 
-def quat_to_turn(quat: Tensor) -> Tensor:
+def quat_to_rotvec(quat: Tensor) -> Tensor:
     """The rotation vector (…, 3), rad, of at most half a turn, of a unit quaternion (…, 4)."""
     import torch
 
@@ -59,7 +59,7 @@ def quat_to_matrix(quat: Tensor) -> Tensor:
     return torch.stack(rows, dim=-2)
 
 
-def matrix_to_turn(rot: Tensor) -> Tensor:
+def matrix_to_rotvec(rot: Tensor) -> Tensor:
     """The rotation vector (…, 3), rad, of a rotation matrix (…, 3, 3) of less than half a turn."""
     import torch
 

@@ -22,7 +22,7 @@ def derive(purpose: str, *parts: int | str) -> int:
 
 
 @contextmanager
-def initialising(purpose: str, *parts: int | str) -> Generator[None]:
+def seeded_initialization(purpose: str, *parts: int | str) -> Generator[None]:
     """Within it torch's global stream, which draws initial weights, is seeded by ``derive``."""
     import torch
 

@@ -110,7 +110,7 @@ class ObsSpec(BaseModel):
         return sum(spec.size for spec in self.items.values())
 
     @property
-    def pictures(self) -> tuple[str, ...]:
+    def image_names(self) -> tuple[str, ...]:
         """Names of the items that are pictures: uint8 of three axes."""
         items = self.items.items()
         return tuple(n for n, spec in items if spec.dtype == "uint8" and len(spec.shape) == 3)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 _ARRAY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 
 
-def names_array(name: str) -> bool:
+def is_array_name(name: str) -> bool:
     """Whether a name can name an array: letters, digits, _ and -, at most 100 of them."""
     return _ARRAY.fullmatch(name) is not None
 

@@ -15,7 +15,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 
 
-class Aggregate:
+class EnsembleAggregation:
     """How much the members are believed.
 
     Args:
@@ -35,13 +35,13 @@ class Aggregate:
         ``quantile`` is that of the members, 0 the min (Yang et al. 2023, arXiv 2310.12955).
         """
 
-        rule: Literal["min", "mean", "subset_min", "lower_bound", "quantile"] = "min"
+        mode: Literal["min", "mean", "subset_min", "lower_bound", "quantile"] = "min"
         subset: int = Field(default=2, ge=1)
         kappa: float = Field(default=1.0, ge=0.0)
         quantile: float = Field(default=0.25, ge=0.0, le=1.0)
 
     def __init__(self, cfg: Config, members: int) -> None:
-        if cfg.rule == "subset_min" and cfg.subset > members:
+        if cfg.mode == "subset_min" and cfg.subset > members:
             raise ConfigError(
                 "the subset is larger than the ensemble",
                 where="subset",
@@ -53,35 +53,35 @@ class Aggregate:
 
     def __call__(self, values: Tensor, generator: torch.Generator) -> Tensor:
         """Values (M, …) → (…); the generator draws the subset."""
-        if self.cfg.rule == "mean":
+        if self.cfg.mode == "mean":
             return values.mean(dim=0)
-        if self.cfg.rule == "lower_bound":
+        if self.cfg.mode == "lower_bound":
             return lower_bound(values, self.cfg.kappa)
-        if self.cfg.rule == "quantile":
+        if self.cfg.mode == "quantile":
             return values.quantile(self.cfg.quantile, dim=0)
-        if self.cfg.rule == "subset_min":
+        if self.cfg.mode == "subset_min":
             values = values[random_subset(len(values), self.cfg.subset, generator)]
         return values.amin(dim=0)
 
-    def demand_mixture(self) -> None:
+    def check_is_mixture(self) -> None:
         """Refuse a rule that makes a value of an ensemble but no mixture of its members.
 
         Raises:
             ConfigError: It does not.
         """
-        if self.cfg.rule in ("lower_bound", "quantile"):
+        if self.cfg.mode in ("lower_bound", "quantile"):
             raise ConfigError(
-                "target_rule: no member's law and no mixture of them",
+                "target_aggregation: no member's law and no mixture of them",
                 expected="min, mean or subset_min with a categorical critic",
-                found=self.cfg.rule,
+                found=self.cfg.mode,
             )
 
-    def shares(self, values: Tensor, generator: torch.Generator) -> Tensor:
+    def member_weights(self, values: Tensor, generator: torch.Generator) -> Tensor:
         """Values (M, …) → what share each member has in the ensemble's mixture, (M, …)."""
-        if self.cfg.rule == "mean":
+        if self.cfg.mode == "mean":
             return torch.full_like(values, 1.0 / len(values))
         among = torch.arange(len(values), device=values.device)
-        if self.cfg.rule == "subset_min":
+        if self.cfg.mode == "subset_min":
             among = random_subset(len(values), self.cfg.subset, generator)
         least = among[values[among].argmin(dim=0)]
         return torch.zeros_like(values).scatter_(0, least.unsqueeze(0), 1.0)

@@ -66,7 +66,9 @@ class ScalarHead(nn.Module):
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
         """Loss (M, B) of output (M, B, 1)."""
-        value, target = torch.broadcast_tensors(self.value(out), held(target, self.cfg.bounds))
+        value, target = torch.broadcast_tensors(
+            self.value(out), clamp_to_bounds(target, self.cfg.bounds)
+        )
         if self.cfg.kind == "mse":
             return 0.5 * (value - target).square()
         return F.huber_loss(value, target, reduction="none", delta=self.cfg.huber_delta)
@@ -96,13 +98,15 @@ class HistogramHead(nn.Module):
 
     def loss(self, out: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy (M, B) of logits (M, B, n) and values."""
-        return self.law_loss(out, self.spread(held(target, self.cfg.bounds)))
+        return self.distribution_loss(
+            out, self.target_distribution(clamp_to_bounds(target, self.cfg.bounds))
+        )
 
-    def law_loss(self, out: Tensor, law: Tensor) -> Tensor:
+    def distribution_loss(self, out: Tensor, law: Tensor) -> Tensor:
         """Cross-entropy (M, B) of logits (M, B, n) and probabilities (B, n)."""
         return -(law * out.log_softmax(-1)).sum(-1)
 
-    def spread(self, target: Tensor) -> Tensor:
+    def target_distribution(self, target: Tensor) -> Tensor:
         """Values (…) within the bounds → probabilities of the bins (…, n)."""
         if self.cfg.kind == "hl_gauss":
             return gaussian_bins(target, self.edges, self.cfg.sigma_bins * self.width)
@@ -114,7 +118,9 @@ class HistogramHead(nn.Module):
         Each mass goes to the centres beside its value, which is held to the bounds: Bellemare et
         al. 2017 (arXiv 1707.06887), eq. 7.
         """
-        return (self.spread(held(values, self.cfg.bounds)) * law.unsqueeze(-1)).sum(-2)
+        return (
+            self.target_distribution(clamp_to_bounds(values, self.cfg.bounds)) * law.unsqueeze(-1)
+        ).sum(-2)
 
 
 def gaussian_bins(value: Tensor, edges: Tensor, sigma: float) -> Tensor:
@@ -146,7 +152,7 @@ def two_hot(value: Tensor, centres: Tensor) -> Tensor:
     return (1.0 - (place - bins).abs()).clamp(min=0.0)
 
 
-def held(target: Tensor, bounds: tuple[float, float] | None) -> Tensor:
+def clamp_to_bounds(target: Tensor, bounds: tuple[float, float] | None) -> Tensor:
     """Targets within the bounds, if there are any."""
     return target if bounds is None else target.clamp(*bounds)
 

@@ -20,7 +20,7 @@ from robo_rl.nets.ensemble import MlpEnsemble
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU}
 
 
-class Scaling(Protocol):
+class InputScaling(Protocol):
     """What a critic sees the world by: the policy's ``Normalizer``, or one that adds to it."""
 
     def features(self, obs: dict[str, Tensor], names: tuple[str, ...]) -> Tensor:
@@ -68,7 +68,7 @@ class QCritic(nn.Module):
         *,
         obs_horizon: int,
         exec_horizon: int,
-        normalizer: Scaling,
+        normalizer: InputScaling,
     ) -> None:
         super().__init__()
         self.names, self.normalizer = tuple(obs_spec.items), normalizer
@@ -87,14 +87,14 @@ class QCritic(nn.Module):
 
     def forward(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Name → (B, To, …) and chunks (B, H, A) give values (M, B)."""
-        return self.values(self.encode(obs), act)
+        return self.values_from_features(self.encode(obs), act)
 
     def loss(self, obs: dict[str, Tensor], act: Tensor, target: Tensor) -> Tensor:
         """Loss (M, B) of each member and row; target (B,) for all members, or (M, B).
 
         Sum over the members, so that each learns as if it were alone.
         """
-        return self.loss_of(self.encode(obs), act, target)
+        return self.loss_from_features(self.encode(obs), act, target)
 
     @property
     def histogram(self) -> HistogramHead:
@@ -102,34 +102,34 @@ class QCritic(nn.Module):
         assert isinstance(self.head, HistogramHead)
         return self.head
 
-    def laws(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+    def distributions(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Probabilities of the bins (M, B, n); of a critic that is distributional."""
         return self._out(self.encode(obs), act).softmax(-1)
 
-    def law_loss(self, obs: dict[str, Tensor], act: Tensor, law: Tensor) -> Tensor:
+    def distribution_loss(self, obs: dict[str, Tensor], act: Tensor, law: Tensor) -> Tensor:
         """Cross-entropy (M, B) with a law (B, n) that is every member's target."""
-        return self.histogram.law_loss(self._out(self.encode(obs), act), law)
+        return self.histogram.distribution_loss(self._out(self.encode(obs), act), law)
 
     def encode(self, obs: dict[str, Tensor]) -> Tensor:
         """The normalised observation, flattened: (B, O); once for many chunks."""
         return self.normalizer.features(obs, self.names)
 
-    def values(self, features: Tensor, act: Tensor) -> Tensor:
+    def values_from_features(self, features: Tensor, act: Tensor) -> Tensor:
         """``forward`` of features (B, O) that ``encode`` gave."""
         return self.head.value(self._out(features, act))
 
-    def loss_of(self, features: Tensor, act: Tensor, target: Tensor) -> Tensor:
+    def loss_from_features(self, features: Tensor, act: Tensor, target: Tensor) -> Tensor:
         """``loss`` of features (B, O) that ``encode`` gave."""
         return self.head.loss(self._out(features, act), target)
 
-    def inputs(self, features: Tensor, act: Tensor) -> Tensor:
+    def join_inputs(self, features: Tensor, act: Tensor) -> Tensor:
         """Features (B, O) beside the part of chunks (B, H, A) that the env carries out: (B, …)."""
         low, high = (self.normalizer.normalize("act", limit) for limit in (self.low, self.high))
         executed = act[:, : self.exec_horizon].clamp(low, high)
         return torch.cat([features, executed.flatten(1)], dim=-1)
 
     def _out(self, features: Tensor, act: Tensor) -> Tensor:
-        return self.net(self.inputs(features, act))
+        return self.net(self.join_inputs(features, act))
 
 
 def td_target(rew: Tensor, discount: Tensor, terminated: Tensor, next_value: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ class DamagedLine(NamedTuple):
     problem: str
 
 
-class Log(NamedTuple):
+class CommitLog(NamedTuple):
     """A log as it was found: good records, damaged lines, bytes in whole lines and a torn end."""
 
     records: list[EpisodeRecord]
@@ -85,7 +85,7 @@ class Log(NamedTuple):
     ends_in_newline: bool
 
 
-def read_log(root: Path) -> Log:
+def read_log(root: Path) -> CommitLog:
     """Read the log leniently.
 
     Raises:
@@ -105,7 +105,7 @@ def read_log(root: Path) -> Log:
     if tail and not _is_torn(tail):
         lines.append(tail)
         tail = b""
-    log = Log([], [], len(data) - len(tail), len(tail), data[-1:] in (b"", b"\n"))
+    log = CommitLog([], [], len(data) - len(tail), len(tail), data[-1:] in (b"", b"\n"))
     for number, line in enumerate(lines, start=1):
         _sort_in(log, number, line)
     return log
@@ -219,7 +219,7 @@ def _is_sealed(line: bytes) -> bool:
     return True
 
 
-def _sort_in(log: Log, number: int, line: bytes) -> None:
+def _sort_in(log: CommitLog, number: int, line: bytes) -> None:
     try:
         record = EpisodeRecord.model_validate(unseal(line))
         if log.records and record.start < log.records[-1].stop:

@@ -36,7 +36,7 @@ class Converter(Protocol):
         """
         ...
 
-    def mend(self, run: Path) -> list[Path]:
+    def recover(self, run: Path) -> list[Path]:
         """Write what is whole of recordings that were cut off to recordings beside them.
 
         Returns:

@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     act: Tensor
 
 
-class Outcomes(NamedTuple):
+class RowOutcomes(NamedTuple):
     """What came of each row, and whose it was.
 
     Args:
@@ -69,7 +69,7 @@ class KeyStats(NamedTuple):
     quantiles: tuple[Tensor, ...] = ()
 
     @property
-    def inner(self) -> tuple[Tensor, Tensor]:
+    def quantile_range(self) -> tuple[Tensor, Tensor]:
         """The range without its ends, as far as it is known."""
         low, high = self.quantiles or (self.low, self.high)
         return low, high
@@ -78,7 +78,7 @@ class KeyStats(NamedTuple):
         """With ranges that span these rows (N, *row shape) too; mean and std stay the data's."""
         rows = rows.double()
         low, high = self.low.minimum(rows.amin(0)), self.high.maximum(rows.amax(0))
-        (inner_low, inner_high), (rows_low, rows_high) = self.inner, _quantiles(rows)
+        (inner_low, inner_high), (rows_low, rows_high) = self.quantile_range, _quantiles(rows)
         inner = inner_low.minimum(rows_low), inner_high.maximum(rows_high)
         return self._replace(low=low, high=high, quantiles=inner)
 
@@ -174,7 +174,7 @@ class WindowDataset:
         for rows in order.split(batch):
             yield self.windows(rows)
 
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> RowOutcomes:
         """Rewards, ends and whose rows they are, read when asked for: cloning needs none.
 
         Where the store does not say (no column ``intervention``), no row is a human's.
@@ -187,7 +187,7 @@ class WindowDataset:
         rows = _read_rows(self._store, self._episodes, keys, self._last.device)
         self._demand_ends_last(rows["terminated"])
         human = rows.get(INTERVENTION, torch.zeros_like(rows["terminated"]))
-        return Outcomes(rows["rew"], rows["terminated"], self._last, human)
+        return RowOutcomes(rows["rew"], rows["terminated"], self._last, human)
 
     def _demand_ends_last(self, terminated: Tensor) -> None:
         early = terminated.nonzero().flatten()

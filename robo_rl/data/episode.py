@@ -17,12 +17,12 @@ from robo_rl.core.errors import DataError, SpecError
 from robo_rl.core.labels import as_label
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.commits import EpisodeRecord
-from robo_rl.data.schema import StoreSchema, aligned
+from robo_rl.data.schema import StoreSchema, align_up
 
 _SAID_OF_IT = {"success", "seed", "meta"}
 
 
-class Block(NamedTuple):
+class CheckedEpisode(NamedTuple):
     """A checked episode: key → (L, …) for every array of the schema, and what is said of it."""
 
     rows: dict[str, NDArray[Any]]
@@ -36,7 +36,7 @@ class Block(NamedTuple):
         return len(self.rows["act"])
 
 
-def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> Block:
+def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> CheckedEpisode:
     """Check an episode and bring it into rows.
 
     Args:
@@ -58,22 +58,24 @@ def check_episode(schema: StoreSchema, episode: Mapping[str, Any]) -> Block:
         hint = "cut the episode there, and begin another one behind it"
         raise DataError(f"'{key}' before the last row", where=f"row {row}", hint=hint)
     seed, meta = episode.get("seed"), dict(episode.get("meta") or {})
-    return Block(rows, _success(episode["success"]), None if seed is None else int(seed), meta)
+    return CheckedEpisode(
+        rows, _success(episode["success"]), None if seed is None else int(seed), meta
+    )
 
 
-def lay_out(blocks: Sequence[Block], start: int, chunk_rows: int) -> list[EpisodeRecord]:
+def lay_out(blocks: Sequence[CheckedEpisode], start: int, chunk_rows: int) -> list[EpisodeRecord]:
     """Give each block rows of its own from ``start`` on, every one at a chunk boundary."""
     records: list[EpisodeRecord] = []
     for block in blocks:
-        start = aligned(start, chunk_rows)
+        start = align_up(start, chunk_rows)
         records.append(_record(block, start))
         start += block.length
     return records
 
 
-def side_by_side(rows: Sequence[NDArray[Any]], chunk_rows: int) -> NDArray[Any]:
+def pad_to_chunks(rows: Sequence[NDArray[Any]], chunk_rows: int) -> NDArray[Any]:
     """One array of whole chunks: each part begins at a boundary, zeros fill up behind it."""
-    padded = [aligned(len(part), chunk_rows) for part in rows]
+    padded = [align_up(len(part), chunk_rows) for part in rows]
     out = np.zeros((sum(padded), *rows[0].shape[1:]), rows[0].dtype)
     start = 0
     for part, size in zip(rows, padded, strict=True):
@@ -91,7 +93,7 @@ def hash_rows(rows: Mapping[str, NDArray[Any]]) -> str:
     return content.hexdigest()
 
 
-def _record(block: Block, start: int) -> EpisodeRecord:
+def _record(block: CheckedEpisode, start: int) -> EpisodeRecord:
     try:
         return EpisodeRecord(
             start=start,

@@ -43,7 +43,7 @@ CONSTANT = 1e-6
 """Below this share of its magnitude float32 cannot tell a range from rounding."""
 
 
-def compressed(x: Tensor) -> Tensor:
+def compress(x: Tensor) -> Tensor:
     """Keep x within ±L, L = ``FEATURE_LIMIT``; beyond it is ±(L + ln(1 + |x| − L)).
 
     Smooth and one to one, so that nothing is lost.
@@ -144,7 +144,7 @@ class Normalizer(nn.Module):
         """Key → mode."""
         return dict(self._modes)
 
-    def renew(self, key: str, shift: Tensor, scale: Tensor) -> None:
+    def set_affine(self, key: str, shift: Tensor, scale: Tensor) -> None:
         """Change an array's map in place, for all that share this normaliser, and the hash.
 
         Raises:
@@ -179,7 +179,7 @@ class Normalizer(nn.Module):
         See ``compressed``.
         """
         parts = [self.normalize(f"obs.{name}", obs[name]).flatten(1) for name in names]
-        return compressed(torch.cat(parts, dim=-1))
+        return compress(torch.cat(parts, dim=-1))
 
     def affine(self, key: str) -> Affine:
         """The map of an array.
@@ -223,7 +223,7 @@ class Affine(nn.Module):
 
 
 def _affine(key: str, mode: str, stats: KeyStats) -> Affine:
-    if not all(bool(part.isfinite().all()) for part in (*stats[:4], *stats.inner)):
+    if not all(bool(part.isfinite().all()) for part in (*stats[:4], *stats.quantile_range)):
         raise DataError("statistics are not finite", where=key, hint="verify the dataset")
     shift, scale = _MAPS[mode](stats)
     magnitude = torch.maximum(stats.low.abs(), stats.high.abs()).clamp_min(1.0)
@@ -238,7 +238,7 @@ def _min_max(stats: KeyStats) -> tuple[Tensor, Tensor]:
 
 
 def _quantile(stats: KeyStats) -> tuple[Tensor, Tensor]:
-    low, high = stats.inner
+    low, high = stats.quantile_range
     wide = (high - low) > CONSTANT * torch.maximum(low.abs(), high.abs()).clamp_min(1.0)
     shift, scale = _min_max(stats)
     return torch.where(wide, (high + low) / 2, shift), torch.where(wide, (high - low) / 2, scale)

@@ -16,7 +16,7 @@ from robo_rl.data.commits import EpisodeRecord
 _OBS = "obs."
 
 
-def relabelled(
+def relabel(
     rows: Mapping[str, NDArray[Any]], record: EpisodeRecord, end: int | None
 ) -> dict[str, Any]:
     """The episode as ``ZarrStore.extend`` takes it.

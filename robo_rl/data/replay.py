@@ -21,9 +21,15 @@ from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.data.dataset import INTERVENTION
 from robo_rl.data.rollout import Rollout
 from robo_rl.data.row_table import RowTable
-from robo_rl.data.transitions import Transitions, block_of, look_ahead, return_to_go, transitions_of
+from robo_rl.data.transitions import (
+    Transitions,
+    dataset_transitions,
+    n_step_transition,
+    return_to_go,
+    rollout_rows,
+)
 
-__all__ = ["Replay", "Transitions", "transitions_of"]
+__all__ = ["Replay", "Transitions", "dataset_transitions"]
 
 _OBS = "obs."
 _HUMAN = "human"
@@ -41,7 +47,7 @@ class Replay:
         """Size and sampling.
 
         ``capacity`` is in rows: one for each decision, one for each end of an episode, and one for
-        each env. ``demo_share`` of a batch are demonstrations, if there are any (RLPD, Ball et al.
+        each env. ``demo_fraction`` of a batch are demonstrations, if there are any (RLPD, Ball et al.
         2023, arXiv 2302.02948, section 4.1). ``n_step`` is the number of decisions before the
         bootstrap, fewer where the episode ends or what followed is not there.
 
@@ -51,14 +57,14 @@ class Replay:
         """
 
         capacity: int = Field(default=200_000, ge=2)
-        demo_share: float = Field(default=0.5, ge=0.0, le=1.0)
+        demo_fraction: float = Field(default=0.5, ge=0.0, le=1.0)
         n_step: int = Field(default=1, ge=1)
         corrections: bool = False
 
         @model_validator(mode="after")
         def _corrections_have_a_share(self) -> Self:
-            if self.corrections and not self.demo_share:
-                raise ValueError("corrections: they fill demo_share, which is 0")
+            if self.corrections and not self.demo_fraction:
+                raise ValueError("corrections: they fill demo_fraction, which is 0")
             return self
 
     def __init__(self, cfg: Config, device: torch.device | str = "cpu") -> None:
@@ -88,7 +94,7 @@ class Replay:
         return len(self._demos)
 
     def add_demonstrations(self, transitions: Mapping[str, Tensor]) -> None:
-        """Take in rows of ``transitions_of``, which stay; before any experience.
+        """Take in rows of ``dataset_transitions``, which stay; before any experience.
 
         Rows that do not say whether they are a human's are not.
 
@@ -115,7 +121,7 @@ class Replay:
         Raises:
             DataError: The block is larger than the buffer, or of another layout.
         """
-        rows, begins, open_end = block_of(rollout)
+        rows, begins, open_end = rollout_rows(rollout)
         self._table.check(rows)
         places = self._places(len(rows["next"]), begins.cpu(), self._joined(rows, begins))
         rows["next"], open_end = places[rows["next"].cpu()], open_end.cpu()
@@ -141,7 +147,7 @@ class Replay:
             raise DataError("nothing to sample from", hint="add a rollout or demonstrations first")
         self._demand_corrections()
         shown, others = self._shares
-        share = self.cfg.demo_share if len(others) else 1.0
+        share = self.cfg.demo_fraction if len(others) else 1.0
         num_shown = round(batch * share) if len(shown) else 0
         drawn = [
             _draw(shown, num_shown, generator),
@@ -153,7 +159,7 @@ class Replay:
     def transitions(self, rows: Tensor) -> Transitions:
         """The transitions that begin at rows (B,), over ``n_step`` decisions."""
         column = self._table.columns
-        ahead = look_ahead(column, rows, self.cfg.n_step)
+        ahead = n_step_transition(column, rows, self.cfg.n_step)
         successor = column["next"][ahead.last]
         obs = {name: x for name, x in column.items() if name.startswith(_OBS)}
         return Transitions(

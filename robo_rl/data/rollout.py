@@ -45,8 +45,8 @@ class Rollout:
     last_obs: dict[str, Tensor]
     ended: Tensor
     final_obs: dict[str, Tensor]
-    follows: Tensor | None = None
-    carried: Tensor | None = None
+    noise_continues: Tensor | None = None
+    initial_noise: Tensor | None = None
     shard: Tensor | None = None
 
     @property
@@ -59,7 +59,7 @@ class Rollout:
         return tensor.flatten(0, 1)[self.valid.flatten()]
 
 
-def executed(num_exec: Tensor, horizon: int) -> Tensor:
+def executed_mask(num_exec: Tensor, horizon: int) -> Tensor:
     """Mask (…, H, 1) of the chunk's actions that were executed, from their number (…,)."""
     return (torch.arange(horizon, device=num_exec.device) < num_exec[..., None])[..., None]
 
@@ -84,14 +84,14 @@ class RolloutBuilder:
         self._obs.append(obs)
         self._steps.append(columns)
 
-    def finish(self, last_obs: dict[str, Tensor], carried: Tensor | None = None) -> Rollout:
+    def finish(self, last_obs: dict[str, Tensor], initial_noise: Tensor | None = None) -> Rollout:
         """The block; ``carried`` is what ``Rollout`` says."""
         columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
         return Rollout(
             obs={name: torch.stack([o[name] for o in self._obs]) for name in last_obs},
             k_star=columns.pop("k_star", None),
-            follows=columns.pop("follows", None),
-            carried=carried,
+            noise_continues=columns.pop("follows", None),
+            initial_noise=initial_noise,
             last_obs=last_obs,
             ended=torch.cat(self._ended),
             final_obs={name: torch.cat([f[name] for f in self._final]) for name in last_obs},

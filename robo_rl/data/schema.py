@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from robo_rl.core.checksummed_json import unseal
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.core.suggestions import names_array
+from robo_rl.core.suggestions import is_array_name
 
 FORMAT = "robo-rl/episodes"
 VERSION = 1
@@ -63,7 +63,7 @@ class StoreSchema(BaseModel):
     @model_validator(mode="after")
     def _names_and_sizes_are_sane(self) -> StoreSchema:
         for name in [*self.obs_spec.items, *self.columns]:
-            if not names_array(name):
+            if not is_array_name(name):
                 raise ValueError(f"{name!r} cannot name an array: letters, digits, _ and - only")
         reserved = {"obs", "act", "rew", "terminated", "truncated", "success", "seed", "meta"}
         if taken := reserved & set(self.columns):
@@ -78,7 +78,7 @@ def array_path(root: Path, key: str) -> Path:
     return root / "obs" / key[len("obs.") :] if key.startswith("obs.") else root / key
 
 
-def aligned(rows: int, chunk_rows: int) -> int:
+def align_up(rows: int, chunk_rows: int) -> int:
     """The first chunk boundary at or behind ``rows``."""
     return -(-rows // chunk_rows) * chunk_rows
 

@@ -63,7 +63,7 @@ class Transitions(NamedTuple):
     row: Tensor
     next_row: Tensor
 
-    def judged_act(self, generator: torch.Generator) -> Tensor:
+    def act_with_masked_tail(self, generator: torch.Generator) -> Tensor:
         """The chunks (B, H, A) as critics may see them.
 
         Behind the end of a logged episode a chunk repeats its last action, which would tell a
@@ -71,10 +71,10 @@ class Transitions(NamedTuple):
         What was not executed had no consequences: it is taken from another row of the batch.
         """
         num_exec = torch.where(self.demo, self.num_exec, self.act.shape[1])
-        return others_behind(self.act, num_exec, generator)
+        return mask_tail(self.act, num_exec, generator)
 
 
-def others_behind(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tensor:
+def mask_tail(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> Tensor:
     """Chunks (B, H, A), behind their first num_exec (B,) actions those of another of them."""
     open_end = torch.arange(act.shape[1], device=act.device) >= num_exec[:, None]
     if not bool(open_end.any()):
@@ -83,7 +83,7 @@ def others_behind(act: Tensor, num_exec: Tensor, generator: torch.Generator) -> 
     return torch.where(open_end[..., None], act[order.to(act.device)], act)
 
 
-def transitions_of(
+def dataset_transitions(
     dataset: WindowDataset, normalizer: Normalizer, *, exec_horizon: int, gamma: float
 ) -> dict[str, Tensor]:
     """Demonstrations as rows: a chunk begins at every row of every episode.
@@ -128,7 +128,7 @@ def transitions_of(
     }
 
 
-class Ahead(NamedTuple):
+class NStepTransition(NamedTuple):
     """What several decisions in a row amount to, each (B,); ``last`` is the row of the last one."""
 
     rew: Tensor
@@ -137,7 +137,7 @@ class Ahead(NamedTuple):
     last: Tensor
 
 
-def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahead:
+def n_step_transition(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> NStepTransition:
     """Up to n decisions from rows (B,) on, fewer where the episode ends or the rows do.
 
     Σ_i (Π_{j<i} discount_j) rew_i: the n-step return (Sutton & Barto 2018, eq. 7.1) with a
@@ -152,7 +152,7 @@ def look_ahead(columns: Mapping[str, Tensor], rows: Tensor, n_step: int) -> Ahea
         rew = torch.where(on, rew + discount * columns["rew"][last], rew)
         discount = torch.where(on, discount * columns["discount"][last], discount)
         terminated = terminated | on & columns["terminated"][last]
-    return Ahead(rew, discount, terminated, last)
+    return NStepTransition(rew, discount, terminated, last)
 
 
 def return_to_go(columns: Mapping[str, Tensor]) -> Tensor:
@@ -170,7 +170,7 @@ def return_to_go(columns: Mapping[str, Tensor]) -> Tensor:
     return found
 
 
-class Block(NamedTuple):
+class RolloutRows(NamedTuple):
     """A rollout as rows, each older than its successor.
 
     Args:
@@ -184,7 +184,7 @@ class Block(NamedTuple):
     open_end: Tensor
 
 
-def block_of(rollout: Rollout) -> Block:
+def rollout_rows(rollout: Rollout) -> RolloutRows:
     """The rows of a rollout: decisions that took place, and observations that they led to."""
     goes_on = ~(rollout.terminated | rollout.truncated)[-1]
     following, open_end = _links(len(rollout.valid), rollout.ended, goes_on)
@@ -222,7 +222,7 @@ def _links(decisions: int, ends: Tensor, goes_on: Tensor) -> tuple[Tensor, Tenso
     return torch.cat([following.flatten(), itself[acted:]]), open_end
 
 
-def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> Block:
+def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> RolloutRows:
     """The block without rows that are neither decisions nor follow one."""
     decision, following = rows["decision"], rows["next"]
     kept = decision.clone()
@@ -231,7 +231,7 @@ def _wanted(rows: dict[str, Tensor], open_end: Tensor) -> Block:
     rows["next"] = torch.where(decision, number[following], number)
     begins = torch.where(decision, number, -1)[: len(open_end)]
     open_end = torch.where(open_end < 0, -1, number[open_end])
-    return Block({name: column[kept] for name, column in rows.items()}, begins, open_end)
+    return RolloutRows({name: column[kept] for name, column in rows.items()}, begins, open_end)
 
 
 def _folded(column: Tensor, rows: int) -> Tensor:

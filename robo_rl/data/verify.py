@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from robo_rl.core.errors import DataError
+from robo_rl.data.action_limits import LimitViolations, find_limit_violations
 from robo_rl.data.arrays import RowArray, create_array, group_metadata, write_metadata
 from robo_rl.data.commits import (
     LOG_FILE,
+    CommitLog,
     EpisodeRecord,
-    Log,
     Quarantined,
     end_log_cleanly,
     quarantine,
@@ -28,11 +29,10 @@ from robo_rl.data.commits import (
     writing,
 )
 from robo_rl.data.episode import first_early_end, first_not_finite, hash_rows
-from robo_rl.data.outside import Outside, outside
 from robo_rl.data.schema import (
     METADATA_FILE,
     StoreSchema,
-    aligned,
+    align_up,
     array_path,
     read_metadata,
     read_schema,
@@ -49,7 +49,7 @@ class Damage(NamedTuple):
     episode: int | None = None
 
 
-class Report(NamedTuple):
+class VerifyReport(NamedTuple):
     """What ``verify`` found.
 
     Args:
@@ -70,7 +70,7 @@ class Report(NamedTuple):
     damage: tuple[Damage, ...]
     torn_bytes: int
     quarantined: int
-    outside: Outside
+    outside: LimitViolations
 
     @property
     def ok(self) -> bool:
@@ -94,7 +94,7 @@ class Repair(NamedTuple):
     episodes: int
 
 
-def verify(path: str | Path) -> Report:
+def verify(path: str | Path) -> VerifyReport:
     """Check metadata, log, and every committed chunk and row of a store; look for strange actions.
 
     Raises:
@@ -110,7 +110,7 @@ def verify(path: str | Path) -> Report:
     spoilt = {found.episode for found in damage}
     whole = [(i, record) for i, record in enumerate(readable) if i not in spoilt]
     chunks = sum(len(_chunks(record, schema.chunk_rows)) for record in log.records)
-    return Report(
+    return VerifyReport(
         root,
         len(log.records),
         sum(record.length for record in log.records),
@@ -122,10 +122,12 @@ def verify(path: str | Path) -> Report:
     )
 
 
-def _outside(root: Path, schema: StoreSchema, whole: list[tuple[int, EpisodeRecord]]) -> Outside:
+def _outside(
+    root: Path, schema: StoreSchema, whole: list[tuple[int, EpisodeRecord]]
+) -> LimitViolations:
     act = RowArray(root, "act", schema) if whole else None
     rows = ((i, act.read(record.start, record.stop)) for i, record in whole if act)
-    return outside(schema.act_spec, rows)
+    return find_limit_violations(schema.act_spec, rows)
 
 
 def repair(path: str | Path) -> Repair:
@@ -160,7 +162,7 @@ def _repair(root: Path, schema: StoreSchema) -> Repair:
 
 
 def _quarantined(
-    root: Path, schema: StoreSchema, log: Log, bad: Mapping[int, Damage]
+    root: Path, schema: StoreSchema, log: CommitLog, bad: Mapping[int, Damage]
 ) -> list[Quarantined]:
     # A damaged line does not say which rows are its own, so none that exist may be written again.
     rows = max(RowArray(root, key, schema).rows for key in schema.arrays)
@@ -205,7 +207,7 @@ def _mend_metadata(root: Path, schema: StoreSchema) -> list[Path]:
     rewritten: list[Path] = []
     for key in schema.arrays:
         if not _is_usable(root, key, schema, stop):
-            rows = max(aligned(stop, schema.chunk_rows), _rows_on_disk(root, key, schema))
+            rows = max(align_up(stop, schema.chunk_rows), _rows_on_disk(root, key, schema))
             create_array(root, key, schema, rows)
             rewritten.append(array_path(root, key) / METADATA_FILE)
     if (group := _check_group(root)) is not None:
@@ -276,4 +278,4 @@ def _check_rows(arrays: list[RowArray], record: EpisodeRecord) -> list[Damage]:
 
 
 def _chunks(record: EpisodeRecord, chunk_rows: int) -> range:
-    return range(record.start // chunk_rows, aligned(record.stop, chunk_rows) // chunk_rows)
+    return range(record.start // chunk_rows, align_up(record.stop, chunk_rows) // chunk_rows)

@@ -34,11 +34,11 @@ from robo_rl.data.commits import (
     read_records,
     writing,
 )
-from robo_rl.data.episode import Block, check_episode, lay_out, side_by_side
-from robo_rl.data.schema import REPAIR_HINT, StoreSchema, aligned, read_schema
+from robo_rl.data.episode import CheckedEpisode, check_episode, lay_out, pad_to_chunks
+from robo_rl.data.schema import REPAIR_HINT, StoreSchema, align_up, read_schema
 
 if TYPE_CHECKING:
-    from robo_rl.data.verify import Repair, Report
+    from robo_rl.data.verify import Repair, VerifyReport
 
 _WRITERS = 8
 _EPISODES_A_RUN = 256
@@ -208,7 +208,7 @@ class ZarrStore:
             raise _not_written(path, error) from error
         return type(self).open(path)
 
-    def verify(self) -> Report:
+    def verify(self) -> VerifyReport:
         """Check every committed byte; see ``robo_rl.data.verify``."""
         from robo_rl.data.verify import verify
 
@@ -220,7 +220,7 @@ class ZarrStore:
 
         return repair(self.path)
 
-    def _commit(self, blocks: list[Block]) -> list[EpisodeRecord]:
+    def _commit(self, blocks: list[CheckedEpisode]) -> list[EpisodeRecord]:
         self._refresh()
         kept = [entry.keep_rows for entry in read_quarantine(self.path)]
         start = max([0, *kept, *(episode.stop for episode in self._episodes)])
@@ -239,12 +239,12 @@ class ZarrStore:
                 array.sweep()
         self._swept = True
 
-    def _write(self, records: list[EpisodeRecord], blocks: list[Block]) -> None:
+    def _write(self, records: list[EpisodeRecord], blocks: list[CheckedEpisode]) -> None:
         start, chunk_rows = records[0].start, self.schema.chunk_rows
 
         def write(array: RowArray) -> None:
             rows = [block.rows[array.key] for block in blocks]
-            array.write(start, side_by_side(rows, chunk_rows))
+            array.write(start, pad_to_chunks(rows, chunk_rows))
 
         # flushing waits for the disk, and waits of several arrays overlap
         with ThreadPoolExecutor(_WRITERS) as pool:
@@ -301,7 +301,7 @@ def _runs(episodes: Sequence[EpisodeRecord], chunk_rows: int) -> list[list[Episo
     # Episodes in neighbouring chunks are read at once: many times faster than one by one.
     runs: list[list[EpisodeRecord]] = []
     for episode in episodes:
-        adjoins = runs and aligned(runs[-1][-1].stop, chunk_rows) == episode.start
+        adjoins = runs and align_up(runs[-1][-1].stop, chunk_rows) == episode.start
         if adjoins and len(runs[-1]) < _EPISODES_A_RUN:
             runs[-1].append(episode)
         else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.distributed.process_group import here, summed
+from robo_rl.distributed.process_group import all_reduce_sum, rank_info
 
 
 class Moments(NamedTuple):
@@ -20,32 +20,32 @@ class Moments(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor) -> Moments:
         """Over all processes; alone, of these rows as torch has them."""
-        if here().size == 1:
+        if rank_info().world_size == 1:
             average = rows.mean(dim=0)
             return cls(len(rows), average, (rows - average).square().sum(dim=0))
-        count = everywhere(len(rows))
-        average = summed(rows.sum(dim=0)) / count
-        return cls(count, average, summed((rows - average).square().sum(dim=0)))
+        count = global_count(len(rows))
+        average = all_reduce_sum(rows.sum(dim=0)) / count
+        return cls(count, average, all_reduce_sum((rows - average).square().sum(dim=0)))
 
 
-def everywhere(count: int) -> int:
+def global_count(count: int) -> int:
     """How many rows all processes have together."""
-    return int(summed(torch.tensor(count)))
+    return int(all_reduce_sum(torch.tensor(count)))
 
 
-def mean(rows: Tensor) -> Tensor:
+def global_mean(rows: Tensor) -> Tensor:
     """The mean of rows (n,) of all processes."""
-    return rows.mean() if here().size == 1 else Moments.of(rows).mean
+    return rows.mean() if rank_info().world_size == 1 else Moments.of(rows).mean
 
 
-def std(rows: Tensor) -> Tensor:
+def global_std(rows: Tensor) -> Tensor:
     """Their standard deviation, with n − 1."""
-    return rows.std() if here().size == 1 else var(rows).sqrt()
+    return rows.std() if rank_info().world_size == 1 else global_var(rows).sqrt()
 
 
-def var(rows: Tensor) -> Tensor:
+def global_var(rows: Tensor) -> Tensor:
     """Their variance, with n − 1."""
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return rows.var()
     count, _, sq_dev = Moments.of(rows)
     return sq_dev / (count - 1)

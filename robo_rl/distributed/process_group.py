@@ -25,28 +25,28 @@ STORE = "ROBO_RL_STORE"
 LAUNCHER = "ROBO_RL_LAUNCHER"
 """Set where a launcher says what ended a process, so that those that it pulled along need not."""
 
-PATIENCE = timedelta(days=2)
+TIMEOUT = timedelta(days=2)
 """For how long a process waits for the others. One that died is noticed as its sockets close; a
 machine that vanished only after this."""
 
 
-class Ranks(NamedTuple):
+class RankInfo(NamedTuple):
     """Which process this is, and of how many."""
 
     rank: int
-    size: int
+    world_size: int
 
 
-_ALONE = Ranks(0, 1)
+_ALONE = RankInfo(0, 1)
 _now = [_ALONE]
 
 
-def here() -> Ranks:
+def rank_info() -> RankInfo:
     """This process among those that it trains with at the moment."""
     return _now[-1]
 
 
-def launched() -> Ranks:
+def launched_rank_info() -> RankInfo:
     """This process among those that ``torchrun`` started together, by its environment.
 
     Raises:
@@ -59,25 +59,25 @@ def launched() -> Ranks:
     if int(size) > 1 and STORE not in os.environ and "MASTER_ADDR" not in os.environ:
         hint = "start the processes by torchrun, or by launch.processes=N"
         raise ConfigError("environment: WORLD_SIZE without MASTER_ADDR", hint=hint)
-    return Ranks(int(rank), int(size))
+    return RankInfo(int(rank), int(size))
 
 
 @contextmanager
-def joined() -> Generator[Ranks]:
+def joined_processes() -> Generator[RankInfo]:
     """Within it this process trains with those that it was launched with.
 
     Raises:
         LostProcessError: They do not find each other.
     """
-    ranks = launched()
-    if ranks.size == 1:
+    ranks = launched_rank_info()
+    if ranks.world_size == 1:
         yield ranks
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     method = f"file://{os.environ[STORE]}" if STORE in os.environ else "env://"
     with _meeting("the processes of this run do not find each other"):
         dist.init_process_group(
-            backend, method, timeout=PATIENCE, rank=ranks.rank, world_size=ranks.size
+            backend, method, timeout=TIMEOUT, rank=ranks.rank, world_size=ranks.world_size
         )
     try:
         with _as(ranks):
@@ -87,29 +87,29 @@ def joined() -> Generator[Ranks]:
 
 
 @contextmanager
-def apart() -> Generator[None]:
+def single_process() -> Generator[None]:
     """Within it this process is alone, whatever the others do meanwhile."""
     with _as(_ALONE):
         yield
 
 
-def summed(tensor: Tensor) -> Tensor:
+def all_reduce_sum(tensor: Tensor) -> Tensor:
     """The sum over all processes, of tensors of one shape."""
-    return tensor if here().size == 1 else _reduced(tensor, dist.ReduceOp.SUM)
+    return tensor if rank_info().world_size == 1 else _reduced(tensor, dist.ReduceOp.SUM)
 
 
-def least(number: int) -> int:
+def all_reduce_min(number: int) -> int:
     """The lowest of the processes' numbers."""
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return number
     return int(_reduced(torch.tensor(number), dist.ReduceOp.MIN))
 
 
-def gathered(rows: Tensor) -> Tensor:
+def all_gather_rows(rows: Tensor) -> Tensor:
     """The rows (n, …) of all processes behind each other, in their order; n may differ."""
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return rows
-    sizes = [torch.zeros((), dtype=torch.int64) for _ in range(here().size)]
+    sizes = [torch.zeros((), dtype=torch.int64) for _ in range(rank_info().world_size)]
     _gather(sizes, torch.tensor(len(rows)))
     padded = rows.new_zeros(max(int(size) for size in sizes), *rows.shape[1:])
     padded[: len(rows)] = rows
@@ -118,16 +118,16 @@ def gathered(rows: Tensor) -> Tensor:
     return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)])
 
 
-def own(rows: Tensor) -> Tensor:
+def local_rows(rows: Tensor) -> Tensor:
     """Of rows (N, …), an equal part for each process, in their order, those of this one."""
-    rank, size = here()
+    rank, size = rank_info()
     count = len(rows) // size
     return rows[rank * count : (rank + 1) * count]
 
 
-def told(word: int) -> int:
+def broadcast_int(word: int) -> int:
     """What the first process says, for all to hear; a number of 64 bits."""
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return word
     heard = torch.tensor(word)
     with _meeting():
@@ -138,23 +138,23 @@ def told(word: int) -> int:
 def sum_gradients(params: list[torch.nn.Parameter]) -> None:
     """Put the sum over all processes in the place of each gradient, in one exchange."""
     grads = [param.grad for param in params if param.grad is not None]
-    if here().size == 1 or not grads:
+    if rank_info().world_size == 1 or not grads:
         return
     total = _reduced(torch.cat([grad.flatten() for grad in grads]), dist.ReduceOp.SUM)
     for grad, part in zip(grads, total.split([grad.numel() for grad in grads]), strict=True):
         grad.copy_(part.view_as(grad))
 
 
-def demand_alike(tensors: list[Tensor]) -> None:
+def check_identical(tensors: list[Tensor]) -> None:
     """All processes hold the same numbers, or they have not been training one policy.
 
     Raises:
         ParallelError: They do not.
     """
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return
     mark = torch.stack([tensor.detach().double().sum().cpu() for tensor in tensors])
-    marks = gathered(mark[None])
+    marks = all_gather_rows(mark[None])
     if not bool((marks == marks[:1]).all()):
         raise ParallelError(
             "the processes have come to different weights",
@@ -163,7 +163,7 @@ def demand_alike(tensors: list[Tensor]) -> None:
 
 
 @contextmanager
-def _as(ranks: Ranks) -> Generator[None]:
+def _as(ranks: RankInfo) -> Generator[None]:
     _now.append(ranks)
     try:
         yield

@@ -114,7 +114,7 @@ class ChunkEnv:
         if act.ndim != 3 or act.shape[1] < self.exec_horizon:
             expected = f"(B, H ≥ {self.exec_horizon}, A)"
             raise SpecError("action chunk does not fit", expected=expected, found=tuple(act.shape))
-        total = _Sum(self._history, self.num_envs, self.device)
+        total = _StepSums(self._history, self.num_envs, self.device)
         for step in self._steps(act[:, : self.exec_horizon]):
             successor = {k: _push(v, step.next_obs[k]) for k, v in self._history.items()}
             total.add(step, successor, self.gamma)
@@ -165,7 +165,7 @@ class ChunkEnv:
         raise PluginError("env has no snapshot and restore", where=type(self.env).__name__)
 
 
-class _Sum:
+class _StepSums:
     """Running sums over the steps of one chunk."""
 
     def __init__(self, history: Obs, num_envs: int, device: torch.device) -> None:

@@ -23,15 +23,15 @@ HOST = torch.device("cpu")
 Obs = dict[str, Tensor]
 
 
-def on_host(env: VecEnv) -> VecEnv:
+def to_host(env: VecEnv) -> VecEnv:
     """The env itself if it is on the processor, else one that brings over what it says."""
     if env.device.type == HOST.type:
         return env
     whole = all(isinstance(env, kind) for kind in (OpenLoop, Branchable, Groupable))
-    return SimOnHost(env) if whole else OnHost(env)
+    return HostSimEnv(env) if whole else HostEnv(env)
 
 
-class OnHost:
+class HostEnv:
     """Another env, its tensors on the processor.
 
     Args:
@@ -64,7 +64,7 @@ class OnHost:
         self._env.close()
 
 
-class SimOnHost(OnHost):
+class HostSimEnv(HostEnv):
     """Likewise, of an env that can be branched, grouped and run open loop."""
 
     @property

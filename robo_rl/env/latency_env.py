@@ -19,7 +19,7 @@ from robo_rl.api.env import Branchable, Groupable, OpenLoop, Step, VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import PluginError
-from robo_rl.env.message_delay import Delay, filled, looked_back, remembered
+from robo_rl.env.message_delay import MessageDelay, delayed_values, fill_history, push_history
 from robo_rl.env.transitions import where_rows
 
 Obs = dict[str, Tensor]
@@ -49,8 +49,8 @@ class LatencyEnv:
         """
 
         env: Annotated[Component, component("envs")] = cast(Component, "sim")
-        out: Delay.Config = Delay.Config()
-        into: Delay.Config = Delay.Config()
+        obs_delay: MessageDelay.Config = MessageDelay.Config()
+        act_delay: MessageDelay.Config = MessageDelay.Config()
 
     def __init__(self, cfg: Config, *parts: Any) -> None:
         self.cfg, self.env = cfg, cast(VecEnv, cfg.env.build(*parts))
@@ -59,8 +59,8 @@ class LatencyEnv:
         self.obs_spec, self.act_spec = self.env.obs_spec, self.env.act_spec
         self.max_episode_steps = self.env.max_episode_steps
         size, dt_s, device = self.num_envs, self.dt_s, self.device
-        self._out = Delay(cfg.out, size, dt_s, device, "latency out")
-        self._into = Delay(cfg.into, size, dt_s, device, "latency into")
+        self._out = MessageDelay(cfg.obs_delay, size, dt_s, device, "latency out")
+        self._into = MessageDelay(cfg.act_delay, size, dt_s, device, "latency into")
         self._seen: Obs = {}
         self._acts = torch.zeros(size, self._into.depth, self.act_spec.size, device=device)
         self._idle = torch.ones(size, dtype=torch.bool, device=device)
@@ -131,7 +131,7 @@ class LatencyEnv:
 
     def _restart_all(self, obs: Obs, copies: int = 1) -> Obs:
         rows = torch.arange(self.num_envs, device=self.device)
-        self._seen = {name: filled(value, self._out.depth) for name, value in obs.items()}
+        self._seen = {name: fill_history(value, self._out.depth) for name, value in obs.items()}
         self._restart(rows, copies)
         return self._shown()
 
@@ -142,17 +142,17 @@ class LatencyEnv:
 
     def _sent(self, act: Tensor) -> Tensor:
         """What takes effect as act (B, A) is given."""
-        first = filled(act, self._into.depth)
-        self._acts = where_rows(self._idle, first, remembered(self._acts, act))
+        first = fill_history(act, self._into.depth)
+        self._acts = where_rows(self._idle, first, push_history(self._acts, act))
         self._idle = torch.zeros_like(self._idle)
-        return looked_back(self._acts, self._into.advance())
+        return delayed_values(self._acts, self._into.advance())
 
     def _heard(self, step: Step, waits: Tensor) -> Step:
         """A step as it is seen; envs that wait (B,) for the end of a sequence see nothing new."""
         before = self._out.age
         self._out.age = torch.where(waits, before, self._out.advance())
         for name, value in self._seen.items():
-            latest = remembered(value, step.next_obs[name])
+            latest = push_history(value, step.next_obs[name])
             self._seen[name] = where_rows(waits, value, latest)
         next_obs = obs = self._shown()
         over = (step.terminated | step.truncated) & ~waits
@@ -163,12 +163,12 @@ class LatencyEnv:
     def _begun(self, rows: Tensor, obs: Obs) -> Obs:
         """New episodes in the envs rows (n,), at obs (B, …)."""
         for name, value in self._seen.items():
-            value[rows] = filled(obs[name][rows], self._out.depth)
+            value[rows] = fill_history(obs[name][rows], self._out.depth)
         self._restart(rows)
         return self._shown()
 
     def _shown(self) -> Obs:
-        return {name: looked_back(value, self._out.age) for name, value in self._seen.items()}
+        return {name: delayed_values(value, self._out.age) for name, value in self._seen.items()}
 
 
 def _able(env: Any, kind: Any, what: str) -> Any:

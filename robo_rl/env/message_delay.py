@@ -20,7 +20,7 @@ from robo_rl.core.seeding import make_generator
 _HELD = 3  # steps that losses may add to an age: a robot holds when nothing came for so long
 
 
-class Delay:
+class MessageDelay:
     """How old what arrives is, env by env.
 
     The newest message counts, so an age grows by at most one step a step, and falls when something
@@ -48,7 +48,7 @@ class Delay:
         loss: float = Field(default=0.0, ge=0.0, lt=1.0)
 
         @model_validator(mode="after")
-        def _range_rises(self) -> Delay.Config:
+        def _range_rises(self) -> MessageDelay.Config:
             low, high = self.latency_s
             if not 0.0 <= low <= high < math.inf:
                 raise ValueError(f"latency_s {self.latency_s}: expected 0 ≤ low ≤ high")
@@ -98,7 +98,7 @@ class Delay:
         self._generator.set_state(snapshot["generator"])
 
 
-def looked_back(values: Tensor, age: Tensor) -> Tensor:
+def delayed_values(values: Tensor, age: Tensor) -> Tensor:
     """Of values (B, D, …), the latest first, those of ``age`` (B,) steps ago, (B, …).
 
     Linear between steps; of integers, such as pixels, the older one.
@@ -112,11 +112,11 @@ def looked_back(values: Tensor, age: Tensor) -> Tensor:
     return torch.lerp(values[rows, newer], values[rows, older], share.to(values))
 
 
-def remembered(values: Tensor, latest: Tensor) -> Tensor:
+def push_history(values: Tensor, latest: Tensor) -> Tensor:
     """Values (B, D, …) with the latest (B, …) before them, the oldest forgotten."""
     return torch.cat([latest.unsqueeze(1), values[:, :-1]], dim=1)
 
 
-def filled(first: Tensor, depth: int) -> Tensor:
+def fill_history(first: Tensor, depth: int) -> Tensor:
     """A memory (n, D, …) that knows nothing but the first (n, …)."""
     return first.unsqueeze(1).repeat_interleave(depth, dim=1)

@@ -23,19 +23,19 @@ from robo_rl.bundle.manifest import (
     ClosedLoopParity,
     Contract,
     GateRecord,
-    Latency,
     Manifest,
-    Measured,
+    MeasuredValue,
+    QueryLatency,
 )
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.session import PolicySession
 from robo_rl.config.provenance import versions
 from robo_rl.core.errors import GateError
-from robo_rl.export.gaps import SHARE_LIMIT, ActGap
+from robo_rl.export.action_gap import SHARE_LIMIT, ActGap
 from robo_rl.export.onnx import export_policy
 from robo_rl.export.parity import (
     MIN_ROWS,
-    closed_loop_doubt,
     closed_loop_parity,
+    closed_loop_shortfall,
     inpaint_parity,
     numeric_parity,
     policy_latency,
@@ -46,7 +46,7 @@ GRAPH, INPAINTING, POLICY = "onnx", "onnx_inpaint", "torch"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class BundleEvidence:
     """What the earlier stages have to say of the policy.
 
     Args:
@@ -61,8 +61,8 @@ class Evidence:
     dataset: str
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     gates: tuple[GateRecord, ...] = ()
-    evaluation: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
-    latency: Mapping[str, Latency] = field(default_factory=dict[str, Latency])
+    evaluation: Mapping[str, MeasuredValue] = field(default_factory=dict[str, MeasuredValue])
+    latency: Mapping[str, QueryLatency] = field(default_factory=dict[str, QueryLatency])
     world: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -71,9 +71,9 @@ def build_bundle(
     path: str | os.PathLike[str],
     *,
     contract: Contract,
-    evidence: Evidence,
+    evidence: BundleEvidence,
     obs: Mapping[str, Tensor],
-    closed_loop: Callable[[Session], tuple[int, int]],
+    closed_loop: Callable[[PolicySession], tuple[int, int]],
     policy_score: tuple[int, int],
     generator: torch.Generator,
     latency_calls: int = 1000,
@@ -98,14 +98,14 @@ def build_bundle(
             Nothing was written.
     """
     files = _graphs(policy, inpaint=inpaint)
-    proofs, graphs = dict[str, ActGap](), dict[str, Latency]()
-    session = Session(files[MODEL_FILE], contract)
+    proofs, graphs = dict[str, ActGap](), dict[str, QueryLatency]()
+    session = PolicySession(files[MODEL_FILE], contract)
     proofs[GRAPH] = numeric_parity(policy, session, obs, generator)
     closed = closed_loop_parity(*closed_loop(session), *policy_score)
     graphs[GRAPH] = session_latency(session, obs, calls=latency_calls)
     eager = policy_latency(policy, obs, calls=latency_calls)
     if inpaint:
-        with_plan = Session(files[INPAINT_FILE], contract, inpaint=True)
+        with_plan = PolicySession(files[INPAINT_FILE], contract, inpaint=True)
         proofs[INPAINTING] = inpaint_parity(policy, with_plan, obs, generator)
         graphs[INPAINTING] = session_latency(with_plan, obs, calls=latency_calls)
     gate = _judge(proofs, closed, graphs, contract)
@@ -140,13 +140,13 @@ def _graphs(policy: Any, *, inpaint: bool) -> dict[str, bytes]:
 def _judge(
     proofs: Mapping[str, ActGap],
     closed: ClosedLoopParity,
-    graphs: Mapping[str, Latency],
+    graphs: Mapping[str, QueryLatency],
     contract: Contract,
 ) -> GateRecord:
     failures = [failure for name, found in proofs.items() for failure in _apart(name, found)]
-    doubt = closed_loop_doubt(closed)
+    doubt = closed_loop_shortfall(closed)
     failures += [doubt.text] if doubt else []
-    played_us = 1e6 * contract.played_s
+    played_us = 1e6 * contract.execution_s
     failures += [
         f"latency of {name}: p99 {graph.p99_us:.0f} µs, longer than {contract.exec_horizon} control"
         f" periods, after which it is asked again, {played_us:.0f} µs"

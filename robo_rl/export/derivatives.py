@@ -15,7 +15,7 @@ from torch import Tensor, nn
 _Sizes = Sequence[int]
 
 
-def spelled_out(model: nn.Module, example: tuple[Tensor, ...]) -> nn.Module:
+def with_explicit_derivatives(model: nn.Module, example: tuple[Tensor, ...]) -> nn.Module:
     """A module that does the same to tensors like ``example``, of any number of rows.
 
     Args:

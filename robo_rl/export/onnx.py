@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from robo_rl.bundle.manifest import Contract
-from robo_rl.bundle.session import ACT, NOISE, PLANNED, WEIGHT, Session
+from robo_rl.bundle.session import ACT, NOISE, PLANNED, WEIGHT, PolicySession
 from robo_rl.core.errors import BundleError, DeviceError, GateError
 from robo_rl.core.spec import ActSpec, ObsSpec
-from robo_rl.export.derivatives import spelled_out
-from robo_rl.export.parity import both_acts
+from robo_rl.export.derivatives import with_explicit_derivatives
+from robo_rl.export.parity import paired_actions
 
 _EXAMPLE_ROWS = 2  # an example of one row would freeze the batch to 1
 _TRIED_ROWS = (1, 2, 7)
@@ -170,7 +170,7 @@ def _trace(model: _Graph) -> Any:
     example = model.example()
     rows = torch.export.Dim("rows")
     traced = torch.export.export(
-        spelled_out(model, example) if model.inpaints else model,
+        with_explicit_derivatives(model, example) if model.inpaints else model,
         example,
         dynamic_shapes=(tuple({0: rows} for _ in example),),
         strict=False,
@@ -189,14 +189,14 @@ def _drop_stack_traces(program: Any) -> None:
 def _try_batches(model: Any, graph: bytes, *, inpaint: bool) -> None:
     contract = contract_of(model, name="", robot="", task="")
     try:
-        session = Session(graph, contract, inpaint=inpaint)
+        session = PolicySession(graph, contract, inpaint=inpaint)
     except BundleError as error:
         raise GateError(f"the exported graph does not fit the policy: {error}") from None
     for rows in _TRIED_ROWS:
         obs, noise = random_inputs(model, rows)
         try:
             plan = random_plan(model, rows) if inpaint else None
-            ours, theirs = both_acts(model, session, obs, noise, plan)
+            ours, theirs = paired_actions(model, session, obs, noise, plan)
         except Exception as error:  # onnxruntime's own exceptions share no base
             first_line = str(error).partition("\n")[0]
             raise GateError(f"the graph fails on a batch of {rows}: {first_line}") from None

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.bundle.manifest import ClosedLoopParity, Latency
-from robo_rl.bundle.session import Planned, Session
+from robo_rl.bundle.manifest import ClosedLoopParity, QueryLatency
+from robo_rl.bundle.session import PlannedActions, PolicySession
 from robo_rl.data.normalize import Normalizer
-from robo_rl.export.gaps import ActGap, widest_gap
+from robo_rl.export.action_gap import ActGap, widest_gap
 from robo_rl.stats.intervals import wilson
 from robo_rl.stats.paired_tests import newcombe_interval
-from robo_rl.stats.power import differing_episodes
+from robo_rl.stats.power import episodes_for_difference
 
 MIN_ROWS = 1000
 _BATCH_ROWS = 256
@@ -27,7 +27,7 @@ _WARM_UP_CALLS = 20
 
 
 def numeric_parity(
-    policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
+    policy: Any, session: PolicySession, obs: Mapping[str, Tensor], generator: torch.Generator
 ) -> ActGap:
     """Compare what policy and graph do under evaluation, from the same observations and generator.
 
@@ -41,7 +41,7 @@ def numeric_parity(
         The action that differs most by the share of its range; NaN, which does not pass, where
         either gave one.
     """
-    act = as_act(session)
+    act = session_as_policy(session)
 
     def both(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         state = generator.get_state()
@@ -55,7 +55,7 @@ def numeric_parity(
 
 @torch.no_grad()  # which, unlike inference mode, leaves room for the derivatives within
 def inpaint_parity(
-    policy: Any, session: Session, obs: Mapping[str, Tensor], generator: torch.Generator
+    policy: Any, session: PolicySession, obs: Mapping[str, Tensor], generator: torch.Generator
 ) -> ActGap:
     """Likewise, going on from plans: what the policy itself would do from other noise.
 
@@ -71,7 +71,7 @@ def inpaint_parity(
         shape = (rows, *session.contract.chunk_shape)
         noise, other = (torch.randn(shape, generator=generator) for _ in range(2))
         plan = policy.decode(batch, other), torch.rand(shape[:2], generator=generator)
-        ours, theirs = both_acts(policy, session, batch, noise, plan)
+        ours, theirs = paired_actions(policy, session, batch, noise, plan)
         return torch.from_numpy(ours), torch.from_numpy(theirs)
 
     return _numeric(both, policy, session, obs)
@@ -80,7 +80,7 @@ def inpaint_parity(
 def _numeric(
     both: Callable[[dict[str, Tensor]], tuple[Tensor, Tensor]],
     policy: Any,
-    session: Session,
+    session: PolicySession,
     obs: Mapping[str, Tensor],
 ) -> ActGap:
     """The widest gap over batches of obs (N, To, …)."""
@@ -94,9 +94,9 @@ def _numeric(
 
 
 @torch.no_grad()
-def both_acts(
+def paired_actions(
     policy: Any,
-    session: Session,
+    session: PolicySession,
     obs: Mapping[str, Tensor],
     noise: Tensor,
     plan: tuple[Tensor, Tensor] | None = None,
@@ -110,7 +110,7 @@ def both_acts(
     ours = call(
         {k: v.to(device) for k, v in obs.items()}, *(v.to(device) for v in (noise, *(plan or ())))
     )
-    given = None if plan is None else Planned(*(each.numpy() for each in plan))
+    given = None if plan is None else PlannedActions(*(each.numpy() for each in plan))
     theirs = session.act({k: v.cpu().numpy() for k, v in obs.items()}, noise.numpy(), given)
     return ours.cpu().numpy(), theirs
 
@@ -137,14 +137,14 @@ def closed_loop_parity(
     )
 
 
-class Doubt(NamedTuple):
+class ParityShortfall(NamedTuple):
     """What keeps a proof from being one, and whether more episodes may end it."""
 
     text: str
     undecided: bool
 
 
-def closed_loop_doubt(closed: ClosedLoopParity) -> Doubt | None:
+def closed_loop_shortfall(closed: ClosedLoopParity) -> ParityShortfall | None:
     """Of closed-loop parity; None where it is shown.
 
     Outside the policy's interval the graph differs where Newcombe's interval of the difference
@@ -164,13 +164,15 @@ def closed_loop_doubt(closed: ClosedLoopParity) -> Doubt | None:
         f" outside the policy's interval [{closed.low:.1%}, {closed.high:.1%}]"
     )
     if low > 0.0 or high < 0.0:
-        return Doubt(seen, undecided=False)
-    needed = differing_episodes(*rates)
+        return ParityShortfall(seen, undecided=False)
+    needed = episodes_for_difference(*rates)
     more = f", about {needed:,} episodes would tell (eval.episodes={needed})" if needed else ""
-    return Doubt(f"{seen}, but these show no difference{more}", undecided=True)
+    return ParityShortfall(f"{seen}, but these show no difference{more}", undecided=True)
 
 
-def as_act(session: Session) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:
+def session_as_policy(
+    session: PolicySession,
+) -> Callable[[dict[str, Tensor], torch.Generator], Tensor]:
     """The graph in the place of ``policy.act``: the same generator draws the same noise."""
 
     def act(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
@@ -183,14 +185,16 @@ def as_act(session: Session) -> Callable[[dict[str, Tensor], torch.Generator], T
     return act
 
 
-def session_latency(session: Session, obs: Mapping[str, Tensor], *, calls: int = 1000) -> Latency:
+def session_latency(
+    session: PolicySession, obs: Mapping[str, Tensor], *, calls: int = 1000
+) -> QueryLatency:
     """Latency of the graph on the first of obs (N, To, …), input checks included."""
     row = {name: tensor[:1].cpu().numpy() for name, tensor in obs.items()}
     noise = np.zeros((1, *session.contract.chunk_shape), np.float32)
     return latency(lambda: session.act(row, noise), calls=calls)
 
 
-def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> Latency:
+def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000) -> QueryLatency:
     """Latency of a policy under eager torch, likewise, on the device that it is on."""
     device = next(policy.parameters()).device
     row = {name: tensor[:1].to(device) for name, tensor in obs.items()}
@@ -199,7 +203,7 @@ def policy_latency(policy: Any, obs: Mapping[str, Tensor], *, calls: int = 1000)
         return latency(lambda: policy.decode(row, noise).cpu(), calls=calls)
 
 
-def latency(query: Callable[[], Any], *, calls: int) -> Latency:
+def latency(query: Callable[[], Any], *, calls: int) -> QueryLatency:
     """Time ``query`` on one thread, warmed up.
 
     Args:
@@ -215,7 +219,7 @@ def latency(query: Callable[[], Any], *, calls: int) -> Latency:
     finally:
         torch.set_num_threads(threads)
     p50, p99 = np.percentile(spent_ns, [50, 99]) / 1e3
-    return Latency(p50_us=float(p50), p99_us=float(p99), calls=calls)
+    return QueryLatency(p50_us=float(p50), p99_us=float(p99), calls=calls)
 
 
 def _timed_ns(query: Callable[[], Any]) -> int:

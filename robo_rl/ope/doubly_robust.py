@@ -27,20 +27,20 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.core.errors import DataError
-from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.critic.q import td_target
-from robo_rl.ope.clock import ELAPSED
-from robo_rl.ope.estimator import Case
-from robo_rl.ope.fqe import Estimate, Fqe
-from robo_rl.ope.occupancy import Decisions, Occupancy
-from robo_rl.ope.rollouts import Imagined, imagined, known_steps
-from robo_rl.optim.out_of_bag_selection import left_out
-from robo_rl.world.dynamics import flat
+from robo_rl.ope.estimator import OpeCase
+from robo_rl.ope.fqe import Fqe, ValueEstimate
+from robo_rl.ope.occupancy import OccupancyRatio, WeightedDecisions
+from robo_rl.ope.rollouts import ModelStep, num_recorded_steps, rollout_model
+from robo_rl.ope.time_aware import ELAPSED
+from robo_rl.optim.out_of_bag_selection import out_of_bag_mask
+from robo_rl.world.dynamics import flatten_obs
 
 _AT_ONCE = 2048
 
 
-class Logged(NamedTuple):
+class LoggedDecisions(NamedTuple):
     """The data's decisions, as the values see them.
 
     Args:
@@ -63,18 +63,18 @@ class DoublyRobust:
         cfg: See Config.
     """
 
-    class Config(Occupancy.Config):
+    class Config(OccupancyRatio.Config):
         """Of the ratios; those beyond their quantile ``clip`` count as that."""
 
-        clip: float = Field(default=0.99, gt=0.0, le=1.0)
+        clip_quantile: float = Field(default=0.99, gt=0.0, le=1.0)
 
-    imagines: ClassVar = True
+    needs_dynamics: ClassVar = True
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     @torch.no_grad()
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: OpeCase) -> ValueEstimate:
         """See above.
 
         Raises:
@@ -84,7 +84,7 @@ class DoublyRobust:
         generator = make_generator("dr", case.seed)
         ahead = state_values(case.values, torch.arange(case.replay.rows))
         logged = logged_decisions(case, ahead, generator)
-        made, number = made_decisions(case, generator)
+        made, number = policy_decisions(case, generator)
         ratios = self._ratios(case, made, logged, generator)
         weights = logged.unseen * ratios
         start = case.resample.mean(ahead[:, case.resample.starts])
@@ -92,20 +92,26 @@ class DoublyRobust:
         if not bool(members.isfinite().all()):
             hint = "lower fqe.lr, look for absurd rewards, or leave out estimator 'dr'"
             raise DataError("the policy's corrected values are not finite", hint=hint)
-        return Estimate(members, float(effective(ratios, logged.unseen).mean()))
+        return ValueEstimate(
+            members, float(effective_sample_fraction(ratios, logged.unseen).mean())
+        )
 
     def _ratios(
-        self, case: Case, made: Decisions, logged: Logged, generator: torch.Generator
+        self,
+        case: OpeCase,
+        made: WeightedDecisions,
+        logged: LoggedDecisions,
+        generator: torch.Generator,
     ) -> Tensor:
         """Of the data's decisions: (M, N)."""
         counts = logged.counts
         inputs = logged.inputs.expand(len(counts), *logged.inputs.shape)
-        theirs = Decisions(inputs, counts, (counts == 0.0).float())
-        with initialising("dr", case.seed):
-            learner = Occupancy(self.cfg, made, theirs, generator)
-            case.learn("dr", learner, self.cfg.steps, generator)
+        theirs = WeightedDecisions(inputs, counts, (counts == 0.0).float())
+        with seeded_initialization("dr", case.seed):
+            learner = OccupancyRatio(self.cfg, made, theirs, generator)
+            case.fit("dr", learner, self.cfg.steps, generator)
         learner.finish()
-        return clipped(learner.ratios(inputs), self.cfg.clip)
+        return clip_ratios(learner.ratios(inputs), self.cfg.clip_quantile)
 
 
 def dr_estimate(start: Tensor, number: Tensor, weights: Tensor, errors: Tensor) -> Tensor:
@@ -120,13 +126,13 @@ def dr_estimate(start: Tensor, number: Tensor, weights: Tensor, errors: Tensor) 
     return start + number * (weights * errors).sum(dim=1) / weights.sum(dim=1)
 
 
-def clipped(ratios: Tensor, share: float) -> Tensor:
+def clip_ratios(ratios: Tensor, share: float) -> Tensor:
     """Ratios (M, N), the largest of each member's held to that of which a share is not above."""
     place = max(1, math.floor(share * ratios.shape[1]))
     return ratios.minimum(ratios.kthvalue(place, dim=1, keepdim=True).values)
 
 
-def effective(ratios: Tensor, counts: Tensor) -> Tensor:
+def effective_sample_fraction(ratios: Tensor, counts: Tensor) -> Tensor:
     """(Σ w)² / Σ w² over the number of decisions: the share of them that counts (Kong 1992), (M,).
 
     Args:
@@ -145,11 +151,11 @@ def state_values(values: Fqe, rows: Tensor) -> Tensor:
 
 def _state_values(values: Fqe, rows: Tensor) -> Tensor:
     obs = values.replay.transitions(rows).obs
-    each = [values.target.module(obs, act) for act in values.answers.all(rows)]
+    each = [values.target.module(obs, act) for act in values.policy_actions.all(rows)]
     return torch.stack(each).mean(dim=0)
 
 
-def logged_decisions(case: Case, ahead: Tensor, generator: torch.Generator) -> Logged:
+def logged_decisions(case: OpeCase, ahead: Tensor, generator: torch.Generator) -> LoggedDecisions:
     """Those that were carried out whole or ended the episode, with ``ahead`` the V̂ (M, R).
 
     What was not carried out of a chunk is one of the policy's answers: it had no consequences, and
@@ -161,7 +167,7 @@ def logged_decisions(case: Case, ahead: Tensor, generator: torch.Generator) -> L
     inputs, errors = [], []
     for part in rows[whole].split(_AT_ONCE):
         batch = case.replay.transitions(part)
-        answers = values.answers.one(part, generator)
+        answers = values.policy_actions.sample(part, generator)
         steps = torch.arange(answers.shape[1])
         done = (steps < batch.num_exec[:, None])[..., None]
         act = torch.where(done, batch.act[:, : len(steps)], answers)
@@ -170,27 +176,31 @@ def logged_decisions(case: Case, ahead: Tensor, generator: torch.Generator) -> L
         errors.append(wanted - values.target.module(batch.obs, act))
         inputs.append(_inputs(values, batch.obs, act))
     counts = case.resample.weights(rows[whole])
-    return Logged(torch.cat(inputs), torch.cat(errors, dim=1), counts, left_out(counts))
+    return LoggedDecisions(
+        torch.cat(inputs), torch.cat(errors, dim=1), counts, out_of_bag_mask(counts)
+    )
 
 
-def made_decisions(case: Case, generator: torch.Generator) -> tuple[Decisions, Tensor]:
+def policy_decisions(case: OpeCase, generator: torch.Generator) -> tuple[WeightedDecisions, Tensor]:
     """The policy's own in the learnt world, and how many an episode has: (M,).
 
     One counts as much as it is likely that the episode goes on until there.
     """
-    starts = flat(case.rows)[case.resample.starts]
-    made = list(imagined(case.world, case.policy, starts, known_steps(case), generator))
+    starts = flatten_obs(case.rows)[case.resample.starts]
+    made = list(
+        rollout_model(case.dynamics, case.policy, starts, num_recorded_steps(case), generator)
+    )
     alive = torch.stack([each.alive for each in made], dim=1)
     inputs = torch.cat([_imagined_inputs(case, each) for each in made], dim=1)
     counts = case.resample.counts[:, None]
     weights, unseen = (alive * each for each in (counts, (counts == 0.0).float()))
-    decisions = Decisions(inputs, weights.flatten(1), unseen.flatten(1))
+    decisions = WeightedDecisions(inputs, weights.flatten(1), unseen.flatten(1))
     return decisions, case.resample.mean(alive.sum(dim=1))
 
 
-def _imagined_inputs(case: Case, made: Imagined) -> Tensor:
+def _imagined_inputs(case: OpeCase, made: ModelStep) -> Tensor:
     """(M, S, F)."""
-    obs = case.world.named(made.seen.flatten(0, 1))
+    obs = case.dynamics.to_obs_dict(made.seen.flatten(0, 1))
     share = torch.full((made.alive.numel(), case.policy.obs_horizon, 1), made.elapsed / case.limit)
     found = _inputs(case.values, {**obs, ELAPSED: share}, made.act.flatten(0, 1))
     return found.unflatten(0, made.alive.shape)
@@ -198,4 +208,4 @@ def _imagined_inputs(case: Case, made: Imagined) -> Tensor:
 
 def _inputs(values: Fqe, obs: dict[str, Tensor], act: Tensor) -> Tensor:
     """What values are asked of: (B, F)."""
-    return values.critic.inputs(values.critic.encode(obs), act)
+    return values.critic.join_inputs(values.critic.encode(obs), act)

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from robo_rl.algo.policy_samples import Judged
+from robo_rl.algo.policy_samples import EvaluablePolicy
 from robo_rl.data.replay import Replay
-from robo_rl.ope.fqe import Estimate, Fqe
+from robo_rl.ope.fqe import Fqe, ValueEstimate
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics
+from robo_rl.world.dynamics import DynamicsEnsemble
 
 
 class Learns(Protocol):
@@ -36,7 +36,7 @@ class Learns(Protocol):
         ...
 
 
-class Case(Protocol):
+class OpeCase(Protocol):
     """One policy before a judge. Rewards are counted in full: γ is 1.
 
     Args:
@@ -52,7 +52,7 @@ class Case(Protocol):
     seed: int
 
     @property
-    def policy(self) -> Judged:
+    def policy(self) -> EvaluablePolicy:
         """As it is evaluated."""
         ...
 
@@ -67,11 +67,11 @@ class Case(Protocol):
         ...
 
     @property
-    def world(self) -> Dynamics:
+    def dynamics(self) -> DynamicsEnsemble:
         """What follows a chunk, learnt; the same for all policies."""
         ...
 
-    def learn(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
+    def fit(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
         """Take the steps that are left; ``generator`` is all that they draw from."""
         ...
 
@@ -79,10 +79,10 @@ class Case(Protocol):
 class Estimator(Protocol):
     """Says what a policy is worth."""
 
-    imagines: ClassVar[bool]
+    needs_dynamics: ClassVar[bool]
     """Whether it asks the learnt world, which sees no pictures."""
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: OpeCase) -> ValueEstimate:
         """A value a resample of the data.
 
         Raises:

@@ -22,22 +22,22 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from robo_rl.algo.policy_samples import Answers, Judged, acted
+from robo_rl.algo.policy_samples import CachedPolicyActions, EvaluablePolicy, act_normalized
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
 from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.replay import Replay
-from robo_rl.ope.clock import TimedNormalizer, knowing_time
 from robo_rl.ope.resample import Resample
-from robo_rl.optim.ema import Follower
-from robo_rl.optim.optimizer import Descent
+from robo_rl.ope.time_aware import TimeAwareNormalizer, with_time_feature
+from robo_rl.optim.ema import TargetNetwork
+from robo_rl.optim.optimizer import ClippedOptimizer
 
 _LEAST = 4
 """Members of which a standard error can be told."""
 
 
-class Estimate(NamedTuple):
+class ValueEstimate(NamedTuple):
     """What a policy is worth.
 
     Args:
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
     """
 
     members: Tensor
-    effective: float | None = None
+    effective_fraction: float | None = None
 
 
 class Fqe:
@@ -72,7 +72,7 @@ class Fqe:
         lr: float = Field(default=1e-3, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
         target_ema: float = Field(default=0.95, ge=0.0, lt=1.0)
-        draws: int = Field(default=4, ge=1)
+        num_samples: int = Field(default=4, ge=1)
         critic: QCritic.Config = QCritic.Config(members=8, hidden=(128, 128))
 
         @field_validator("critic")
@@ -87,29 +87,29 @@ class Fqe:
     def __init__(
         self,
         cfg: Config,
-        policy: Judged,
+        policy: EvaluablePolicy,
         replay: Replay,
         resample: Resample,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.replay, self.resample = replay, resample
-        timed = TimedNormalizer(policy.normalizer, tuple(policy.obs_spec.items))
+        timed = TimeAwareNormalizer(policy.normalizer, tuple(policy.obs_spec.items))
         self.critic = QCritic(
             cfg.critic,
-            knowing_time(policy.obs_spec),
+            with_time_feature(policy.obs_spec),
             policy.act_spec,
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             normalizer=timed,
         )
-        self.target = Follower(self.critic, cfg.target_ema)
-        self.descent = Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
+        self.target = TargetNetwork(self.critic, cfg.target_ema)
+        self.optimizer = ClippedOptimizer(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
         most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
         asked = make_generator(
             "answers", generator.initial_seed()
         )  # batches are not to depend on it
-        self.answers = Answers(policy, replay, min(cfg.draws, most), asked)
+        self.policy_actions = CachedPolicyActions(policy, replay, min(cfg.num_samples, most), asked)
 
     def step(self) -> dict[str, float]:
         """One of ``cfg.steps``; returns the loss, and the mean value of what follows.
@@ -120,42 +120,42 @@ class Fqe:
         rows = self.replay.draw(self.cfg.minibatch, self.generator)
         batch, weights = self.replay.transitions(rows), self.resample.weights(rows)
         with torch.no_grad():
-            follows = self.answers.one(batch.next_row, self.generator)
+            follows = self.policy_actions.sample(batch.next_row, self.generator)
             ahead = self.target.module(batch.next_obs, follows)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        act = batch.judged_act(self.generator)
+        act = batch.act_with_masked_tail(self.generator)
         loss = (weights * self.critic.loss(batch.obs, act, wanted)).sum(dim=0).mean()
-        self.descent.step(loss)
+        self.optimizer.step(loss)
         self.target.update(self.critic)
         return {"loss": float(loss.detach()), "value": float(ahead.mean())}
 
     @torch.no_grad()
-    def estimate(self) -> Estimate:
+    def estimate(self) -> ValueEstimate:
         """From the starts of all episodes, each member's mean over its own.
 
         Raises:
             DataError: A value is not finite.
         """
         obs = self.replay.transitions(self.resample.starts).obs
-        act = acted(self.policy, obs, self.generator)
+        act = act_normalized(self.policy, obs, self.generator)
         members = self.resample.mean(self.target.module(obs, act))
         if not bool(members.isfinite().all()):
             raise DataError(
                 "the policy's values are not finite",
                 hint="lower fqe.lr, or look for absurd rewards",
             )
-        return Estimate(members)
+        return ValueEstimate(members)
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
         return {
             "critic": self.critic.net.state_dict(),
             "target": self.target.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.critic.net.load_state_dict(state["critic"])
         self.target.load_state_dict(state["target"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])

@@ -20,15 +20,15 @@ from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.nets.ensemble import MlpEnsemble
-from robo_rl.optim.optimizer import Descent
-from robo_rl.optim.out_of_bag_selection import BestUnseen
+from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.optim.out_of_bag_selection import OutOfBagBest
 
 _LOOKED_AT = 2048
 """Decisions of either kind by which it is told whether members still get better."""
 _AT_ONCE = 4096
 
 
-class Decisions(NamedTuple):
+class WeightedDecisions(NamedTuple):
     """Decisions of one kind, as each member has them.
 
     Args:
@@ -42,7 +42,7 @@ class Decisions(NamedTuple):
     unseen: Tensor
 
 
-class Occupancy:
+class OccupancyRatio:
     """Learns to tell them apart; a ``Learner``.
 
     Args:
@@ -53,7 +53,7 @@ class Occupancy:
     """
 
     class Config(ConfigModel):
-        """Network, optimiser and length; members are tested every ``look_every`` steps.
+        """Network, optimiser and length; members are tested every ``eval_every`` steps.
 
         ``noise`` is the deviation of what is added to inputs.
         """
@@ -65,16 +65,22 @@ class Occupancy:
         grad_clip: float = Field(default=10.0, gt=0.0)
         weight_decay: float = Field(default=1e-2, ge=0.0)
         noise: float = Field(default=0.1, ge=0.0)
-        look_every: int = Field(default=50, ge=1)
+        eval_every: int = Field(default=50, ge=1)
 
     def __init__(
-        self, cfg: Config, made: Decisions, logged: Decisions, generator: torch.Generator
+        self,
+        cfg: Config,
+        made: WeightedDecisions,
+        logged: WeightedDecisions,
+        generator: torch.Generator,
     ) -> None:
         self.cfg, self.generator, self.done = cfg, generator, 0
         members, _, size = made.inputs.shape
         self.net = MlpEnsemble(members, [size, *cfg.hidden, 1], layer_norm=True)
-        self.descent = Descent(self.net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
-        self.kept = BestUnseen(self.net, members)
+        self.optimizer = ClippedOptimizer(
+            self.net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay
+        )
+        self.best = OutOfBagBest(self.net, members)
         both = (made, logged)
         self.urns = [_Urn(each.inputs, each.weights) for each in both]
         self.test = [_tests(each).draw(_LOOKED_AT, generator) for each in both]
@@ -87,12 +93,12 @@ class Occupancy:
         """
         drawn = [urn.draw(self.cfg.minibatch, self.generator) for urn in self.urns]
         loss = self._loss([self._noised(each) for each in drawn])
-        self.descent.step(loss.sum())
+        self.optimizer.step(loss.sum())
         self.done += 1
-        if self.done % self.cfg.look_every == 0 or self.done == self.cfg.steps:
+        if self.done % self.cfg.eval_every == 0 or self.done == self.cfg.steps:
             with torch.no_grad():
-                self.kept.look(self._loss(self.test))
-        return {"loss": float(loss.detach().mean()), **self.kept.figures()}
+                self.best.update(self._loss(self.test))
+        return {"loss": float(loss.detach().mean()), **self.best.metrics()}
 
     def finish(self) -> None:
         """Make every member what it was when it was best on what it never saw.
@@ -100,7 +106,7 @@ class Occupancy:
         Raises:
             DataError: One was never of any use.
         """
-        self.kept.restore("whose a decision is")
+        self.best.restore("whose a decision is")
 
     @torch.no_grad()
     def ratios(self, inputs: Tensor) -> Tensor:
@@ -112,16 +118,16 @@ class Occupancy:
         """For checkpoints."""
         return {
             "net": self.net.state_dict(),
-            "optim": self.descent.optim.state_dict(),
-            **self.kept.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
+            **self.best.state_dict(),
             "done": self.done,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.net.load_state_dict(state["net"])
-        self.descent.optim.load_state_dict(state["optim"])
-        self.kept.load_state_dict(state)
+        self.optimizer.optim.load_state_dict(state["optim"])
+        self.best.load_state_dict(state)
         self.done = state["done"]
 
     def _loss(self, drawn: list[Tensor]) -> Tensor:
@@ -152,7 +158,7 @@ class _Urn:
         return self.inputs[torch.arange(members)[:, None], picks]
 
 
-def _tests(decisions: Decisions) -> _Urn:
+def _tests(decisions: WeightedDecisions) -> _Urn:
     """Of what a member never saw, of all if it saw all there are."""
     seen_all = ~(decisions.unseen > 0.0).any(dim=1, keepdim=True)
     return _Urn(decisions.inputs, torch.where(seen_all, decisions.weights, decisions.unseen))

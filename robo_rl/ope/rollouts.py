@@ -17,16 +17,16 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.policy_samples import Judged, acted
+from robo_rl.algo.policy_samples import EvaluablePolicy, act_normalized
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
-from robo_rl.ope.estimator import Case
-from robo_rl.ope.fqe import Estimate
+from robo_rl.ope.estimator import OpeCase
+from robo_rl.ope.fqe import ValueEstimate
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics, Expected, flat
+from robo_rl.world.dynamics import DynamicsEnsemble, DynamicsPrediction, flatten_obs
 
 
-class Imagined(NamedTuple):
+class ModelStep(NamedTuple):
     """A policy's decisions at one time, in every world from every start.
 
     Args:
@@ -41,43 +41,43 @@ class Imagined(NamedTuple):
     seen: Tensor
     act: Tensor
     alive: Tensor
-    ahead: Expected
+    prediction: DynamicsPrediction
 
 
-class Rollouts:
+class ModelRolloutEstimator:
     """Estimates by the world of a case; the settings of that are the judge's."""
 
-    imagines: ClassVar = True
+    needs_dynamics: ClassVar = True
 
-    def estimate(self, case: Case) -> Estimate:
+    def estimate(self, case: OpeCase) -> ValueEstimate:
         """See ``rollout_estimate``."""
         return rollout_estimate(
-            case.world,
+            case.dynamics,
             case.policy,
-            flat(case.rows)[case.resample.starts],
+            flatten_obs(case.rows)[case.resample.starts],
             case.resample,
-            limit=known_steps(case),
+            limit=num_recorded_steps(case),
             gamma=1.0,
             generator=make_generator("rollouts", case.seed),
         )
 
 
-def known_steps(case: Case) -> int:
+def num_recorded_steps(case: OpeCase) -> int:
     """Of an episode: what the last step of a cut one led to is not recorded."""
     return case.limit - 1
 
 
 @torch.no_grad()
 def rollout_estimate(
-    model: Dynamics,
-    policy: Judged,
+    model: DynamicsEnsemble,
+    policy: EvaluablePolicy,
     starts: Tensor,
     resample: Resample,
     *,
     limit: int,
     gamma: float,
     generator: torch.Generator,
-) -> Estimate:
+) -> ValueEstimate:
     """Each member's mean over the starts of its own episodes.
 
     Args:
@@ -93,31 +93,39 @@ def rollout_estimate(
         DataError: A value is not finite.
     """
     value, steps = torch.zeros(model.members, len(starts)), model.exec_horizon
-    for chunk, made in enumerate(imagined(model, policy, starts, limit, generator)):
+    for chunk, made in enumerate(rollout_model(model, policy, starts, limit, generator)):
         share = min(1.0, limit / steps - chunk)  # the last chunk may reach behind the limit
-        value = value + share * gamma**made.elapsed * made.alive * made.ahead.rew
+        value = value + share * gamma**made.elapsed * made.alive * made.prediction.rew
     members = resample.mean(value)
     if not bool(members.isfinite().all()):
         raise DataError(
             "the policy's values in the learnt world are not finite",
             hint="lower dynamics.lr, look for absurd rewards, or leave out estimator 'rollouts'",
         )
-    return Estimate(members)
+    return ValueEstimate(members)
 
 
-def imagined(
-    model: Dynamics, policy: Judged, starts: Tensor, limit: int, generator: torch.Generator
-) -> Iterator[Imagined]:
+def rollout_model(
+    model: DynamicsEnsemble,
+    policy: EvaluablePolicy,
+    starts: Tensor,
+    limit: int,
+    generator: torch.Generator,
+) -> Iterator[ModelStep]:
     """What a policy decides in the worlds, time after time until the limit; see above."""
     seen = starts.expand(model.members, *starts.shape)
     alive = torch.ones(seen.shape[:2])
     for elapsed in range(0, limit, model.exec_horizon):
         act = _acted(model, policy, seen, generator)
         ahead = model(seen, act)
-        yield Imagined(elapsed, seen, act, alive, ahead)
+        yield ModelStep(elapsed, seen, act, alive, ahead)
         alive = alive * (1.0 - ahead.ends.sigmoid())
-        seen = model.moved(seen, ahead)
+        seen = model.next_obs(seen, ahead)
 
 
-def _acted(model: Dynamics, policy: Judged, seen: Tensor, generator: torch.Generator) -> Tensor:
-    return acted(policy, model.named(seen.flatten(0, 1)), generator).unflatten(0, seen.shape[:2])
+def _acted(
+    model: DynamicsEnsemble, policy: EvaluablePolicy, seen: Tensor, generator: torch.Generator
+) -> Tensor:
+    return act_normalized(policy, model.to_obs_dict(seen.flatten(0, 1)), generator).unflatten(
+        0, seen.shape[:2]
+    )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from robo_rl.algo.policy_samples import Judged, acted
+from robo_rl.algo.policy_samples import EvaluablePolicy, act_normalized
 from robo_rl.core.errors import DataError
 from robo_rl.data.replay import Replay
 
@@ -30,8 +30,12 @@ from logs in which all chunks are the same."""
 
 
 @torch.no_grad()
-def strangeness(
-    policy: Judged, replay: Replay, episode: Tensor, good: Tensor, generator: torch.Generator
+def ood_distance(
+    policy: EvaluablePolicy,
+    replay: Replay,
+    episode: Tensor,
+    good: Tensor,
+    generator: torch.Generator,
 ) -> float:
     """Mean distance of a policy's chunks from the nearest that was tried, over the data's own.
 
@@ -60,16 +64,18 @@ def strangeness(
     names = tuple(policy.obs_spec.items)
     features, there = (policy.normalizer.features(each.obs, names) for each in (known, asked))
     tried = known.act[:, : policy.exec_horizon].flatten(1)
-    act = acted(policy, asked.obs, generator)
+    act = act_normalized(policy, asked.obs, generator)
     own = episode[looked_at][:, None] == episode[rows][None]
-    like = likest(there, features, own)
-    theirs = nearest(act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
-    ours = nearest(asked.act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
+    like = nearest_states(there, features, own)
+    theirs = nearest_chunk_distance(act[:, : policy.exec_horizon].flatten(1), tried[like]).mean()
+    ours = nearest_chunk_distance(
+        asked.act[:, : policy.exec_horizon].flatten(1), tried[like]
+    ).mean()
     least = _LEAST * tried.shape[1] ** 0.5
     return float(theirs.clamp(min=least) / ours.clamp(min=least))
 
 
-def likest(asked: Tensor, known: Tensor, own: Tensor, number: int = _LIKE) -> Tensor:
+def nearest_states(asked: Tensor, known: Tensor, own: Tensor, number: int = _LIKE) -> Tensor:
     """The nearest of known observations: (Q, number).
 
     Args:
@@ -82,7 +88,7 @@ def likest(asked: Tensor, known: Tensor, own: Tensor, number: int = _LIKE) -> Te
     return apart.topk(min(number, int((~own).sum(dim=1).min())), largest=False).indices
 
 
-def nearest(act: Tensor, tried: Tensor) -> Tensor:
+def nearest_chunk_distance(act: Tensor, tried: Tensor) -> Tensor:
     """Distance of chunks (Q, E·A) from the nearest of their own (Q, n, E·A): (Q,)."""
     return (tried - act[:, None]).norm(dim=-1).amin(dim=1)
 

@@ -27,7 +27,9 @@ class Ema(Generic[_Module]):
     def __init__(self, module: _Module, decay: float) -> None:
         self.decay = decay
         self._count = torch.zeros((), dtype=torch.int64)  # a tensor, to be taken back like weights
-        self.module: _Module = copy.deepcopy(module, weightless(module)).requires_grad_(False)
+        self.module: _Module = copy.deepcopy(module, parameterless_modules(module)).requires_grad_(
+            False
+        )
 
     @property
     def updates(self) -> int:
@@ -35,7 +37,7 @@ class Ema(Generic[_Module]):
         return int(self._count)
 
     @property
-    def parts(self) -> list[Tensor]:
+    def mutable_tensors(self) -> list[Tensor]:
         """All that an update changes."""
         return [*self.module.parameters(), self._count]
 
@@ -58,12 +60,12 @@ class Ema(Generic[_Module]):
         self._count.fill_(state["updates"])
 
 
-def weightless(module: nn.Module) -> dict[int, Any]:
+def parameterless_modules(module: nn.Module) -> dict[int, Any]:
     """Parts without weights, by id, as ``deepcopy`` wants what it is to share: normalisers, say."""
     return {id(part): part for part in module.modules() if not any(True for _ in part.parameters())}
 
 
-class Follower(Ema[_Module]):
+class TargetNetwork(Ema[_Module]):
     """The average with one decay from the first update on, as target networks have it.
 
     θ' ← decay·θ' + (1 − decay)·θ (Lillicrap et al. 2015, arXiv 1509.02971, algorithm 1, τ = 1 −

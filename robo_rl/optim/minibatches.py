@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.seeding import make_generator
-from robo_rl.distributed.moments import everywhere
-from robo_rl.distributed.process_group import summed, told
+from robo_rl.distributed.moments import global_count
+from robo_rl.distributed.process_group import all_reduce_sum, broadcast_int
 
 
-class Batch(NamedTuple):
+class Minibatch(NamedTuple):
     """This process' part of a minibatch.
 
     Args:
@@ -25,11 +25,11 @@ class Batch(NamedTuple):
             rows times this, summed over all processes, is the mean over the minibatch.
     """
 
-    pick: Tensor
-    share: float
+    indices: Tensor
+    weight: float
 
 
-NOBODY = -1
+PADDING_SHARD = -1
 """The part of a row that counts for nothing: it stands where a process has none that does."""
 
 
@@ -52,24 +52,24 @@ class Minibatches:
     ) -> None:
         self._size, self._generator, self._parts = size, generator, dict[int, Tensor]()
         if shard is not None:
-            known = [part for part in shard.unique().tolist() if part != NOBODY]
+            known = [part for part in shard.unique().tolist() if part != PADDING_SHARD]
             self._parts = {part: (shard == part).nonzero().flatten() for part in known}
             size = sum(len(rows) for rows in self._parts.values())
         self._split = shard is not None
-        self.per_pass = -(-everywhere(size) // limit)
+        self.per_epoch = -(-global_count(size) // limit)
 
-    def __iter__(self) -> Iterator[Batch]:
-        pieces = [order.tensor_split(self.per_pass) for order in self._orders()]
+    def __iter__(self) -> Iterator[Minibatch]:
+        pieces = [order.tensor_split(self.per_epoch) for order in self._orders()]
         nothing = torch.zeros(0, dtype=torch.int64)
-        picks = [torch.cat([nothing, *(each[i] for each in pieces)]) for i in range(self.per_pass)]
+        picks = [torch.cat([nothing, *(each[i] for each in pieces)]) for i in range(self.per_epoch)]
         sizes = torch.tensor([len(pick) for pick in picks], dtype=torch.float64)
-        totals = summed(sizes)
+        totals = all_reduce_sum(sizes)
         any_row = torch.zeros(1, dtype=torch.int64)
         for pick, own, total in zip(picks, sizes.tolist(), totals.tolist(), strict=True):
             if total:
-                yield Batch(pick if own else any_row, own / total)
+                yield Minibatch(pick if own else any_row, own / total)
 
-    def passes(self, number: int) -> Iterator[tuple[Batch, bool]]:
+    def epochs(self, number: int) -> Iterator[tuple[Minibatch, bool]]:
         """Those of some passes, and one more to look at what the last step did.
 
         Yields:
@@ -82,7 +82,7 @@ class Minibatches:
     def _orders(self) -> list[Tensor]:
         if not self._split:
             return [torch.randperm(self._size, generator=self._generator)]
-        seed = told(int(torch.randint(2**62, (), generator=self._generator)))
+        seed = broadcast_int(int(torch.randint(2**62, (), generator=self._generator)))
         streams = {part: make_generator("minibatch", seed, part) for part in self._parts}
         return [
             rows[torch.randperm(len(rows), generator=streams[part])]

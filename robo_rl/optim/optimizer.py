@@ -13,17 +13,17 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
 from robo_rl.distributed.process_group import sum_gradients
 
-PATIENCE = 20
+MAX_SKIPPED_IN_A_ROW = 20
 
 
-class DescentConfig(ConfigModel):
+class OptimizerConfig(ConfigModel):
     """Rows of a minibatch, and the largest norm of a gradient."""
 
     minibatch: int = Field(default=1024, ge=1)
     grad_clip: float = Field(default=1.0, gt=0.0)
 
 
-class Descent:
+class ClippedOptimizer:
     """AdamW with gradient clipping that leaves out steps whose gradient is not finite.
 
     Args:
@@ -69,15 +69,15 @@ class Descent:
             return
         self.skipped += 1
         self._in_a_row += 1
-        if self._in_a_row >= PATIENCE:
+        if self._in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise PluginError(
-                f"the gradient was not finite {PATIENCE} times in a row",
+                f"the gradient was not finite {MAX_SKIPPED_IN_A_ROW} times in a row",
                 hint="look for NaN in rewards and observations; a lower learning rate may help",
             )
 
 
 @contextmanager
-def constant(module: nn.Module) -> Generator[None]:
+def frozen_weights(module: nn.Module) -> Generator[None]:
     """Within it no gradients are computed of the module's weights."""
     module.requires_grad_(False)
     try:

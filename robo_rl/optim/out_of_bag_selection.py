@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from robo_rl.core.errors import DataError
 
 
-def left_out(counts: Tensor) -> Tensor:
+def out_of_bag_mask(counts: Tensor) -> Tensor:
     """1 where a member never saw an episode, by how often it has it (M, …); all, if it saw all."""
     unseen = (counts == 0.0).float()
     return torch.where(unseen.flatten(1).any(dim=1).view(-1, *[1] * (counts.ndim - 1)), unseen, 1.0)
 
 
-class BestUnseen:
+class OutOfBagBest:
     """The best weights so far.
 
     Args:
@@ -32,21 +32,21 @@ class BestUnseen:
     def __init__(self, module: nn.Module, members: int) -> None:
         self.module = module
         self.best = {name: each.detach().clone() for name, each in module.named_parameters()}
-        self.least = torch.full((members,), torch.inf)
+        self.best_error = torch.full((members,), torch.inf)
 
     @torch.no_grad()
-    def look(self, error: Tensor) -> None:
+    def update(self, error: Tensor) -> None:
         """Keep the members whose error (M,) on what they never saw is the least so far."""
-        better = error < self.least
-        self.least = torch.where(better, error, self.least)
+        better = error < self.best_error
+        self.best_error = torch.where(better, error, self.best_error)
         for name, each in self.module.named_parameters():
             keep = better.view(-1, *[1] * (each.ndim - 1))
             self.best[name] = torch.where(keep, each.detach(), self.best[name])
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The mean of their least errors as ``unseen``, once all have one."""
-        known = bool(self.least.isfinite().all())
-        return {"unseen": float(self.least.mean())} if known else {}
+        known = bool(self.best_error.isfinite().all())
+        return {"oob_error": float(self.best_error.mean())} if known else {}
 
     @torch.no_grad()
     def restore(self, what: str) -> None:
@@ -58,7 +58,7 @@ class BestUnseen:
         Raises:
             DataError: A member was never of any use.
         """
-        if not bool(self.least.isfinite().all()):
+        if not bool(self.best_error.isfinite().all()):
             found = "errors that are not finite in some member, whenever it was looked at"
             hint = "look for absurd numbers in the data, or learn more slowly (its lr)"
             raise DataError(f"{what} was not learnt", found=found, hint=hint)
@@ -67,8 +67,8 @@ class BestUnseen:
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"best": self.best, "least": self.least}
+        return {"best": self.best, "least": self.best_error}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``, among whatever else."""
-        self.best, self.least = state["best"], state["least"]
+        self.best, self.best_error = state["best"], state["least"]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from robo_rl.optim.adaptive_lr import AdaptiveRate
+from robo_rl.optim.adaptive_lr import AdaptiveLr
 
 
-class Region:
+class StepRollback:
     """The steps of one update, which ends no further away than twice its target.
 
     A step is sized by its learning rate, and what it does to the policy is known only afterwards: a
@@ -24,25 +24,25 @@ class Region:
         parts: All that a step changes but the optimiser's own state.
     """
 
-    def __init__(self, rate: AdaptiveRate, target: float, parts: Sequence[Tensor]) -> None:
+    def __init__(self, rate: AdaptiveLr, target: float, parts: Sequence[Tensor]) -> None:
         self.rate, self.target, self._parts = rate, target, list(parts)
-        self.steps, self.moved, self.over = 0, 0.0, False
+        self.steps, self.distance, self.done = 0, 0.0, False
         self._before, self._fell = list[Tensor](), False
 
-    def admits(self, moved: float) -> bool:
+    def accepts(self, moved: float) -> bool:
         """Whether to go on from here, of a minibatch's word on how far the update has led.
 
         If not, the last step was taken back, and ``over`` says whether the update ends with that.
         """
         if not self.target or moved <= 2.0 * self.target:  # NaN is not
-            self.moved = moved
+            self.distance = moved
             return True
-        fell = bool(self._before) and self.rate.fall(moved / self.target)
+        fell = bool(self._before) and self.rate.back_off(moved / self.target)
         if fell or self.steps > 1:
             self._take_back()
         else:
-            self.moved = moved
-        self._fell, self.over = self._fell or fell, not fell or self.steps > 0
+            self.distance = moved
+        self._fell, self.done = self._fell or fell, not fell or self.steps > 0
         return False
 
     def step(self, take: Callable[[], None]) -> None:
@@ -52,11 +52,11 @@ class Region:
         take()
         self.steps += 1
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """The end of the update."""
-        self.rate.recover(follows=self.target > 0)
+        self.rate.recover(adaptive=self.target > 0)
         if self.target and not self._fell:
-            self.rate.follow(self.moved, self.target)
+            self.rate.adapt(self.distance, self.target)
 
     @torch.no_grad()
     def _take_back(self) -> None:

@@ -13,19 +13,19 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 
 
-def describe(policy: DenoisingPolicy) -> dict[str, Any]:
+def policy_meta(policy: DenoisingPolicy) -> dict[str, Any]:
     """Everything but the weights, as JSON: family and config, specs, normaliser."""
     return {
         "policy": {"name": policy.family, **policy.cfg.model_dump(mode="json")},
         "obs_spec": policy.obs_spec.model_dump(mode="json"),
         "act_spec": policy.act_spec.model_dump(mode="json"),
         "normalizer": policy.normalizer.to_meta(),
-        "anchored": policy.base_net is not None,
+        "anchored": policy.reference_net is not None,
         "progress": policy.progress,
     }
 
 
-def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy:
+def policy_from_meta(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy:
     """The policy that ``describe`` and ``state_dict`` gave.
 
     Args:
@@ -39,7 +39,7 @@ def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> DenoisingPolicy
     try:
         policy = _build(meta)
         if meta["anchored"]:
-            policy.anchor()
+            policy.freeze_reference()
         policy.set_progress(meta.get("progress", 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise _unfit("cannot be rebuilt from its description", error) from error

@@ -23,11 +23,19 @@ from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.base import ChunkNet, dense
-from robo_rl.policy.chain import Chain, Past, Predict, Prediction, Sampler, beta_of, draw_chain
-from robo_rl.policy.correlation import Correlation, continued
-from robo_rl.policy.inpaint import Plan
+from robo_rl.policy.chain import (
+    Chain,
+    Predict,
+    Prediction,
+    PreviousNoise,
+    Sampler,
+    draw_chain,
+    row_correlation,
+)
+from robo_rl.policy.correlation import Correlation, correlate_start
+from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernel import Kernel
-from robo_rl.policy.schedule import at_progress, number
+from robo_rl.policy.schedule import at_progress, start_value
 
 
 class DenoisingPolicy(nn.Module):
@@ -61,19 +69,19 @@ class DenoisingPolicy(nn.Module):
         net: Annotated[Component, component("nets")] = default("mlp")
         sampler: Annotated[Component, component("samplers")]
         correlation: Correlation = Correlation()
-        reads: ClassVar[str]
+        expected_prediction: ClassVar[str]
 
         @property
-        def decodes(self) -> bool:
+        def eval_is_deterministic(self) -> bool:
             """Whether evaluation is a map of the observation and one draw of noise."""
             return True
 
         @model_validator(mode="after")
         def _sampler_reads_what_the_network_says(self) -> Self:
-            if self.sampler.cls.reads != self.reads:
+            if self.sampler.cls.reads != self.expected_prediction:
                 raise ValueError(
                     f"sampler '{self.sampler.name}' reads {self.sampler.cls.reads},"
-                    f" this family's network says {self.reads}"
+                    f" this family's network says {self.expected_prediction}"
                 )
             return self
 
@@ -111,8 +119,8 @@ class DenoisingPolicy(nn.Module):
         features = obs_spec.size * cfg.obs_horizon
         self.net = cfg.net.build(cfg.horizon, act_spec.size, features)
         self.noise_head = self.make_noise_head() if self.sampler.learns_noise else None
-        self.base_net: nn.Module | None = None
-        self.base_noise_head: nn.Module | None = None
+        self.reference_net: nn.Module | None = None
+        self.reference_noise_head: nn.Module | None = None
 
     @classmethod
     def check_obs(cls, obs_spec: ObsSpec) -> None:
@@ -121,11 +129,11 @@ class DenoisingPolicy(nn.Module):
         Raises:
             SpecError: There are pictures among them; they are named.
         """
-        if obs_spec.pictures:
+        if obs_spec.image_names:
             raise SpecError(
                 f"policy '{cls.family}' sees states, not pictures",
                 expected="an observation of vectors",
-                found=", ".join(f"{k} {obs_spec.items[k].shape}" for k in obs_spec.pictures),
+                found=", ".join(f"{k} {obs_spec.items[k].shape}" for k in obs_spec.image_names),
                 hint="leave env.cameras out to train; with them, collect or record datasets",
             )
 
@@ -175,13 +183,13 @@ class DenoisingPolicy(nn.Module):
         frozen = self.num_steps - self.num_trained
         return self.sampler.stochastic & (torch.arange(self.num_steps) >= frozen)
 
-    def anchor(self) -> None:
+    def freeze_reference(self) -> None:
         """Keep a frozen copy of the network: the steps before K' run on it, ``base`` gives it."""
-        self.base_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
+        self.reference_net = copy.deepcopy(cast(nn.Module, self.net)).requires_grad_(False)
         if self.noise_head is not None:
-            self.base_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
+            self.reference_noise_head = copy.deepcopy(self.noise_head).requires_grad_(False)
 
-    def base(self) -> Self:
+    def reference_policy(self) -> Self:
         """A frozen copy of this policy with the weights that it had at ``anchor``.
 
         Its normaliser is the policy's own: where that moves, both see the same, and a base that is
@@ -190,12 +198,12 @@ class DenoisingPolicy(nn.Module):
         Raises:
             ConfigError: It was never anchored.
         """
-        if self.base_net is None:
+        if self.reference_net is None:
             raise ConfigError("the policy keeps no base", hint="call anchor() before training it")
         shared: dict[int, Any] = {id(self.normalizer): self.normalizer}
         base = copy.deepcopy(self, shared).requires_grad_(False)
-        base.net, base.noise_head = cast(Any, base.base_net), base.base_noise_head
-        base.base_net = base.base_noise_head = None
+        base.net, base.noise_head = cast(Any, base.reference_net), base.reference_noise_head
+        base.reference_net = base.reference_noise_head = None
         return base
 
     def features(self, obs: dict[str, Tensor]) -> Tensor:
@@ -211,7 +219,7 @@ class DenoisingPolicy(nn.Module):
         prediction = self._predict(self.net, self.noise_head, self.sampler, embedding, k, x)
         return self.sampler.kernel(k, x, prediction)
 
-    def follow(self, kernel: Kernel, before: Tensor, going_on: Tensor) -> Kernel:
+    def correlate_noise(self, kernel: Kernel, before: Tensor, continues: Tensor) -> Kernel:
         """The law of a step given the noise that it had in the decision before.
 
         Args:
@@ -219,8 +227,8 @@ class DenoisingPolicy(nn.Module):
             before: (B, H, A), ``Kernel.noise`` of the decision before.
             going_on: (B,) bool, rows in which there was one in the same episode.
         """
-        return kernel.following(
-            before, beta_of(going_on, number(self.correlation.noise), kernel.mean)
+        return kernel.given_previous_noise(
+            before, row_correlation(continues, start_value(self.correlation.noise), kernel.mean)
         )
 
     def sample(
@@ -228,8 +236,8 @@ class DenoisingPolicy(nn.Module):
         obs: dict[str, Tensor],
         generator: torch.Generator,
         *,
-        one_step: bool = False,
-        past: Past | None = None,
+        single_step: bool = False,
+        past: PreviousNoise | None = None,
         grad_steps: int | None = None,
     ) -> Chain:
         """Explore: a chain with its log-probabilities.
@@ -246,16 +254,16 @@ class DenoisingPolicy(nn.Module):
         shape = len(features), self.horizon, self.act_spec.size
         start = self.sampler.start(shape, generator).to(features)
         if past is not None:
-            start = continued(start, past, number(self.correlation.start))
+            start = correlate_start(start, past, start_value(self.correlation.start))
         return draw_chain(
             self.sampler,
             predict,
             start,
             generator,
-            others=self.eval_sampler if one_step else None,
+            others=self.eval_sampler if single_step else None,
             star_steps=self.trainable_steps,
             past=past,
-            beta=number(self.correlation.noise),
+            beta=start_value(self.correlation.noise),
             grad_steps=grad_steps,
         )
 
@@ -264,9 +272,9 @@ class DenoisingPolicy(nn.Module):
         return self.kernel(self.encode(obs), k, x).log_prob(x_next)
 
     @property
-    def acts_by_decode(self) -> bool:
+    def eval_is_deterministic(self) -> bool:
         """Whether ``act`` is ``decode`` of noise: a map that can be distilled and exported."""
-        return self.cfg.decodes
+        return self.cfg.eval_is_deterministic
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         """Evaluate: the action chunk (B, H, A) in physical units."""
@@ -291,11 +299,11 @@ class DenoisingPolicy(nn.Module):
         Raises:
             SpecError: The family's sampler cannot keep a plan.
         """
-        plan = Plan(self.normalizer.normalize("act", planned), weight)
+        plan = InpaintTarget(self.normalizer.normalize("act", planned), weight)
         return self.to_env(self.decode_normalized(obs, noise, plan))
 
     def decode_normalized(
-        self, obs: dict[str, Tensor], noise: Tensor, plan: Plan | None = None
+        self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
     ) -> Tensor:
         """``decode`` before the normaliser is undone; keeping a plan, if there is one."""
         features, sampler = self.features(obs), self.eval_sampler
@@ -304,7 +312,7 @@ class DenoisingPolicy(nn.Module):
         for step in range(self.num_steps):
             k = torch.full((x.shape[0],), step, device=x.device)
             said = partial(predict, step)
-            prediction = said(x) if plan is None else plan.kept(sampler, k, x, said)
+            prediction = said(x) if plan is None else plan.guide(sampler, k, x, said)
             x = sampler.kernel(k, x, prediction).mean
         return x
 
@@ -318,14 +326,14 @@ class DenoisingPolicy(nn.Module):
     def _predictor(self, features: Tensor, sampler: Sampler) -> Predict:
         """What runs a chain: the kept network up to K', if any, then the trained one."""
         frozen = self.num_steps - self.num_trained
-        base = cast(Any, self.base_net)
+        base = cast(Any, self.reference_net)
         embedding = self.net.embed(features)
         kept = base.embed(features) if base is not None and frozen else None
 
         def predict(step: int, x: Tensor) -> Prediction:
             k = torch.full((x.shape[0],), step, device=x.device)
             if kept is not None and step < frozen:
-                return self._predict(base, self.base_noise_head, sampler, kept, k, x)
+                return self._predict(base, self.reference_noise_head, sampler, kept, k, x)
             return self._predict(self.net, self.noise_head, sampler, embedding, k, x)
 
         return predict

@@ -17,7 +17,16 @@ from torch import Tensor
 
 from robo_rl.policy.kernel import Kernel, randn
 
-__all__ = ["Chain", "Kernel", "Past", "Prediction", "Sampler", "at_step", "draw_chain", "randn"]
+__all__ = [
+    "Chain",
+    "Kernel",
+    "Prediction",
+    "PreviousNoise",
+    "Sampler",
+    "at_step",
+    "draw_chain",
+    "randn",
+]
 
 
 class Prediction(NamedTuple):
@@ -47,7 +56,7 @@ class Sampler(Protocol):
     times: Tensor
     stochastic: Tensor
     learns_noise: bool
-    reads: str
+    expected_prediction: str
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         """Draw x[0] of the given shape."""
@@ -58,7 +67,7 @@ class Sampler(Protocol):
         ...
 
 
-class Past(NamedTuple):
+class PreviousNoise(NamedTuple):
     """What the noise of a decision may follow: that of the decision before it.
 
     Args:
@@ -69,7 +78,7 @@ class Past(NamedTuple):
 
     start: Tensor
     noise: Tensor
-    going_on: Tensor
+    continues: Tensor
 
 
 @dataclass(frozen=True)
@@ -94,9 +103,9 @@ class Chain:
         """The action chunk (B, H, A), as the policy's network sees it (normalised)."""
         return self.x[:, -1]
 
-    def past(self, going_on: Tensor) -> Past:
+    def as_previous(self, continues: Tensor) -> PreviousNoise:
         """It as the decision before the next one, in rows whose episode goes on (B,)."""
-        return Past(self.x[:, 0], self.noise, going_on)
+        return PreviousNoise(self.x[:, 0], self.noise, continues)
 
 
 Predict = Callable[[int, Tensor], Prediction]
@@ -110,7 +119,7 @@ def draw_chain(
     *,
     others: Sampler | None = None,
     star_steps: Tensor | None = None,
-    past: Past | None = None,
+    past: PreviousNoise | None = None,
     beta: float = 0.0,
     grad_steps: int | None = None,
 ) -> Chain:
@@ -146,7 +155,9 @@ def draw_chain(
             prediction = predict(step, x)
             own = law = sampler.kernel(k, x, prediction)
             if past is not None:
-                law = own.following(past.noise[:, step], beta_of(past.going_on, beta, x))
+                law = own.given_previous_noise(
+                    past.noise[:, step], row_correlation(past.continues, beta, x)
+                )
             if others is not None and k_star is not None:
                 quiet = others.kernel(k, x, prediction)
                 own, law = (_choose(k_star == step, each, quiet) for each in (own, law))
@@ -160,9 +171,9 @@ def draw_chain(
     return Chain(torch.stack(states, dim=1), torch.stack(log_probs, dim=1), noise, k_star)
 
 
-def beta_of(going_on: Tensor, beta: float, like: Tensor) -> Tensor:
+def row_correlation(continues: Tensor, beta: float, like: Tensor) -> Tensor:
     """The correlation of each row, (B, 1, 1): ``beta`` where the episode goes on, else 0."""
-    return (going_on.to(like) * beta)[:, None, None]
+    return (continues.to(like) * beta)[:, None, None]
 
 
 def _draw_step(stochastic: Tensor, rows: int, generator: torch.Generator | None) -> Tensor:

@@ -20,8 +20,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from robo_rl.policy.chain import Past, beta_of
-from robo_rl.policy.schedule import Scheduled, Share, ShareBelowOne, number
+from robo_rl.policy.chain import PreviousNoise, row_correlation
+from robo_rl.policy.schedule import Scheduled, Share, ShareBelowOne, start_value
 
 
 class Correlation(Scheduled):
@@ -35,18 +35,18 @@ class Correlation(Scheduled):
     noise: ShareBelowOne = 0.0
 
     @property
-    def used(self) -> bool:
+    def enabled(self) -> bool:
         """Whether anything is correlated."""
-        return number(self.start) > 0.0 or number(self.noise) > 0.0
+        return start_value(self.start) > 0.0 or start_value(self.noise) > 0.0
 
 
-def continued(fresh: Tensor, past: Past, beta: float) -> Tensor:
+def correlate_start(fresh: Tensor, past: PreviousNoise, beta: float) -> Tensor:
     """x[0] (B, H, A) that goes on from the decision before, in rows whose episode goes on."""
-    share = beta_of(past.going_on, beta, fresh)
+    share = row_correlation(past.continues, beta, fresh)
     return share * past.start + (1.0 - share**2).sqrt() * fresh
 
 
-def no_past(rows: int, num_steps: int, horizon: int, act_dim: int) -> Past:
+def zero_previous_noise(rows: int, num_steps: int, horizon: int, act_dim: int) -> PreviousNoise:
     """What the first decisions of B episodes follow: nothing."""
     noise = torch.zeros(rows, num_steps, horizon, act_dim)
-    return Past(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool))
+    return PreviousNoise(noise[:, 0], noise, torch.zeros(rows, dtype=torch.bool))

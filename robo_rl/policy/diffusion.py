@@ -21,8 +21,8 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step, draw_chain
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import StdBounds, held, limits
-from robo_rl.policy.schedule import NonNegative, Share, number
+from robo_rl.policy.noise import StdBounds, clamp_std, std_bounds
+from robo_rl.policy.schedule import NonNegative, Share, start_value
 
 
 @cache
@@ -62,7 +62,7 @@ class Ddim:
         train_steps: int = Field(default=100, ge=1)
 
     learns_noise = False
-    reads = "noise"
+    expected_prediction = "noise"
 
     def __init__(self, cfg: Config, num_steps: int) -> None:
         if num_steps > cfg.train_steps:
@@ -77,9 +77,9 @@ class Ddim:
         ddpm_time = torch.arange(num_steps).flip(0) * (cfg.train_steps // num_steps)
         self.alpha_bar = torch.cat([table[ddpm_time], torch.ones(1, dtype=torch.float64)])
         self.times = 1.0 - (ddpm_time + 1).to(torch.float64) / cfg.train_steps
-        eta = torch.full((num_steps,), number(cfg.eta), dtype=torch.float64)
-        self.sigma = (self._posterior_std() * eta).clamp(max=limits(cfg)[1])
-        self.std = held(self.sigma, cfg, random=eta > 0)
+        eta = torch.full((num_steps,), start_value(cfg.eta), dtype=torch.float64)
+        self.sigma = (self._posterior_std() * eta).clamp(max=std_bounds(cfg)[1])
+        self.std = clamp_std(self.sigma, cfg, random=eta > 0)
         self.stochastic = self.std > 0
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
@@ -89,24 +89,24 @@ class Ddim:
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The law of the next state."""
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
-        act = self.act_of(k, x, prediction)
+        act = self.predicted_action(k, x, prediction)
         noise = (x - now.sqrt() * act) / (1.0 - now).sqrt()
         sigma = at_step(self.sigma, k, x)
         mean = after.sqrt() * act + (1.0 - after - sigma**2).clamp(min=0.0).sqrt() * noise
         return Kernel(mean, at_step(self.std, k, x))
 
-    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+    def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """x̂ = (x − √(1−ᾱ)·ε)/√ᾱ, clamped to ±clip."""
         now = at_step(self.alpha_bar, k, x)
         act = (x - (1.0 - now).sqrt() * prediction.out) / now.sqrt()
         return act.clamp(-self.cfg.clip, self.cfg.clip)
 
-    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+    def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
         """The noise that is in x if x̂ is ``act``."""
         now = at_step(self.alpha_bar, k, x)
         return (x - now.sqrt() * act) / (1.0 - now).sqrt()
 
-    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Of the action √ᾱ, of noise √(1−ᾱ)."""
         now = at_step(self.alpha_bar, k, x)
         return now.sqrt(), (1.0 - now).sqrt()
@@ -144,7 +144,7 @@ class Ddpm(Ddim):
         if self.cfg.std_max is not None:
             return super().kernel(k, x, prediction)
         now, after = at_step(self.alpha_bar, k, x), at_step(self.alpha_bar, k + 1, x)
-        act = self.act_of(k, x, prediction)
+        act = self.predicted_action(k, x, prediction)
         alpha = now / after
         mean = after.sqrt() * (1.0 - alpha) * act + alpha.sqrt() * (1.0 - after) * x
         return Kernel(mean / (1.0 - now), at_step(self.std, k, x))
@@ -168,11 +168,11 @@ class DiffusionPolicy(MatchingPolicy):
 
         num_steps: int = Field(default=10, ge=1)
         eval_eta: float = Field(default=0.0, ge=0.0, le=1.0)
-        reads: ClassVar[str] = "noise"
+        expected_prediction: ClassVar[str] = "noise"
         sampler: Annotated[Component, component("samplers")] = default("ddim")
 
         @property
-        def decodes(self) -> bool:
+        def eval_is_deterministic(self) -> bool:
             """Only if evaluation draws no noise on its way."""
             return self.eval_eta == 0.0
 
@@ -186,7 +186,7 @@ class DiffusionPolicy(MatchingPolicy):
 
     def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         """Evaluate: the action chunk (B, H, A) in physical units."""
-        if self.acts_by_decode:
+        if self.eval_is_deterministic:
             return super().act(obs, generator)
         cfg, features = self._ddim.cfg, self.features(obs)
         eta = {"eta": self.cfg.eval_eta, "std_min": 0.0}
@@ -216,7 +216,7 @@ class DiffusionPolicy(MatchingPolicy):
         noise = randn(act.shape, generator).to(act)
         return noise, 1.0 - (time.to(act) + 1.0) / length
 
-    def noise_level(self, t: Tensor) -> Tensor:
+    def noise_fraction(self, t: Tensor) -> Tensor:
         """√(1−ᾱ): an error of ε times it is one of √ᾱ·act, the action's share of x; (B,)."""
         return (1.0 - self._alpha_bar_at(t)).sqrt()
 

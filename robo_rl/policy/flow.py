@@ -20,8 +20,8 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler, at_step
 from robo_rl.policy.kernel import Kernel, randn
 from robo_rl.policy.matching import MatchingPolicy
-from robo_rl.policy.noise import LearntStd, StdBounds, held, learnt_std
-from robo_rl.policy.schedule import Positive, PositiveShare, number
+from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
+from robo_rl.policy.schedule import Positive, PositiveShare, start_value
 
 MIN_GAP = 0.1
 """Floor of 1 − t where an action prediction is turned into a velocity; 1/K where that is less."""
@@ -34,7 +34,7 @@ class FlowOde:
         """Nothing to set."""
 
     learns_noise = False
-    reads = "vel"
+    expected_prediction = "vel"
 
     def __init__(self, cfg: Config, num_steps: int) -> None:
         del cfg
@@ -51,15 +51,15 @@ class FlowOde:
         del k
         return Kernel(x + self.dt * prediction.out, torch.zeros_like(x[:, :1, :1]))
 
-    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+    def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """The action that a velocity leads to, x + (1−t)·v."""
         return x + (1.0 - at_step(self.times, k, x)) * prediction.out
 
-    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+    def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
         """The velocity that leads to an action."""
         return (act - x) / (1.0 - at_step(self.times, k, x))
 
-    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Of the action t, of noise 1 − t."""
         t = at_step(self.times, k, x)
         return t, 1.0 - t
@@ -82,14 +82,14 @@ class FlowSde(FlowOde):
     class Config(StdBounds):
         """The noise level a."""
 
-        level: Positive = 0.5
+        noise_level: Positive = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.ones(num_steps, dtype=torch.bool)
-        t, level = self.times.clamp(min=self.dt), number(cfg.level)
+        t, level = self.times.clamp(min=self.dt), start_value(cfg.noise_level)
         sigma = level * ((1.0 - t) / t).sqrt() if num_steps > 1 else torch.full_like(t, level)
-        self.sigma = held(sigma, cfg, unit=math.sqrt(self.dt))
+        self.sigma = clamp_std(sigma, cfg, unit=math.sqrt(self.dt))
 
     def kernel(self, k: Tensor, x: Tensor, prediction: Prediction) -> Kernel:
         """The Euler–Maruyama step."""
@@ -115,16 +115,16 @@ class FlowCps(FlowOde):
     class Config(StdBounds):
         """The share η of the noise that is drawn anew, in (0, 1]."""
 
-        level: PositiveShare = 0.5
+        noise_level: PositiveShare = 0.5
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
         self.stochastic = torch.arange(num_steps) < num_steps - 1
-        angle = torch.full_like(self.times, 0.5 * math.pi * number(cfg.level))
+        angle = torch.full_like(self.times, 0.5 * math.pi * start_value(cfg.noise_level))
         self.cos, self.sin = angle.cos(), angle.sin()
         rest = torch.where(self.stochastic, 1.0 - self.times - self.dt, 1.0)
         wanted = rest * self.sin * self.stochastic
-        std = held(wanted, cfg)
+        std = clamp_std(wanted, cfg)
         kept = (1.0 - (std / rest) ** 2).clamp(min=0.0).sqrt()
         self.cos = torch.where(std == wanted, self.cos, kept)
         self.sin = torch.where(std == wanted, self.sin, std / rest)
@@ -133,7 +133,7 @@ class FlowCps(FlowOde):
         """The law of the next state; exactly deterministic at the last step."""
         t, cos, sin = (at_step(table, k, x) for table in (self.times, self.cos, self.sin))
         rest = at_step(1.0 - self.times - self.dt, k, x) * at_step(self.stochastic, k, x)
-        act = self.act_of(k, x, prediction)
+        act = self.predicted_action(k, x, prediction)
         noise = x - t * prediction.out
         return Kernel((1.0 - rest) * act + rest * cos * noise, rest * sin)
 
@@ -157,7 +157,7 @@ class FlowNoise(FlowOde):
 
         std_min: Positive = 0.05
         std_max: Positive = 0.15
-        rho: float = Field(default=0.0, ge=0.0, le=1.0)
+        chunk_correlation: float = Field(default=0.0, ge=0.0, le=1.0)
 
     learns_noise = True
 
@@ -170,7 +170,9 @@ class FlowNoise(FlowOde):
         """Mean x + v·dt, std as learnt."""
         del k
         std = learnt_std(prediction.noise, self.cfg)
-        return Kernel(x + self.dt * prediction.out, std, self.cfg.rho, prediction.executed)
+        return Kernel(
+            x + self.dt * prediction.out, std, self.cfg.chunk_correlation, prediction.executed
+        )
 
 
 class FlowPolicy(MatchingPolicy):
@@ -187,9 +189,9 @@ class FlowPolicy(MatchingPolicy):
     class Config(DenoisingPolicy.Config):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
-        reads: ClassVar[str] = "vel"
+        expected_prediction: ClassVar[str] = "vel"
         sampler: Annotated[Component, component("samplers")] = default("flow_noise")
-        predicts: Literal["act", "vel"] = "act"
+        prediction_type: Literal["act", "vel"] = "act"
 
     cfg: Config
 
@@ -199,16 +201,16 @@ class FlowPolicy(MatchingPolicy):
 
     def interpret(self, out: Tensor, x: Tensor, t: Tensor) -> Tensor:
         """Network output → velocity; x (B, H, A) at t (B,), the gap to t = 1 floored."""
-        if self.cfg.predicts == "vel":
+        if self.cfg.prediction_type == "vel":
             return out
-        return (out - x) / self.noise_level(t)[:, None, None]
+        return (out - x) / self.noise_fraction(t)[:, None, None]
 
     def draw_noise(self, act: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Standard normal noise, times uniform in [0, 1)."""
         noise = randn(act.shape, generator).to(act)
         return noise, torch.rand(len(act), generator=generator, device=generator.device).to(act)
 
-    def noise_level(self, t: Tensor) -> Tensor:
+    def noise_fraction(self, t: Tensor) -> Tensor:
         """The gap 1 − t, floored: an error of the velocity times it is one of the action; (B,)."""
         return (1.0 - t).clamp(min=min(MIN_GAP, 1.0 / self.num_steps))
 
@@ -220,5 +222,5 @@ class FlowPolicy(MatchingPolicy):
         """
         x = torch.lerp(noise, act, t[:, None, None])
         vel = self.interpret(self.net(x, t, embedding), x, t)
-        target = act - noise if self.cfg.predicts == "vel" else self.interpret(act, x, t)
+        target = act - noise if self.cfg.prediction_type == "vel" else self.interpret(act, x, t)
         return vel - target

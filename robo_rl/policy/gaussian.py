@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from robo_rl.config.registry import Component, component, default
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Prediction, Sampler
-from robo_rl.policy.inpaint import Plan
+from robo_rl.policy.inpaint import InpaintTarget
 from robo_rl.policy.kernel import Kernel
 from robo_rl.policy.noise import LearntStd, learnt_std
 
@@ -31,7 +31,7 @@ class Gaussian:
         """Bounds of the learnt standard deviation, in normalised action units."""
 
     learns_noise = True
-    reads = "act"
+    expected_prediction = "act"
 
     def __init__(self, cfg: Config, num_steps: int = 1) -> None:
         self.cfg = cfg
@@ -47,17 +47,17 @@ class Gaussian:
         del k, x
         return Kernel(prediction.out, learnt_std(prediction.noise, self.cfg))
 
-    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+    def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """The mean."""
         del k, x
         return prediction.out
 
-    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+    def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
         """``act`` as the mean."""
         del k, x
         return act
 
-    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """There is no noise in x: nothing to be guided."""
         del k
         return torch.ones_like(x[:, :1, :1]), torch.zeros_like(x[:, :1, :1])
@@ -84,7 +84,7 @@ class GaussianPolicy(DenoisingPolicy):
         """``sampler`` holds the bounds of the noise."""
 
         num_steps: int = Field(default=1, ge=1, le=1)
-        reads: ClassVar[str] = "act"
+        expected_prediction: ClassVar[str] = "act"
         sampler: Annotated[Component, component("samplers")] = default("gaussian")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
@@ -92,7 +92,7 @@ class GaussianPolicy(DenoisingPolicy):
         return Gaussian(Gaussian.Config(), num_steps)
 
     def decode_normalized(
-        self, obs: dict[str, Tensor], noise: Tensor, plan: Plan | None = None
+        self, obs: dict[str, Tensor], noise: Tensor, plan: InpaintTarget | None = None
     ) -> Tensor:
         """The mean, whatever the noise."""
         return super().decode_normalized(obs, torch.zeros_like(noise), plan)

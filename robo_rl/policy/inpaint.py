@@ -34,23 +34,23 @@ MAX_GUIDANCE = 5.0
 
 
 @runtime_checkable
-class Aims(Protocol):
+class InpaintSampler(Protocol):
     """A sampler whose prediction is one of the chunk that the chain will end in."""
 
-    def act_of(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
+    def predicted_action(self, k: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
         """The chunk (B, H, A) that a prediction at x (B, H, A), steps k (B,), expects."""
         ...
 
-    def aim(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
+    def prediction_for(self, k: Tensor, x: Tensor, act: Tensor) -> Tensor:
         """What a network would have to say to expect ``act`` (B, H, A): ``out`` (B, H, A)."""
         ...
 
-    def shares(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def signal_and_noise(self, k: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """How much of the action and of noise there is in x at steps k: a and s, (B, 1, 1)."""
         ...
 
 
-class Plan(NamedTuple):
+class InpaintTarget(NamedTuple):
     """What is planned for the ticks of a chunk.
 
     Args:
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
     act: Tensor
     weight: Tensor
 
-    def kept(
+    def guide(
         self, sampler: Sampler, k: Tensor, x: Tensor, predict: Callable[[Tensor], Prediction]
     ) -> Prediction:
         """What ``predict`` says at x (B, H, A), steps k (B,), drawn towards the plan.
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
         Raises:
             SpecError: Of this sampler's predictions no chunk can be told.
         """
-        if not isinstance(sampler, Aims):
+        if not isinstance(sampler, InpaintSampler):
             raise SpecError(
                 f"sampler {type(sampler).__name__} cannot keep a plan",
                 expected="act_of, aim and shares, see robo_rl.policy.inpaint.Aims",
@@ -77,14 +77,14 @@ class Plan(NamedTuple):
 
         def expected(x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
             said = predict(x)
-            return sampler.act_of(k, x, said), () if said.noise is None else (said.noise,)
+            return sampler.predicted_action(k, x, said), () if said.noise is None else (said.noise,)
 
         plan, weight = self.act.to(x), self.weight[..., None].to(x)
         found: Any = torch.func.vjp(expected, x, has_aux=True)
         act, pull, noise = found
         (gradient,) = pull(weight * (plan - act))
-        act = act + _guidance(*sampler.shares(k, x), len(sampler.times)) * gradient
-        out = sampler.aim(k, x, torch.lerp(act, plan, weight))
+        act = act + _guidance(*sampler.signal_and_noise(k, x), len(sampler.times)) * gradient
+        out = sampler.prediction_for(k, x, torch.lerp(act, plan, weight))
         return Prediction(out, *noise)
 
 

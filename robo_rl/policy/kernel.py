@@ -54,7 +54,7 @@ class Kernel:
         z = z if self.rho < 1.0 else self._offset(z).expand_as(z)
         return torch.where(self.std > 0, z, 0.0)
 
-    def following(self, before: Tensor, beta: Tensor) -> Kernel:
+    def given_previous_noise(self, before: Tensor, beta: Tensor) -> Kernel:
         """The law if the noise is β·before + √(1−β²)·fresh, given the noise ``before``.
 
         Where ``before`` is a standard draw of its own kernel the noise has unit variance again:
@@ -99,7 +99,7 @@ class Kernel:
         both = self._random() & other._random()
         return torch.where(both, 0.5 * (second - 1.0) - ratio.log(), 0.0)
 
-    def bend(self, other: Kernel) -> Tensor:
+    def kl_shape_term(self, other: Kernel) -> Tensor:
         """What ``kl`` does not see with ρ = 1: half the squares by which the shapes differ.
 
         ½·((μ − μ')/σ' less its mean over what is executed)², (B, H, A): with it the sum of ``kl``

@@ -33,7 +33,7 @@ class MatchingPolicy(DenoisingPolicy):
         """
 
     @abstractmethod
-    def noise_level(self, t: Tensor) -> Tensor:
+    def noise_fraction(self, t: Tensor) -> Tensor:
         """The share of noise in x at t (B,): turns an error of the prediction into one of x."""
 
     def loss_at(self, embedding: Tensor, act: Tensor, noise: Tensor, t: Tensor) -> Tensor:

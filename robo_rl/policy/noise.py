@@ -14,7 +14,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, number
+from robo_rl.policy.schedule import NonNegative, Positive, Scheduled, start_value
 
 
 class StdBounds(Scheduled):
@@ -25,7 +25,7 @@ class StdBounds(Scheduled):
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
-        low, high = limits(self)
+        low, high = std_bounds(self)
         if low > high:
             raise ValueError(f"std_min {low} is above std_max {high}")
         return self
@@ -38,13 +38,13 @@ class LearntStd(StdBounds):
     std_max: Positive = 0.3
 
 
-def limits(bounds: StdBounds) -> tuple[float, float]:
+def std_bounds(bounds: StdBounds) -> tuple[float, float]:
     """(lowest, highest) std of a random step."""
-    high = math.inf if bounds.std_max is None else number(bounds.std_max)
-    return number(bounds.std_min), high
+    high = math.inf if bounds.std_max is None else start_value(bounds.std_max)
+    return start_value(bounds.std_min), high
 
 
-def held(
+def clamp_std(
     std: Tensor, bounds: StdBounds, *, unit: float = 1.0, random: Tensor | None = None
 ) -> Tensor:
     """Hold the stds of steps within the bounds.
@@ -55,7 +55,7 @@ def held(
         unit: In the same.
         random: (K,) bool, the steps that are to be held; by default those whose std is not 0.
     """
-    low, high = limits(bounds)
+    low, high = std_bounds(bounds)
     random = std > 0 if random is None else random
     return torch.where(random, std.clamp(low / unit, high / unit), std)
 
@@ -67,6 +67,6 @@ def learnt_std(raw: Tensor | None, bounds: LearntStd) -> Tensor:
     appendix; Flow-Noise, 2510.25889, likewise). Bounds that are annealed carry σ along: what is
     learnt is where between them it lies.
     """
-    low, high = limits(bounds)
+    low, high = std_bounds(bounds)
     level = torch.zeros(1, 1, 1) if raw is None else raw.tanh()
     return (math.log(low) + 0.5 * math.log(high / low) * (level + 1.0)).exp()

@@ -8,7 +8,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.flow import FlowPolicy
 
 
-def student_of(teacher: DenoisingPolicy) -> FlowPolicy:
+def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
     """A one-step flow policy of the teacher's sizes, specs and normaliser.
 
     It is warm-started with the teacher's network where that is a flow: one Euler step of the
@@ -25,7 +25,7 @@ def student_of(teacher: DenoisingPolicy) -> FlowPolicy:
         name: getattr(teacher.cfg, name) for name in ("obs_horizon", "horizon", "exec_horizon")
     }
     if isinstance(teacher, FlowPolicy):
-        shared["predicts"] = teacher.cfg.predicts
+        shared["predicts"] = teacher.cfg.prediction_type
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())

@@ -29,7 +29,7 @@ class Schedule(ConfigModel):
     hold: float = Field(default=0.0, ge=0.0, lt=1.0)
     shape: Literal["cosine", "linear"] = "cosine"
 
-    def at(self, progress: float) -> float:
+    def value_at(self, progress: float) -> float:
         """The value when this share of training, in [0, 1], is done."""
         share = min(max((progress - self.hold) / (1.0 - self.hold), 0.0), 1.0)
         if self.shape == "cosine":
@@ -82,11 +82,12 @@ def at_progress(cfg: _Config, progress: float) -> _Config:
     if not is_scheduled(cfg):
         return cfg
     now = {
-        name: value.at(progress) if isinstance(value, Schedule) else value for name, value in cfg
+        name: value.value_at(progress) if isinstance(value, Schedule) else value
+        for name, value in cfg
     }
     return cast(_Config, type(cfg).model_validate(now))
 
 
-def number(value: float | Schedule) -> float:
+def start_value(value: float | Schedule) -> float:
     """The number; of a schedule that nobody resolved, its start."""
     return value.start if isinstance(value, Schedule) else value

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from robo_rl.report.formatting import short
+from robo_rl.report.formatting import format_short
 from robo_rl.report.html import Html, el
 
 _WIDTH, _HEIGHT = 440, 230
@@ -27,7 +27,7 @@ class Curve(NamedTuple):
     percent: bool
 
 
-class Axis(NamedTuple):
+class ChartAxis(NamedTuple):
     """Range and ticks; a logarithmic one counts in powers of ten."""
 
     low: float
@@ -48,7 +48,10 @@ def line_chart(curve: Curve) -> Html:
     y_axis = _y_axis(min(ys), max(ys), percent=curve.percent)
     parts = [
         *_rules(y_axis, percent=curve.percent),
-        *(_text(_x(x_axis, t), _HEIGHT - _BOTTOM + 15, short(t), "middle") for t in x_axis.ticks),
+        *(
+            _text(_x(x_axis, t), _HEIGHT - _BOTTOM + 15, format_short(t), "middle")
+            for t in x_axis.ticks
+        ),
         _text(_WIDTH - _RIGHT, _HEIGHT - 2, curve.x_name, "end"),
     ]
     for points, cls in ((curve.points, "raw"), (_smooth(curve.points), "curve")):
@@ -74,18 +77,18 @@ def interval_bar(value: float, low: float, high: float) -> Html:
     return el("svg", *marks, height=28, width="100%", role="img", aria_label=label)
 
 
-def _rules(axis: Axis, *, percent: bool) -> Iterator[Html]:
+def _rules(axis: ChartAxis, *, percent: bool) -> Iterator[Html]:
     for tick in axis.ticks:
         y = _y(axis, tick)
         yield _line(_LEFT, f"{y:.1f}", _WIDTH - _RIGHT, f"{y:.1f}", "rule")
-        yield _text(_LEFT - 7, y + 4, f"{tick:.0%}" if percent else short(tick), "end")
+        yield _text(_LEFT - 7, y + 4, f"{tick:.0%}" if percent else format_short(tick), "end")
 
 
-def _x(axis: Axis, value: float) -> float:
+def _x(axis: ChartAxis, value: float) -> float:
     return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _y(axis: Axis, value: float) -> float:
+def _y(axis: ChartAxis, value: float) -> float:
     return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
 
 
@@ -97,16 +100,16 @@ def _text(x: float, y: float, text: str, anchor: str) -> Html:
     return el("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
 
 
-def _y_axis(low: float, high: float, *, percent: bool) -> Axis:
+def _y_axis(low: float, high: float, *, percent: bool) -> ChartAxis:
     if percent:
-        return Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+        return ChartAxis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
     if low > 0 and high / low > _LOG_FROM:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        return Axis(first, last, [10.0**i for i in range(first, last + 1)], log=True)
+        return ChartAxis(first, last, [10.0**i for i in range(first, last + 1)], log=True)
     return linear_axis(low, high)
 
 
-def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
+def linear_axis(low: float, high: float, *, tight: bool = False) -> ChartAxis:
     """About four round ticks; tight keeps the range at the data."""
     if high - low <= 1e-9 * max(abs(low), abs(high), _TINY):
         pad = abs(low) if abs(low) > _TINY else 1.0
@@ -117,8 +120,8 @@ def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [i * step for i in range(first, last + 1)]
     if tight:
-        return Axis(low, high, [tick for tick in ticks if low <= tick <= high])
-    return Axis(first * step, last * step, ticks)
+        return ChartAxis(low, high, [tick for tick in ticks if low <= tick <= high])
+    return ChartAxis(first * step, last * step, ticks)
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

@@ -38,29 +38,29 @@ def interval_of(number: Any) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
-def shown(value: float, number: Any) -> str:
+def format_number(value: float, number: Any) -> str:
     """A value of this number, or an end of its interval, with its unit."""
     if is_share(number):
         return f"{value:.1%}"
     unit = part_of(number, "unit") or "1"
-    return plain(value) if unit == "1" else f"{plain(value)} {unit}"
+    return format_plain(value) if unit == "1" else f"{format_plain(value)} {unit}"
 
 
-def plain(value: Any) -> str:
+def format_plain(value: Any) -> str:
     """Four significant digits; whole numbers in full, in groups."""
     if isinstance(value, int):
         return f"{value:,}".replace(",", _GROUP)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """In seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def short(value: float) -> str:
+def format_short(value: float) -> str:
     """A number in few characters: ``1.2M``, ``300k``, ``0.05``, ``2e-05``."""
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:

@@ -8,13 +8,13 @@ from typing import Any
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.core.errors import BundleError
 from robo_rl.report.formatting import (
-    duration,
+    format_duration,
+    format_number,
+    format_plain,
+    format_short,
     interval_of,
     is_share,
     part_of,
-    plain,
-    short,
-    shown,
     value_of,
 )
 from robo_rl.report.html import Html, el, join
@@ -34,22 +34,22 @@ def header(name: str, run: RunRecord, summary: Mapping[str, Any]) -> Html:
     seconds = sum(float(stage.report.get("seconds") or 0) for stage in run.stages)
     steps = [stage.numbers.get("env_steps") for stage in run.stages]
     total = sum(value for value in steps if isinstance(value, (int, float)))
-    facts = [f"{len(run.stages)} of {len(run.stages) + len(run.to_come)} stages"]
-    facts += [duration(seconds)] if seconds else []
-    facts += [f"{short(total)} env steps"] if total else []
+    facts = [f"{len(run.stages)} of {len(run.stages) + len(run.pending_stages)} stages"]
+    facts += [format_duration(seconds)] if seconds else []
+    facts += [f"{format_short(total)} env steps"] if total else []
     facts += [f"seed {run.info['seed']}"] if "seed" in run.info else []
     facts += [
-        f"{key.replace('_', ' ')} {plain(value)}"
+        f"{key.replace('_', ' ')} {format_plain(value)}"
         for key, value in summary.items()
         if isinstance(value, (int, float, str)) and key not in _NO_FACTS
     ]
     return el("header", el("h1", name), el("p", " · ".join(facts), cls="lead"))
 
 
-def road(run: RunRecord) -> Html:
+def stage_timeline(run: RunRecord) -> Html:
     """The stages in order, with status, success, time and gate."""
     stops = [_stop(stage) for stage in run.stages]
-    for name in run.to_come:
+    for name in run.pending_stages:
         pill = el("span", "to come", cls="pill")
         stops.append(el("li", el("div", name, pill, cls="step"), cls="card to-come"))
     return el("ol", *stops, cls="road")
@@ -67,7 +67,7 @@ def _stop(stage: StageRecord) -> Html:
         "li",
         el("div", stage.name, pill, cls="step"),
         *_headline(stage),
-        el("div", duration(float(stage.report.get("seconds") or 0)), cls="small"),
+        el("div", format_duration(float(stage.report.get("seconds") or 0)), cls="small"),
         gate,
         *_earlier(stage),
         cls=f"card {cls}",
@@ -76,7 +76,7 @@ def _stop(stage: StageRecord) -> Html:
 
 def _earlier(stage: StageRecord) -> Iterator[Html]:
     """What the gate said under other evaluation settings."""
-    for before in stage.earlier:
+    for before in stage.earlier_gate:
         of = f"{before['eval'].get('episodes')} episodes from seed {before['eval'].get('seed')}"
         text = f"earlier, of {of}: {before['gate'].get('detail', '')}"
         yield el("div", text, cls="small gate")
@@ -89,8 +89,8 @@ def _headline(stage: StageRecord) -> Iterator[Html]:
         number, n = numbers[name], part_of(numbers[name], "n")
         label = name.replace("_", " ")
         if ends := interval_of(number):
-            label += f" [{shown(ends[0], number)}, {shown(ends[1], number)}]"
-        yield el("div", shown(value_of(number) or 0.0, number), cls="big")
+            label += f" [{format_number(ends[0], number)}, {format_number(ends[1], number)}]"
+        yield el("div", format_number(value_of(number) or 0.0, number), cls="big")
         yield el("div", label if n is None else f"{label}, n = {n}", cls="small")
         return
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from robo_rl.report.charts import Axis
-from robo_rl.report.formatting import short
+from robo_rl.report.charts import ChartAxis
+from robo_rl.report.formatting import format_short
 from robo_rl.report.html import Html, el
 
 _WIDTH, _HEIGHT = 760, 320
@@ -17,17 +17,17 @@ _COLOURS = (
 )  # fmt: skip
 
 
-class Frame(NamedTuple):
+class FigureFrame(NamedTuple):
     """What lines are drawn into; the vertical axis counts in percent, or plainly."""
 
     title: str
     x_name: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     percent: bool = False
 
 
-def lines_figure(frame: Frame, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+def lines_figure(frame: FigureFrame, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """The SVG of lines by name; one without points is in the legend alone."""
     parts = [
         el("rect", width=_WIDTH, height=_HEIGHT, fill="white"),
@@ -55,18 +55,18 @@ def lines_figure(frame: Frame, lines: Mapping[str, Sequence[tuple[float, float]]
     return f"{svg}\n"
 
 
-def _rules(frame: Frame) -> Iterator[Html]:
+def _rules(frame: FigureFrame) -> Iterator[Html]:
     """Rules, ticks and names."""
     for tick in frame.y.ticks:
-        y, name = _y(frame.y, tick), f"{tick:.0%}" if frame.percent else short(tick)
+        y, name = _y(frame.y, tick), f"{tick:.0%}" if frame.percent else format_short(tick)
         yield _rule(_LEFT, _WIDTH - _RIGHT, y, "#ddd", 1)
         yield _text(_LEFT - 6, y + 4, name, "end")
     for tick in frame.x.ticks:
-        yield _text(_x(frame.x, tick), _HEIGHT - _BOTTOM + 16, short(tick), "middle")
+        yield _text(_x(frame.x, tick), _HEIGHT - _BOTTOM + 16, format_short(tick), "middle")
     yield _text(_WIDTH - _RIGHT, _HEIGHT - 4, frame.x_name, "end")
 
 
-def _line(points: Sequence[tuple[float, float]], frame: Frame, colour: str) -> list[Html]:
+def _line(points: Sequence[tuple[float, float]], frame: FigureFrame, colour: str) -> list[Html]:
     if not points:
         return []
     path = " ".join(f"{_x(frame.x, x):.1f},{_y(frame.y, y):.1f}" for x, y in points)
@@ -77,11 +77,11 @@ def _rule(x1: float, x2: float, y: float, colour: str, width: int) -> Html:
     return el("line", x1=x1, y1=y, x2=x2, y2=y, stroke=colour, stroke_width=width)
 
 
-def _x(axis: Axis, value: float) -> float:
+def _x(axis: ChartAxis, value: float) -> float:
     return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _y(axis: Axis, value: float) -> float:
+def _y(axis: ChartAxis, value: float) -> float:
     return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
 
 

@@ -29,7 +29,7 @@ def page(run: RunRecord, summary: Mapping[str, Any]) -> str:
     bundle = run.bundle()
     parts = (
         road.header(str(name), run, summary),
-        road.road(run),
+        road.stage_timeline(run),
         *road.alerts(run, bundle),
         results.success(run),
         results.curves(run),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.report.charts import Curve, interval_bar, line_chart
-from robo_rl.report.formatting import interval_of, is_share, part_of, shown, value_of
+from robo_rl.report.formatting import format_number, interval_of, is_share, part_of, value_of
 from robo_rl.report.html import Html, el, join
 from robo_rl.report.run_record import RunRecord, StageRecord
 
@@ -109,8 +109,8 @@ def numbers(run: RunRecord) -> Html | None:
 
 def _number_cells(number: Any) -> Iterator[Html]:
     value, ends = value_of(number), interval_of(number)
-    interval = " – ".join(shown(end, number) for end in ends or ())
-    text = str(number) if value is None else shown(value, number)
+    interval = " – ".join(format_number(end, number) for end in ends or ())
+    text = str(number) if value is None else format_number(value, number)
     yield el("td", text, cls="number breakable" if value is None else "number")
     yield el("td", interval, cls="number")
     yield el("td", part_of(number, "n") or "", cls="number")

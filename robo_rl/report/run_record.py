@@ -55,7 +55,7 @@ class StageRecord:
         return _mapping(self.report.get("gate"))
 
     @property
-    def earlier(self) -> list[dict[str, dict[str, Any]]]:
+    def earlier_gate(self) -> list[dict[str, dict[str, Any]]]:
         """What the gate said before, under other evaluation settings: ``eval`` and ``gate``."""
         found: Any = self.report.get("earlier")
         each = [_mapping(item) for item in found] if isinstance(found, list) else []
@@ -105,7 +105,7 @@ class RunRecord:
     info: Mapping[str, Any]
     config: str
     stages: tuple[StageRecord, ...]
-    to_come: tuple[str, ...]
+    pending_stages: tuple[str, ...]
 
     @staticmethod
     def read(directory: Path) -> RunRecord:

@@ -95,11 +95,11 @@ def iqm(x: ArrayLike) -> float:
         NeurIPS 2021; ⌊n/4⌋ values are cut at either end, as their library does.
     """
     ordered = np.sort(np.asarray(x, dtype=np.float64), axis=None)
-    cut = trimmed(len(ordered))
+    cut = num_trimmed(len(ordered))
     return float(ordered[cut : len(ordered) - cut].mean())
 
 
-def trimmed(size: int) -> int:
+def num_trimmed(size: int) -> int:
     """How many of so many values the interquartile mean leaves out at either end."""
     return size // 4
 

@@ -25,7 +25,7 @@ SMALL_DISCORDANCE = 0.05
 two that fail in 2.5 % of the episodes each, in others each."""
 
 
-def paired_pairs(only_new: float, only_ref: float, n: int, margin: float) -> int | None:
+def pairs_needed(only_new: float, only_ref: float, n: int, margin: float) -> int | None:
     """Pairs at which Tango's interval of these discordant shares clears −margin, on either side.
 
     Args:
@@ -45,7 +45,7 @@ def paired_pairs(only_new: float, only_ref: float, n: int, margin: float) -> int
     return _fewest(lambda pairs: _apart(interval(pairs), -margin))
 
 
-def agreeing_pairs(margin: float, confidence: float = 0.95) -> int:
+def min_pairs(margin: float, confidence: float = 0.95) -> int:
     """Pairs below which nothing passes but what is better: none of them is discordant.
 
     Tango's lower limit is then −z² / (n + z²), which is above −margin for n > z² (1 − m) / m.
@@ -54,17 +54,19 @@ def agreeing_pairs(margin: float, confidence: float = 0.95) -> int:
     return math.floor(z2 * (1 - margin) / margin) + 1
 
 
-def rate_episodes(rate: float, floor: float) -> int | None:
+def episodes_for_rate(rate: float, floor: float) -> int | None:
     """Episodes at which Wilson's interval of a rate lies above a floor, or below it."""
     return _fewest(lambda n: _apart(wilson(rate * n, n), floor))
 
 
-def differing_episodes(rate: float, other: float) -> int | None:
+def episodes_for_difference(rate: float, other: float) -> int | None:
     """Episodes of each at which Newcombe's interval of two rates' difference leaves 0 out."""
     return _fewest(lambda n: _apart(newcombe_interval(rate * n, n, other * n, n), 0.0))
 
 
-def by_root_n(n: int, difference: float, interval: Interval, threshold: float) -> int | None:
+def episodes_by_sqrt_n(
+    n: int, difference: float, interval: Interval, threshold: float
+) -> int | None:
     """Episodes at which an interval that shrinks as 1/√n leaves a threshold out.
 
     For means and resampled estimates, whose standard error falls so (Efron and Tibshirani 1993,

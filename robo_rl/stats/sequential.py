@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Pair = tuple[int, int]
 
 
-class Verdict(StrEnum):
+class PairVerdict(StrEnum):
     """What a number of seeds says of a pair."""
 
     DIFFERENT = "different"
@@ -42,7 +42,7 @@ class Decision(NamedTuple):
         seeds: How many those were.
     """
 
-    verdict: Verdict
+    verdict: PairVerdict
     difference: float
     seeds: int
 
@@ -94,8 +94,8 @@ def compare_sequentially(
         allowed = [int(level * k / groups * relabellings) for k in range(1, now + 1)]
         while undecided and (pair := paths.crossing(undecided, allowed)) is not None:
             undecided.remove(pair)
-            decided[pair] = _decision(table, pair, Verdict.DIFFERENT, now * group)
-    rest = Verdict.CANNOT_TELL if complete == groups else Verdict.MORE_SEEDS
+            decided[pair] = _decision(table, pair, PairVerdict.DIFFERENT, now * group)
+    rest = PairVerdict.CANNOT_TELL if complete == groups else PairVerdict.MORE_SEEDS
     for pair in undecided:
         decided[pair] = _decision(table, pair, rest, complete * group)
     return {pair: decided[pair] for pair in pairs or combinations(range(len(table)), 2)}
@@ -151,7 +151,7 @@ def _signs(relabellings: int, differences: int, rng: np.random.Generator) -> NDA
     return signs
 
 
-def _decision(table: NDArray[Any], pair: Pair, verdict: Verdict, seeds: int) -> Decision:
+def _decision(table: NDArray[Any], pair: Pair, verdict: PairVerdict, seeds: int) -> Decision:
     means = [float(table[m, :seeds].mean()) if seeds else float("nan") for m in pair]
     return Decision(verdict, means[0] - means[1], seeds)
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.spec import TensorSpec
-from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain, Kernel, Prediction
 from robo_rl.testing.backend import require
@@ -85,7 +85,7 @@ def _check_replay(policy: DenoisingPolicy) -> None:
 def _check_one_step(policy: DenoisingPolicy) -> None:
     """Hybrid chains: random at k_star alone, and scored there as they were drawn."""
     obs = _obs(policy)
-    chain = policy.sample(obs, _generator(), one_step=True)
+    chain = policy.sample(obs, _generator(), single_step=True)
     k_star = chain.k_star
     fits = k_star is not None and bool(policy.trainable_steps[k_star].all())
     require(fits, "one_step: k_star is not a trainable step of each row", found=k_star)
@@ -140,7 +140,7 @@ def _check_decode(policy: DenoisingPolicy) -> None:
 @torch.no_grad()
 def _check_act(policy: DenoisingPolicy) -> None:
     obs = _obs(policy)
-    if not policy.acts_by_decode:
+    if not policy.eval_is_deterministic:
         return
     start = policy.eval_sampler.start((_ROWS, *_chunk(policy)), _generator(1))
     same = torch.equal(policy.act(obs, _generator(1)), policy.decode(obs, start))
@@ -193,10 +193,10 @@ def _check_gradient(policy: DenoisingPolicy) -> None:
 def _check_archive(policy: DenoisingPolicy, name: str, *, anchored: bool) -> None:
     """Through JSON and tensors and back, the policy acts and explores the same to the bit."""
     if anchored:
-        policy.anchor()
-    meta = json.loads(json.dumps(describe(policy)))
+        policy.freeze_reference()
+    meta = json.loads(json.dumps(policy_meta(policy)))
     tensors = {key: value.clone() for key, value in policy.state_dict().items()}
-    again, obs, noise = rebuild(meta, tensors), _obs(policy), _noise(policy)
+    again, obs, noise = policy_from_meta(meta, tensors), _obs(policy), _noise(policy)
     same = all(torch.equal(value, tensors[key]) for key, value in again.state_dict().items())
     require(same, "a rebuilt policy has other weights")
     same = torch.equal(policy.decode(obs, noise), again.decode(obs, noise))
@@ -216,7 +216,7 @@ class _Forbidden:
     def __init__(self, like: Any) -> None:
         self.times = torch.full_like(like.times, torch.nan)
         self.stochastic, self.learns_noise = like.stochastic, like.learns_noise
-        self.reads = like.reads
+        self.expected_prediction = like.expected_prediction
 
     def start(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         del generator

@@ -61,7 +61,7 @@ def _actuators(robot: Robot, model: Any) -> None:
     """Control limits, forces and gains are those of the YAML, in its order."""
     names = tuple(model.actuator(index).name for index in range(model.nu))
     _same(robot, "order of the actuators", robot.actuator_names, names)
-    torque = np.array([joint.max_torque for joint in robot.actuated])
+    torque = np.array([joint.max_torque for joint in robot.actuated_joints])
     limits = np.stack([robot.ctrl_low, robot.ctrl_high], 1)
     _close(robot, "control range", limits, model.actuator_ctrlrange)
     _close(robot, "force range", np.stack([-torque, torque], 1), model.actuator_forcerange)
@@ -80,7 +80,9 @@ def _sensors(robot: Robot, model: Any) -> None:
     missing = sorted((wanted | {"ee_pos", "ee_quat"}) - known)
     _expect(robot, f"sensors are missing: {missing}", not missing)
     for index, name in enumerate(robot.joint_names):
-        _close(robot, f"sensor {name}_pos", robot.home[index], data.sensor(f"{name}_pos").data[0])
+        _close(
+            robot, f"sensor {name}_pos", robot.home_qpos[index], data.sensor(f"{name}_pos").data[0]
+        )
         _close(robot, f"sensor {name}_vel", index + 1, data.sensor(f"{name}_vel").data[0])
     site = data.site(robot.frames.ee_site).xpos
     _close(robot, "sensor ee_pos", site, data.sensor("ee_pos").data)
@@ -125,15 +127,15 @@ def _gripper(robot: Robot, model: Any) -> None:
 
 def _hand(robot: Robot, model: Any) -> None:
     """The hand's home is where the joints' home takes it, to a millimetre and a milliradian."""
-    if robot.hand is None:
+    if robot.end_effector is None:
         return
     data, back, turn, vector = _at_home(robot, model), np.zeros(4), np.zeros(4), np.zeros(3)
     mujoco.mj_forward(model, data)
-    mujoco.mju_negQuat(back, np.array(robot.hand.upright))
+    mujoco.mju_negQuat(back, np.array(robot.end_effector.upright))
     mujoco.mju_mulQuat(turn, data.sensor("ee_quat").data, back)
     mujoco.mju_quat2Vel(vector, turn, 1.0)
     found = np.concatenate([data.sensor("ee_pos").data, vector])
-    home = np.array([axis.home for axis in robot.hand.axes])
+    home = np.array([axis.home for axis in robot.end_effector.axes])
     near = bool((np.abs(found - home) <= HAND_HOME).all())
     _expect(robot, f"hand: home is {home.tolist()}, of the joints {found.round(4).tolist()}", near)
 
@@ -144,13 +146,13 @@ def _holds_home(robot: Robot, model: Any) -> None:
     worst = 0.0
     for _ in range(round(HOLD_S * robot.rates.physics_hz)):
         mujoco.mj_step(model, data)
-        worst = max(worst, float(np.abs(data.qpos - robot.home).max()))
+        worst = max(worst, float(np.abs(data.qpos - robot.home_qpos).max()))
     _expect(robot, f"home drifts by {worst:.2g} in {HOLD_S} s, allowed {DRIFT}", worst < DRIFT)
 
 
 def _follows_targets(robot: Robot, model: Any) -> None:
     """A step of each target by 5 % of its range is followed within 1 s to 10 % of the step."""
-    for index, joint in enumerate(robot.actuated):
+    for index, joint in enumerate(robot.actuated_joints):
         step = STEP_OF_RANGE * (joint.high - joint.low)
         step = step if joint.home + step <= joint.high else -step
         data = _at_home(robot, model)
@@ -163,7 +165,7 @@ def _follows_targets(robot: Robot, model: Any) -> None:
 
 def _at_home(robot: Robot, model: Any) -> Any:
     data = mujoco.MjData(model)
-    data.qpos[:] = robot.home
+    data.qpos[:] = robot.home_qpos
     data.ctrl[:] = robot.home_ctrl
     return data
 

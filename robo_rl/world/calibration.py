@@ -52,7 +52,7 @@ def brier(probability: Tensor, labels: Tensor) -> float:
     return float((probability.double() - labels.double()).square().mean())
 
 
-def restored(balanced: Tensor, temperature: float, prior: float) -> Tensor:
+def correct_prior(balanced: Tensor, temperature: float, prior: float) -> Tensor:
     """Log-odds of classes as frequent as they are, from those of classes as frequent as each other.
 
     z/T + log π/(1 − π): what was learnt from balanced batches is a log-ratio of likelihoods, so the
@@ -66,7 +66,7 @@ def restored(balanced: Tensor, temperature: float, prior: float) -> Tensor:
     return balanced / temperature + prior
 
 
-def likeliest_temperature(balanced: Tensor, labels: Tensor, prior: float) -> float:
+def fit_temperature(balanced: Tensor, labels: Tensor, prior: float) -> float:
     """The temperature under which labels are likeliest, within 1/20 and 20.
 
     The log-loss is convex in β = 1/T: Σ (σ(β·z + b) − y)·z rises with β, and its zero is halved in
@@ -86,7 +86,7 @@ def likeliest_temperature(balanced: Tensor, labels: Tensor, prior: float) -> flo
     return (low * high) ** -0.5
 
 
-def pooled(members: Tensor) -> Tensor:
+def ensemble_log_odds(members: Tensor) -> Tensor:
     """Log-odds (N,) of the mean probability of members, whose log-odds are (M, N).
 
     A deep ensemble says the mean (Lakshminarayanan et al. 2017, arXiv 1612.01474), and is
@@ -95,7 +95,7 @@ def pooled(members: Tensor) -> Tensor:
     return F.logsigmoid(members).logsumexp(0) - F.logsigmoid(-members).logsumexp(0)
 
 
-def best_cut(probability: Tensor, labels: Tensor) -> float:
+def best_threshold(probability: Tensor, labels: Tensor) -> float:
     """The threshold above which a probability means yes: best mean share of either kind told right.
 
     Of equally good ones it is the middle of the widest gap; where all say the same, that.

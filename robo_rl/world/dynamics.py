@@ -26,7 +26,7 @@ from robo_rl.nets.ensemble import MlpEnsemble
 _OBS = "obs."
 
 
-class Expected(NamedTuple):
+class DynamicsPrediction(NamedTuple):
     """What members expect of a chunk.
 
     Args:
@@ -35,17 +35,17 @@ class Expected(NamedTuple):
         ends: (M, B) log-odds.
     """
 
-    change: Tensor
+    delta: Tensor
     rew: Tensor
-    ends: Tensor
+    termination_logit: Tensor
 
 
-class Dynamics(nn.Module):
+class DynamicsEnsemble(nn.Module):
     """The ensemble, and the units that it works in.
 
     Args:
         cfg: See Config.
-        rows: As ``transitions_of`` gives them; what lies behind a time limit must not be in them.
+        rows: As ``dataset_transitions`` gives them; what lies behind a time limit must not be in them.
         exec_horizon: E.
         members: M.
 
@@ -63,14 +63,14 @@ class Dynamics(nn.Module):
     act_high: Tensor
 
     class Config(ConfigModel):
-        """Network, optimiser and length; members are tested every ``look_every`` steps."""
+        """Network, optimiser and length; members are tested every ``eval_every`` steps."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
         steps: int = Field(default=3000, ge=1)
         minibatch: int = Field(default=256, ge=1)
         lr: float = Field(default=1e-3, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
-        look_every: int = Field(default=250, ge=1)
+        eval_every: int = Field(default=250, ge=1)
 
     def __init__(
         self, cfg: Config, rows: Mapping[str, Tensor], exec_horizon: int, members: int
@@ -82,7 +82,7 @@ class Dynamics(nn.Module):
             for name, column in rows.items()
             if name.startswith(_OBS)
         }
-        seen = flat(rows)
+        seen = flatten_obs(rows)
         usable = rows["decision"] & ((rows["num_exec"] == exec_horizon) | rows["terminated"])
         if not bool(usable.any()):
             raise DataError(
@@ -104,8 +104,8 @@ class Dynamics(nn.Module):
         inputs = size + rows["act"].shape[2] * exec_horizon
         self.net = MlpEnsemble(members, [inputs, *cfg.hidden, size + 2], layer_norm=True)
 
-    def forward(self, seen: Tensor, act: Tensor) -> Expected:
-        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``Expected``.
+    def forward(self, seen: Tensor, act: Tensor) -> DynamicsPrediction:
+        """Observations (B, D) or (M, B, D), in their own units, and chunks (…, H, A): ``DynamicsPrediction``.
 
         Actions beyond all that the data hold count as at their edge.
         """
@@ -113,11 +113,11 @@ class Dynamics(nn.Module):
         within = torch.minimum(torch.maximum(act, self.act_low), self.act_high)
         executed = within[..., : self.exec_horizon, :].flatten(-2)
         out = self.net(torch.cat([scaled, executed], dim=-1))
-        return Expected(out[..., :-2], out[..., -2] * self.rew_spread, out[..., -1])
+        return DynamicsPrediction(out[..., :-2], out[..., -2] * self.rew_spread, out[..., -1])
 
-    def moved(self, seen: Tensor, ahead: Expected) -> Tensor:
+    def next_obs(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
         """The observation (M, B, D) after the chunk, kept within what the data hold."""
-        after = seen + ahead.change * self.step
+        after = seen + ahead.delta * self.step
         return torch.minimum(torch.maximum(after, self.low), self.high)
 
     def loss(self, batch: Mapping[str, Tensor], after: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ class Dynamics(nn.Module):
             batch: Rows, whose ``act`` shows nothing of what was not executed.
             after: (B, D), the observations behind them.
         """
-        seen = flat(batch)
+        seen = flatten_obs(batch)
         found = self(seen, batch["act"])
         ended = batch["terminated"]
         whole = (batch["num_exec"] == self.exec_horizon) | ended
@@ -138,14 +138,14 @@ class Dynamics(nn.Module):
         error = error + F.binary_cross_entropy_with_logits(found.ends, ends, reduction="none")
         return error * whole
 
-    def named(self, seen: Tensor) -> dict[str, Tensor]:
+    def to_obs_dict(self, seen: Tensor) -> dict[str, Tensor]:
         """Observations (B, D) by name: (B, To, …)."""
         parts = seen.split([shape.numel() for shape in self.shapes.values()], dim=-1)
         pairs = zip(self.shapes.items(), parts, strict=True)
         return {name: part.unflatten(-1, shape) for (name, shape), part in pairs}
 
 
-def flat(rows: Mapping[str, Tensor]) -> Tensor:
+def flatten_obs(rows: Mapping[str, Tensor]) -> Tensor:
     """All observations of rows, (N, D), in float32.
 
     Raises:

@@ -13,17 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.data.transitions import others_behind
-from robo_rl.optim.optimizer import Descent
-from robo_rl.optim.out_of_bag_selection import BestUnseen, left_out
-from robo_rl.world.dynamics import Dynamics, flat
+from robo_rl.data.transitions import mask_tail
+from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.optim.out_of_bag_selection import OutOfBagBest, out_of_bag_mask
+from robo_rl.world.dynamics import DynamicsEnsemble, flatten_obs
 
 _WEIGHT_DECAY = 1e-4
 _LOOKED_AT = 2048
 """Rows by which it is told whether members still get better."""
 
 
-class DynamicsFit:
+class DynamicsTrainer:
     """Trains it; a ``Learner``.
 
     Args:
@@ -35,19 +35,19 @@ class DynamicsFit:
 
     def __init__(
         self,
-        model: Dynamics,
+        model: DynamicsEnsemble,
         rows: Mapping[str, Tensor],
         counts: Tensor,
         generator: torch.Generator,
     ) -> None:
         self.model, self.rows, self.counts, self.generator = model, rows, counts, generator
-        self.seen, self.done = flat(rows), 0
+        self.seen, self.done = flatten_obs(rows), 0
         self.decisions = rows["decision"].nonzero().flatten()
         cfg = model.cfg
-        self.descent = Descent(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
-        self.kept = BestUnseen(model, model.members)
+        self.optimizer = ClippedOptimizer(model.parameters(), cfg.lr, cfg.grad_clip, _WEIGHT_DECAY)
+        self.best = OutOfBagBest(model, model.members)
         picks = self._draw(_LOOKED_AT)
-        self.test, self.unseen = self._batch(picks), left_out(counts[:, picks])
+        self.test, self.unseen = self._batch(picks), out_of_bag_mask(counts[:, picks])
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss, and, once known, that on what members never saw.
@@ -58,41 +58,41 @@ class DynamicsFit:
         cfg = self.model.cfg
         picks = self._draw(cfg.minibatch)
         loss = (self.counts[:, picks] * self.model.loss(*self._batch(picks))).sum(dim=0).mean()
-        self.descent.step(loss)
+        self.optimizer.step(loss)
         self.done += 1
-        if self.done % cfg.look_every == 0 or self.done == cfg.steps:
+        if self.done % cfg.eval_every == 0 or self.done == cfg.steps:
             self._look()
         found = {"loss": float(loss.detach())}
-        return found | self.kept.figures()
+        return found | self.best.metrics()
 
-    def finish(self) -> Dynamics:
+    def finish(self) -> DynamicsEnsemble:
         """Every member as it was when it was best on what it never saw.
 
         Raises:
             DataError: One was never of any use.
         """
-        self.kept.restore("what follows a chunk")
+        self.best.restore("what follows a chunk")
         return self.model.eval()
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
         return {
             "model": self.model.state_dict(),
-            "optim": self.descent.optim.state_dict(),
-            **self.kept.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
+            **self.best.state_dict(),
             "done": self.done,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.model.load_state_dict(state["model"])
-        self.descent.optim.load_state_dict(state["optim"])
-        self.kept.load_state_dict(state)
+        self.optimizer.optim.load_state_dict(state["optim"])
+        self.best.load_state_dict(state)
         self.done = state["done"]
 
     @torch.no_grad()
     def _look(self) -> None:
-        self.kept.look(
+        self.best.update(
             (self.unseen * self.model.loss(*self.test)).sum(dim=1) / self.unseen.sum(dim=1)
         )
 
@@ -103,5 +103,5 @@ class DynamicsFit:
     def _batch(self, picks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Rows whose chunks show nothing of what was not carried out, and what came behind."""
         batch = {name: column[picks] for name, column in self.rows.items()}
-        batch["act"] = others_behind(batch["act"], batch["num_exec"], self.generator)
+        batch["act"] = mask_tail(batch["act"], batch["num_exec"], self.generator)
         return batch, self.seen[batch["next"]]

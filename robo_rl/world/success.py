@@ -22,7 +22,7 @@ from robo_rl.core.errors import CheckpointError
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.nets.ensemble import MlpEnsemble
-from robo_rl.world.calibration import pooled, restored
+from robo_rl.world.calibration import correct_prior, ensemble_log_odds
 
 
 class Calibration(ConfigModel):
@@ -39,7 +39,7 @@ class Calibration(ConfigModel):
     threshold: float = 0.0
 
 
-class SuccessModel(nn.Module):
+class SuccessClassifier(nn.Module):
     """The ensemble, its normaliser, and its calibration.
 
     Args:
@@ -60,7 +60,7 @@ class SuccessModel(nn.Module):
         """
 
         obs_horizon: int = Field(default=1, ge=1)
-        hold: int = Field(default=1, ge=1)
+        consecutive_rows: int = Field(default=1, ge=1)
         members: int = Field(default=5, ge=1)
         hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1)
 
@@ -80,21 +80,23 @@ class SuccessModel(nn.Module):
         return self.net(features).squeeze(-1)
 
     @torch.no_grad()
-    def balanced(self, obs: dict[str, Tensor]) -> Tensor:
+    def balanced_log_odds(self, obs: dict[str, Tensor]) -> Tensor:
         """Log-odds (B,) of all members together, of classes as frequent as each other."""
-        return pooled(self(self.features(obs)))
+        return ensemble_log_odds(self(self.features(obs)))
 
     def log_odds(self, obs: dict[str, Tensor]) -> Tensor:
         """Calibrated log-odds (B,) that the task is done."""
-        return restored(self.balanced(obs), self.calibration.temperature, self.calibration.prior)
+        return correct_prior(
+            self.balanced_log_odds(obs), self.calibration.temperature, self.calibration.prior
+        )
 
-    def end(self, log_odds: Tensor) -> int | None:
+    def success_row(self, log_odds: Tensor) -> int | None:
         """The row of an episode (L,) with which it has succeeded; None if it has not."""
-        above = lasting(log_odds, self.cfg.hold) > self.calibration.threshold
+        above = sustained_log_odds(log_odds, self.cfg.consecutive_rows) > self.calibration.threshold
         return int(above.int().argmax()) if bool(above.any()) else None
 
 
-def lasting(log_odds: Tensor, hold: int) -> Tensor:
+def sustained_log_odds(log_odds: Tensor, hold: int) -> Tensor:
     """The least of the last ``hold`` rows (L,); −∞ where so many are not there yet.
 
     An episode that has fewer rows than that is asked for all of them.
@@ -104,7 +106,7 @@ def lasting(log_odds: Tensor, hold: int) -> Tensor:
     return torch.cat([log_odds.new_full((span - 1,), -torch.inf), least])
 
 
-def describe(model: SuccessModel) -> dict[str, Any]:
+def classifier_meta(model: SuccessClassifier) -> dict[str, Any]:
     """Everything but the weights, as JSON."""
     return {
         "model": model.cfg.model_dump(mode="json"),
@@ -114,15 +116,15 @@ def describe(model: SuccessModel) -> dict[str, Any]:
     }
 
 
-def rebuild(meta: dict[str, Any], tensors: dict[str, Tensor]) -> SuccessModel:
+def classifier_from_meta(meta: dict[str, Any], tensors: dict[str, Tensor]) -> SuccessClassifier:
     """What ``describe`` and ``state_dict`` gave.
 
     Raises:
         CheckpointError: The description is damaged or of something else, or weights do not fit it.
     """
     try:
-        model = SuccessModel(
-            SuccessModel.Config.model_validate(meta["model"]),
+        model = SuccessClassifier(
+            SuccessClassifier.Config.model_validate(meta["model"]),
             ObsSpec.model_validate(meta["obs_spec"]),
             Normalizer.from_meta(meta["normalizer"]),
         )

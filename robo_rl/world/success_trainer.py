@@ -17,17 +17,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.optim.optimizer import Descent
-from robo_rl.world.success import SuccessModel
+from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.world.success import SuccessClassifier
 
 
-class SuccessFit:
+class SuccessTrainer:
     """Trains it; a ``Learner``. Each member draws batches of its own.
 
     Args:
         cfg: See Config.
         model: Trained.
-        features: (N, D), as of ``SuccessModel.features``.
+        features: (N, D), as of ``SuccessClassifier.features``.
         done: (N,) bool, rows of both kinds.
         generator: Draws batches.
     """
@@ -47,7 +47,7 @@ class SuccessFit:
     def __init__(
         self,
         cfg: Config,
-        model: SuccessModel,
+        model: SuccessClassifier,
         features: Tensor,
         done: Tensor,
         generator: torch.Generator,
@@ -56,7 +56,7 @@ class SuccessFit:
         self.kinds = (done.nonzero().flatten(), (~done).nonzero().flatten())
         self.labels = torch.tensor([1.0, 0.0]).repeat_interleave(cfg.minibatch // 2)
         params = model.net.parameters()
-        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
 
     def step(self) -> dict[str, float]:
         """One gradient step of all members; returns their mean loss.
@@ -69,17 +69,17 @@ class SuccessFit:
         each = F.binary_cross_entropy_with_logits(
             said, self.labels.expand_as(said), reduction="none"
         ).mean(dim=1)
-        self.descent.step(each.sum())
+        self.optimizer.step(each.sum())
         return {"loss": float(each.detach().mean())}
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"net": self.model.net.state_dict(), "optim": self.descent.optim.state_dict()}
+        return {"net": self.model.net.state_dict(), "optim": self.optimizer.optim.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.model.net.load_state_dict(state["net"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])
 
     def _draw(self, kind: Tensor) -> Tensor:
         """Rows of one kind, (M, B/2), with replacement."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_tasks.hand import HandControl
+from robo_rl_tasks.cartesian_controller import CartesianController
 from robo_rl_tasks.poses import quat_to_rot6d
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.control_axes import Axis, Joint
+    from robo_rl.api.control_axes import CommandAxis, Joint
     from robo_rl.api.env import SimView
     from robo_rl.api.robot import Robot
 
@@ -36,7 +36,7 @@ def arm_indices(robot: Robot) -> list[int]:
 def arm_joints(robot: Robot) -> list[Joint]:
     """The actuated joints but the gripper, in control order."""
     gripper = robot.gripper.actuator if robot.gripper else None
-    pairs = zip(robot.actuated, robot.actuator_names, strict=True)
+    pairs = zip(robot.actuated_joints, robot.actuator_names, strict=True)
     return [joint for joint, actuator in pairs if actuator != gripper]
 
 
@@ -75,12 +75,12 @@ class ArmTask:
         self.robot, self.gripper, self.episode_s = robot, robot.gripper, episode_s
         self.dt_s = 1.0 / self.robot.rates.control_hz
         self.arm = arm_joints(robot)
-        self._finger = next(joint for joint in robot.actuated if joint not in self.arm)
-        self._held = None if holds_m is None else self.gripper_at(holds_m)
-        self.hand = HandControl(robot, self.arm, self.dt_s) if actions == "pose" else None
+        self._finger = next(joint for joint in robot.actuated_joints if joint not in self.arm)
+        self._held = None if holds_m is None else self.gripper_pos_for_width(holds_m)
+        self.hand = CartesianController(robot, self.arm, self.dt_s) if actions == "pose" else None
         self.open_loop = self.hand is None
         self.act_spec = act_spec(robot, self._acted_on())
-        self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated])
+        self._is_arm = torch.tensor([joint in self.arm for joint in robot.actuated_joints])
         self._start_qpos, self._start_noise = self._start_pose(start), start_noise
         self.obs_spec = ObsSpec(items=self._arm_items() | self._task_items())
 
@@ -102,16 +102,16 @@ class ArmTask:
             return torch.cat([arm, gripper.unsqueeze(-1)], dim=-1)
         return self._with_gripper(arm, gripper)
 
-    def _acted_on(self) -> Sequence[tuple[str, Axis]]:
+    def _acted_on(self) -> Sequence[tuple[str, CommandAxis]]:
         """Names and limits of the actions."""
         if self.hand is None:
-            joints = self.robot.actuated if self._held is None else self.arm
+            joints = self.robot.actuated_joints if self._held is None else self.arm
             return [(joint.actuator or joint.name, joint) for joint in joints]
         finger = self._finger
         gripper = [(finger.actuator or finger.name, finger)] if self._held is None else []
         return [(axis.name, axis) for axis in self.hand.axes] + gripper
 
-    def gripper_at(self, width_m: float) -> float:
+    def gripper_pos_for_width(self, width_m: float) -> float:
         """The gripper position at which it holds something of that width."""
         span = self.gripper.open - self.gripper.closed
         return self.gripper.closed + span * width_m / self.gripper.max_width
@@ -162,7 +162,7 @@ class ArmTask:
         import torch
 
         robot, finger = self.robot, self._finger.name
-        qpos, columns = torch.tensor(robot.home, dtype=torch.float32), arm_indices(robot)
+        qpos, columns = torch.tensor(robot.home_qpos, dtype=torch.float32), arm_indices(robot)
         if len(start) not in (0, len(columns)):
             raise ConfigError("start", expected=f"{len(columns)} joints", found=len(start))
         if start:
@@ -184,7 +184,7 @@ class ArmTask:
         return qpos
 
 
-def act_spec(robot: Robot, acted_on: Sequence[tuple[str, Axis]]) -> ActSpec:
+def act_spec(robot: Robot, acted_on: Sequence[tuple[str, CommandAxis]]) -> ActSpec:
     """Absolute targets of what is acted on, by name, within the limits."""
     names, axes = zip(*acted_on, strict=True)
     return ActSpec(

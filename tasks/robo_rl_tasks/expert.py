@@ -11,9 +11,9 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.rotations import quat_conj, quat_mul
-from robo_rl_tasks.noise import CorrelatedNoise
+from robo_rl_tasks.differential_ik import DifferentialIk
+from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
 from robo_rl_tasks.poses import quat_to_yaw, wrap_angle, yaw_to_quat
-from robo_rl_tasks.tracker import Tracker
 
 if TYPE_CHECKING:
     import torch
@@ -27,24 +27,24 @@ class ArmExpertConfig(ConfigModel):
     """Settings of ``ArmExpert``.
 
     Args:
-        hand_quat: Orientation of the end effector at yaw 0, wxyz; by default it looks down.
+        ee_quat: Orientation of the end effector at yaw 0, wxyz; by default it looks down.
         speed_mps: Speed of the end effector.
         yaw_rate: Speed of its turn about the vertical, rad/s.
         joint_speed: Share of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre in inverse kinematics.
-        tremble_rad: Standard deviation of the noise of joints and turns at noise level 1.
-        tremble_m: Likewise of positions, where actions are poses.
-        tremble_s: Time over which that noise is correlated.
+        joint_noise_rad: Standard deviation of the noise of joints and turns at noise level 1.
+        position_noise_m: Likewise of positions, where actions are poses.
+        noise_correlation_s: Time over which that noise is correlated.
     """
 
-    hand_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
+    ee_quat: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 0.0)
     speed_mps: float = Field(default=0.25, gt=0)
     yaw_rate: float = Field(default=1.5, gt=0)
     joint_speed: float = Field(default=0.6, gt=0, le=1)
     orientation_cost: float = Field(default=0.3, ge=0)
-    tremble_rad: float = Field(default=0.03, ge=0)
-    tremble_m: float = Field(default=0.015, ge=0)
-    tremble_s: float = Field(default=0.3, gt=0)
+    joint_noise_rad: float = Field(default=0.03, ge=0)
+    position_noise_m: float = Field(default=0.015, ge=0)
+    noise_correlation_s: float = Field(default=0.3, gt=0)
 
 
 class ArmExpert:
@@ -71,12 +71,14 @@ class ArmExpert:
         self._arm_task, self._arm_cfg = task, cfg
         self._noise, self._generator = noise, generator
         self._tracker = None if task.hand else _tracker(task, cfg, num_envs)
-        scale = [cfg.tremble_m] * 3 + [cfg.tremble_rad] * 3
-        scale = scale if task.hand else [cfg.tremble_rad] * len(task.arm)
+        scale = [cfg.position_noise_m] * 3 + [cfg.joint_noise_rad] * 3
+        scale = scale if task.hand else [cfg.joint_noise_rad] * len(task.arm)
         self._scale = torch.tensor([noise * each for each in scale])
         size = len(self._scale)
-        self._tremble = CorrelatedNoise(num_envs, size, task.dt_s, cfg.tremble_s, generator)
-        self._hand_quat = torch.tensor(cfg.hand_quat)
+        self._tremble = OrnsteinUhlenbeckNoise(
+            num_envs, size, task.dt_s, cfg.noise_correlation_s, generator
+        )
+        self._hand_quat = torch.tensor(cfg.ee_quat)
         self._low, self._high = torch.tensor(task.act_spec.low), torch.tensor(task.act_spec.high)
         self._fresh = torch.ones(num_envs, dtype=torch.bool)
         self._pos, self._yaw = torch.zeros(num_envs, 3), torch.zeros(num_envs)
@@ -99,7 +101,7 @@ class ArmExpert:
     def _arm(self, pos: Tensor, quat: Tensor) -> Tensor:
         """What moves the arm (B, M) after the set point."""
         if self._tracker is not None:
-            return self._tracker.follow(pos, quat)
+            return self._tracker.step(pos, quat)
         assert self._arm_task.hand is not None
         return self._arm_task.hand.pose(pos, quat)
 
@@ -130,8 +132,8 @@ class ArmExpert:
         self._yaw = self._yaw + wrap_angle(yaw - self._yaw, period).clamp(-step, step)
 
 
-def _tracker(task: ArmTask, cfg: ArmExpertConfig, num_envs: int) -> Tracker:
-    return Tracker(
+def _tracker(task: ArmTask, cfg: ArmExpertConfig, num_envs: int) -> DifferentialIk:
+    return DifferentialIk(
         task.robot,
         num_envs,
         task.dt_s,

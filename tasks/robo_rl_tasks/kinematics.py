@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CONSTANTS = ("_anchors", "_axes", "_pos", "_rot", "_once", "_twice", "_slide")
 
 
-class Placed(NamedTuple):
+class EndEffectorKinematics(NamedTuple):
     """An end effector.
 
     Args:
@@ -33,7 +33,7 @@ class Placed(NamedTuple):
     jacobian: Tensor
 
 
-class Chain:
+class KinematicChain:
     """The joints that carry the end effector of a robot whose base stands as in its own model.
 
     Source: product of exponentials in the space frame, Lynch and Park, "Modern Robotics", eq. 4.14,
@@ -63,7 +63,7 @@ class Chain:
         self._once = torch.linalg.cross(turning[:, None], torch.eye(3)[None]).mT
         self._twice, self._slide = self._once @ self._once, torch.tensor(self._slides)[:, None]
 
-    def place(self, qpos: Tensor) -> Placed:
+    def forward(self, qpos: Tensor) -> EndEffectorKinematics:
         """The end effector at joint positions qpos (B, J)."""
         import torch
 
@@ -82,7 +82,9 @@ class Chain:
                 rot = rot @ turns[:, index]
                 pos = anchors[-1] - rot @ anchor
         pos, rot = pos + rot @ self._pos, rot @ self._rot
-        return Placed(pos, rot, self._jacobian(pos, torch.stack(anchors, 1), torch.stack(axes, 1)))
+        return EndEffectorKinematics(
+            pos, rot, self._jacobian(pos, torch.stack(anchors, 1), torch.stack(axes, 1))
+        )
 
     def _turns(self, qpos: Tensor) -> Tensor:
         """(B, J, 3, 3) what every joint turns by; nothing where it slides."""

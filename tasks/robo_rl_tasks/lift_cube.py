@@ -59,7 +59,7 @@ class LiftCubeConfig(ConfigModel):
     cube_mass_kg: float = Field(default=0.05, gt=0)
     spawn_low: tuple[float, float, float] = (0.42, -0.15, -math.pi / 4)
     spawn_high: tuple[float, float, float] = (0.62, 0.15, math.pi / 4)
-    start: tuple[float, ...] = ()
+    start_joint_pos: tuple[float, ...] = ()
     start_noise: float = Field(default=0.02, ge=0)
     episode_s: float = Field(default=4.0, gt=0)
     actions: Actions = "joints"
@@ -78,7 +78,11 @@ class LiftCube(ArmTask):
     def __init__(self, cfg: LiftCubeConfig) -> None:
         self.cfg = cfg
         super().__init__(
-            cfg.robot.build(), cfg.episode_s, cfg.start, cfg.start_noise, actions=cfg.actions
+            cfg.robot.build(),
+            cfg.episode_s,
+            cfg.start_joint_pos,
+            cfg.start_noise,
+            actions=cfg.actions,
         )
 
     def scene(self) -> Any:
@@ -124,7 +128,7 @@ class LiftCube(ArmTask):
         return view.sensor("cube_pos")[:, 2] - self.cfg.cube_half_m
 
     def _progress(self, view: SimView) -> dict[str, Tensor]:
-        holding = self.gripper_at(2 * self.cfg.cube_half_m)
+        holding = self.gripper_pos_for_width(2 * self.cfg.cube_half_m)
         near = rewards.closeness(
             rewards.distance(view.sensor("ee_pos"), view.sensor("cube_pos")), REACH_SCALE_M
         )

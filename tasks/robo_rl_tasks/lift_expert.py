@@ -31,23 +31,23 @@ class LiftExpertConfig(ArmExpertConfig):
 
     Args:
         grasp_offset_m: End effector minus cube at the grasp, in axes of the hand's yaw, m.
-        above_m: Height over the grasp from which the gripper comes down.
+        pregrasp_height_m: Height over the grasp from which the gripper comes down.
         lift_m: Height over the grasp that it goes up to.
-        close_s: Time given to the fingers.
-        arrived_m: Distance at which a waypoint counts as reached.
-        lost_m: Distance of end effector and cube at which a lifted cube counts as lost.
-        misjudged_m: Standard deviation of the cube's seen position at noise 1, per axis.
-        misjudged_rad: Standard deviation of its seen yaw at noise 1.
+        gripper_close_s: Time given to the fingers.
+        waypoint_tolerance_m: Distance at which a waypoint counts as reached.
+        drop_distance_m: Distance of end effector and cube at which a lifted cube counts as lost.
+        perception_noise_m: Standard deviation of the cube's seen position at noise 1, per axis.
+        perception_noise_rad: Standard deviation of its seen yaw at noise 1.
     """
 
     grasp_offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    above_m: float = 0.1
+    pregrasp_height_m: float = 0.1
     lift_m: float = 0.12
-    close_s: float = 0.3
-    arrived_m: float = 0.02
-    lost_m: float = 0.05
-    misjudged_m: float = 0.025
-    misjudged_rad: float = 0.4
+    gripper_close_s: float = 0.3
+    waypoint_tolerance_m: float = 0.02
+    drop_distance_m: float = 0.05
+    perception_noise_m: float = 0.025
+    perception_noise_rad: float = 0.4
 
 
 class LiftExpert(ArmExpert):
@@ -90,7 +90,9 @@ class LiftExpert(ArmExpert):
         import torch
 
         cfg = self._cfg
-        scale = torch.tensor([cfg.misjudged_m, cfg.misjudged_m, cfg.misjudged_rad])
+        scale = torch.tensor(
+            [cfg.perception_noise_m, cfg.perception_noise_m, cfg.perception_noise_rad]
+        )
         drawn = torch.randn(len(ids), 3, generator=self._generator)
         self._misjudged[ids] = self._noise * scale * drawn
 
@@ -102,7 +104,7 @@ class LiftExpert(ArmExpert):
         offset = torch.tensor(cfg.grasp_offset_m)
         over = cube[:, :2] + rotate_planar(self._yaw, offset[:2].expand(len(cube), 2))
         planar = torch.where((self._phase <= DOWN).unsqueeze(-1), over, self._pos[:, :2])
-        heights = torch.tensor([cfg.above_m, 0.0, 0.0, cfg.lift_m])
+        heights = torch.tensor([cfg.pregrasp_height_m, 0.0, 0.0, cfg.lift_m])
         height = heights[self._phase] + self._task.cfg.cube_half_m + offset[2]
         return torch.cat([planar, height.unsqueeze(-1)], dim=-1)
 
@@ -112,9 +114,9 @@ class LiftExpert(ArmExpert):
 
         ee_pos, cfg = view.sensor("ee_pos"), self._cfg
         arrived = distance(self._pos, waypoint) < _ON_THE_SPOT_M
-        arrived &= distance(ee_pos, waypoint) < cfg.arrived_m
-        closed = self._steps * self._task.dt_s >= cfg.close_s
-        lost = distance(ee_pos, view.sensor("cube_pos")) > cfg.lost_m
+        arrived &= distance(ee_pos, waypoint) < cfg.waypoint_tolerance_m
+        closed = self._steps * self._task.dt_s >= cfg.gripper_close_s
+        lost = distance(ee_pos, view.sensor("cube_pos")) > cfg.drop_distance_m
         held = torch.where(self._phase == CLOSE, closed, lost)
         done = torch.where(self._phase < CLOSE, arrived, held)
         self._steps = torch.where(done, 0, self._steps + 1)

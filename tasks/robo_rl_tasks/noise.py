@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class CorrelatedNoise:
+class OrnsteinUhlenbeckNoise:
     """A stationary Ornstein-Uhlenbeck process of each env, of standard deviation 1.
 
     x' = a x + sqrt(1 - a²) ε with a = exp(-dt/τ): its autocorrelation falls to 1/e within τ.

@@ -25,11 +25,11 @@ def overlap_area(boxes: Tensor, pose: Tensor, target: Tensor) -> Tensor:
         target: (…, 3) where it should be.
     """
     boxes, pose, target = boxes.to(pose.device).double(), pose.double(), target.double()
-    corners = place(boxes, relative(pose, target)).unsqueeze(-3)
+    corners = box_corners(boxes, relative_pose(pose, target)).unsqueeze(-3)
     return area_within(corners - boxes[:, None, :2], boxes[:, 2:]).sum(dim=(-1, -2))
 
 
-def relative(pose: Tensor, target: Tensor) -> Tensor:
+def relative_pose(pose: Tensor, target: Tensor) -> Tensor:
     """The pose (…, 3) in the axes of the target (…, 3)."""
     import torch
 
@@ -37,7 +37,7 @@ def relative(pose: Tensor, target: Tensor) -> Tensor:
     return torch.cat([shift, (pose - target)[..., 2:]], dim=-1)
 
 
-def place(boxes: Tensor, pose: Tensor) -> Tensor:
+def box_corners(boxes: Tensor, pose: Tensor) -> Tensor:
     """Corners (…, N, 4, 2) of boxes (N, 4) that are carried along by pose (…, 3)."""
     import torch
 

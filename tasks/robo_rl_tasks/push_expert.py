@@ -39,32 +39,32 @@ class PushExpertConfig(ArmExpertConfig):
     """Settings of ``PushExpert``.
 
     Args:
-        floor_m: Height of the peg's tip over the table while it pushes.
-        raised_m: The same while it travels.
-        gap_m: Distance from the T at which the peg comes down.
-        lead_m: Furthest that the set point goes into the T; the more, the faster the push.
-        done_m: A push is over when less than this is left of it.
-        push_s: Time limit of one push.
-        arrived_m: Distance at which a waypoint counts as reached.
+        push_height_m: Height of the peg's tip over the table while it pushes.
+        travel_height_m: The same while it travels.
+        approach_gap_m: Distance from the T at which the peg comes down.
+        push_depth_m: Furthest that the set point goes into the T; the more, the faster the push.
+        push_tolerance_m: A push is over when less than this is left of it.
+        push_timeout_s: Time limit of one push.
+        waypoint_tolerance_m: Distance at which a waypoint counts as reached.
         friction_units: ρ in units of the T.
-        turn_m: Metres that a radian of misalignment counts as.
-        misjudged_m: Standard deviation of the T's seen position at noise 1, per axis.
-        misjudged_rad: Standard deviation of its seen yaw at noise 1.
+        rotation_scale_m: Metres that a radian of misalignment counts as.
+        perception_noise_m: Standard deviation of the T's seen position at noise 1, per axis.
+        perception_noise_rad: Standard deviation of its seen yaw at noise 1.
     """
 
     speed_mps: float = Field(default=0.3, gt=0)
-    tremble_rad: float = Field(default=0.015, ge=0)
-    floor_m: float = 0.008
-    raised_m: float = 0.045
-    gap_m: float = 0.015
-    lead_m: float = 0.012
-    done_m: float = 0.001
-    push_s: float = 3.0
-    arrived_m: float = 0.012
+    joint_noise_rad: float = Field(default=0.015, ge=0)
+    push_height_m: float = 0.008
+    travel_height_m: float = 0.045
+    approach_gap_m: float = 0.015
+    push_depth_m: float = 0.012
+    push_tolerance_m: float = 0.001
+    push_timeout_s: float = 3.0
+    waypoint_tolerance_m: float = 0.012
     friction_units: float = 1.7
-    turn_m: float = 0.05
-    misjudged_m: float = 0.01
-    misjudged_rad: float = 0.15
+    rotation_scale_m: float = 0.05
+    perception_noise_m: float = 0.01
+    perception_noise_rad: float = 0.15
 
 
 class PushExpert(ArmExpert):
@@ -85,7 +85,7 @@ class PushExpert(ArmExpert):
         cfg = self._cfg = task.cfg.expert
         super().__init__(task, cfg, num_envs, generator, noise)
         self._task = task
-        self._contacts = tee.contacts(task.cfg.unit_m, task.cfg.peg_m)
+        self._contacts = tee.contacts(task.cfg.unit_m, task.cfg.peg_radius_m)
         self._twist = push_twist(*self._contacts, cfg.friction_units * task.cfg.unit_m)
         self._lengths = torch.tensor(_LENGTHS_M) * 1e-3
         self._phase, self._steps, self._contact = torch.zeros(3, num_envs, dtype=torch.long)
@@ -110,8 +110,8 @@ class PushExpert(ArmExpert):
 
     def _length(self, pose: Tensor, target: Tensor) -> Tensor:
         """Length (B,) of the best push at each env's present contact."""
-        after = pushed(pose, self._twist[self._contact].unsqueeze(1), self._lengths)
-        apart = misalignment(after, target[:, None, None], self._cfg.turn_m)
+        after = poses_after_push(pose, self._twist[self._contact].unsqueeze(1), self._lengths)
+        apart = misalignment(after, target[:, None, None], self._cfg.rotation_scale_m)
         return self._lengths[apart[:, 0].argmin(dim=-1)]
 
     def _switch(self, view: SimView, waypoint: Tensor, length: Tensor) -> None:
@@ -120,8 +120,10 @@ class PushExpert(ArmExpert):
 
         cfg = self._cfg
         arrived = distance(self._pos, waypoint) < _ON_THE_SPOT_M
-        arrived &= distance(view.sensor("ee_pos"), waypoint) < cfg.arrived_m
-        over = (length < cfg.done_m) | (self._steps * self._task.dt_s >= cfg.push_s)
+        arrived &= distance(view.sensor("ee_pos"), waypoint) < cfg.waypoint_tolerance_m
+        over = (length < cfg.push_tolerance_m) | (
+            self._steps * self._task.dt_s >= cfg.push_timeout_s
+        )
         done = torch.where(self._phase == PUSH, over, arrived)
         self._steps = torch.where(done, 0, self._steps + 1)
         self._phase = (self._phase + done) % PHASES
@@ -132,15 +134,17 @@ class PushExpert(ArmExpert):
         if not len(ids):
             return
         self._misjudge(ids)
-        after = pushed(pose[ids] + self._misjudged[ids], self._twist, self._lengths)
-        apart = misalignment(after, target[ids, None, None], self._cfg.turn_m)
+        after = poses_after_push(pose[ids] + self._misjudged[ids], self._twist, self._lengths)
+        apart = misalignment(after, target[ids, None, None], self._cfg.rotation_scale_m)
         self._contact[ids] = apart.amin(dim=-1).argmin(dim=-1)
 
     def _misjudge(self, ids: Tensor) -> None:
         import torch
 
         cfg = self._cfg
-        scale = torch.tensor([cfg.misjudged_m, cfg.misjudged_m, cfg.misjudged_rad])
+        scale = torch.tensor(
+            [cfg.perception_noise_m, cfg.perception_noise_m, cfg.perception_noise_rad]
+        )
         drawn = torch.randn(len(ids), 3, generator=self._generator)
         self._misjudged[ids] = self._noise * scale * drawn
 
@@ -151,12 +155,14 @@ class PushExpert(ArmExpert):
         cfg, task = self._cfg, self._task.cfg
         point = self._contacts.point[self._contact]
         normal = self._contacts.normal[self._contact]
-        into = torch.where(self._phase == PUSH, length.clamp(max=cfg.lead_m), -cfg.gap_m)
-        peg = point + normal * (into - task.peg_m).unsqueeze(-1)
+        into = torch.where(
+            self._phase == PUSH, length.clamp(max=cfg.push_depth_m), -cfg.approach_gap_m
+        )
+        peg = point + normal * (into - task.peg_radius_m).unsqueeze(-1)
         planar = pose[:, :2] + rotate_planar(pose[:, 2], peg)
         planar = torch.where((self._phase == RAISE).unsqueeze(-1), self._pos[:, :2], planar)
-        tip = torch.where(self._phase <= TRAVEL, cfg.raised_m, cfg.floor_m)
-        return torch.cat([planar, (tip + task.peg_below_m).unsqueeze(-1)], dim=-1)
+        tip = torch.where(self._phase <= TRAVEL, cfg.travel_height_m, cfg.push_height_m)
+        return torch.cat([planar, (tip + task.peg_length_m).unsqueeze(-1)], dim=-1)
 
 
 def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
@@ -168,7 +174,7 @@ def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
     return torch.cat([normal, (moment / radius**2).unsqueeze(-1)], dim=-1) * share.unsqueeze(-1)
 
 
-def pushed(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
+def poses_after_push(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
     """Poses (B, C, S, 3) after twists (…, C, 3), constant in the body, over lengths (S,)."""
     import torch
 
@@ -184,7 +190,7 @@ def pushed(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
     return torch.cat([pose[:, None, None, :2] + place, yaw.unsqueeze(-1)], dim=-1)
 
 
-def misalignment(pose: Tensor, target: Tensor, turn_m: float) -> Tensor:
-    """Squared distance of poses (…, 3), a radian counting as ``turn_m``; m²."""
+def misalignment(pose: Tensor, target: Tensor, rotation_scale_m: float) -> Tensor:
+    """Squared distance of poses (…, 3), a radian counting as ``rotation_scale_m``; m²."""
     shift = (pose[..., :2] - target[..., :2]).square().sum(dim=-1)
-    return shift + (turn_m * wrap_angle(pose[..., 2] - target[..., 2])).square()
+    return shift + (rotation_scale_m * wrap_angle(pose[..., 2] - target[..., 2])).square()

@@ -47,14 +47,14 @@ class PushTConfig(ConfigModel):
         unit_m: Width of the T's bar and stem; it is 4 of them long.
         height_m: Height of the T.
         mass_kg: Its mass.
-        peg_m: Radius of the peg.
-        peg_below_m: How far the peg reaches beyond the end effector.
+        peg_radius_m: Radius of the peg.
+        peg_length_m: How far the peg reaches beyond the end effector.
         start_low: Lower corner (x, y) of the region of starts, m.
         start_high: Upper corner.
         target_low: Lower corner (x, y, yaw) of the region of targets, m and rad.
         target_high: Upper corner.
-        turn_low: Least angle between start and target, rad.
-        turn_high: Largest angle between them.
+        min_rotation: Least angle between start and target, rad.
+        max_rotation: Largest angle between them.
         start: (J,) arm joints at reset, rad; empty for the robot's home.
         start_noise: Standard deviation of the arm joints about it, rad.
         episode_s: Time limit.
@@ -69,15 +69,15 @@ class PushTConfig(ConfigModel):
     unit_m: float = Field(default=0.03, gt=0)
     height_m: float = Field(default=0.03, gt=0)
     mass_kg: float = Field(default=0.1, gt=0)
-    peg_m: float = Field(default=0.01, gt=0)
-    peg_below_m: float = Field(default=0.06, gt=0)
+    peg_radius_m: float = Field(default=0.01, gt=0)
+    peg_length_m: float = Field(default=0.06, gt=0)
     start_low: tuple[float, float] = (0.42, -0.15)
     start_high: tuple[float, float] = (0.58, 0.15)
     target_low: tuple[float, float, float] = (0.45, -0.1, -math.pi)
     target_high: tuple[float, float, float] = (0.55, 0.1, math.pi)
-    turn_low: float = Field(default=0.5, ge=0.3)
-    turn_high: float = math.pi
-    start: tuple[float, ...] = ()
+    min_rotation: float = Field(default=0.5, ge=0.3)
+    max_rotation: float = math.pi
+    start_joint_pos: tuple[float, ...] = ()
     start_noise: float = Field(default=0.02, ge=0)
     episode_s: float = Field(default=15.0, gt=0)
     actions: Actions = "joints"
@@ -98,14 +98,14 @@ class PushT(ArmTask):
         self.boxes = tee.boxes(cfg.unit_m)
         self._area = tee.AREA * cfg.unit_m**2
         robot: Any = cfg.robot.build()
-        how = {"holds_m": 2 * cfg.peg_m, "actions": cfg.actions}
-        super().__init__(robot, cfg.episode_s, cfg.start, cfg.start_noise, **how)
+        how = {"holds_m": 2 * cfg.peg_radius_m, "actions": cfg.actions}
+        super().__init__(robot, cfg.episode_s, cfg.start_joint_pos, cfg.start_noise, **how)
 
     def scene(self) -> Any:
         """The robot with a peg, a table, the T, and its target as a marker."""
         cfg = self.cfg
         spec = tabletop(self.robot)
-        add_peg(spec, self.robot.frames.ee_site, cfg.peg_m, cfg.peg_below_m)
+        add_peg(spec, self.robot.frames.ee_site, cfg.peg_radius_m, cfg.peg_length_m)
         blue = [0.2, 0.45, 0.85, 1]
         body = add_object(spec, "tee", self._solids(cfg.height_m), cfg.mass_kg, rgba=blue, **PUSHED)
         feet = [[x * cfg.unit_m, y * cfg.unit_m, -cfg.height_m / 2] for x, y in tee.FEET]
@@ -121,7 +121,7 @@ class PushT(ArmTask):
         arm = self._start(num, generator)
         target = _draw(cfg.target_low, cfg.target_high, num, generator)
         place = _draw(cfg.start_low, cfg.start_high, num, generator)
-        turn = _draw((cfg.turn_low,), (cfg.turn_high,), num, generator)[:, 0]
+        turn = _draw((cfg.min_rotation,), (cfg.max_rotation,), num, generator)[:, 0]
         side = torch.randint(2, (num,), generator=generator) * 2 - 1
         yaw = wrap_angle(target[:, 2] + side * turn)
         free = _pose(place, cfg.height_m / 2, yaw)

@@ -34,10 +34,10 @@ class ReachExpertConfig(ArmExpertConfig):
     """Settings of ``ReachExpert``.
 
     Args:
-        misjudged_m: Standard deviation of the goal's seen position at noise 1, per axis.
+        perception_noise_m: Standard deviation of the goal's seen position at noise 1, per axis.
     """
 
-    misjudged_m: float = 0.035
+    perception_noise_m: float = 0.035
 
 
 class ReachConfig(ConfigModel):
@@ -63,7 +63,7 @@ class ReachConfig(ConfigModel):
     success_m: float = Field(default=0.02, gt=0)
     goal_low: tuple[float, float, float] = (0.35, -0.3, 0.1)
     goal_high: tuple[float, float, float] = (0.65, 0.3, 0.5)
-    start: tuple[float, ...] = ()
+    start_joint_pos: tuple[float, ...] = ()
     start_noise: float = Field(default=0.05, ge=0)
     episode_s: float = Field(default=2.5, gt=0)
     actions: Actions = "joints"
@@ -84,7 +84,7 @@ class Reach(ArmTask):
         super().__init__(
             cfg.robot.build(),
             cfg.episode_s,
-            cfg.start,
+            cfg.start_joint_pos,
             cfg.start_noise,
             holds_m=0.0,
             actions=cfg.actions,
@@ -153,7 +153,7 @@ class ReachExpert(ArmExpert):
         import torch
 
         super().__init__(task, task.cfg.expert, num_envs, generator, noise)
-        self._misjudged_m = noise * task.cfg.expert.misjudged_m
+        self._misjudged_m = noise * task.cfg.expert.perception_noise_m
         self._misjudged = torch.zeros(num_envs, 3)
 
     def _begin(self, view: SimView, ids: Tensor) -> None:

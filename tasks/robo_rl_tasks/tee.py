@@ -22,7 +22,7 @@ _CORNER = 0.2  # how far contacts keep from corners, off which a peg would slip
 _SPACING = 0.25
 
 
-class Contacts(NamedTuple):
+class PushContacts(NamedTuple):
     """Where (C, 2) on the outline, and the inward normals (C, 2), in axes of the T and in m."""
 
     point: Tensor
@@ -36,14 +36,14 @@ def boxes(unit_m: float) -> Tensor:
     return torch.tensor(BOXES) * unit_m
 
 
-def contacts(unit_m: float, peg_m: float) -> Contacts:
-    """All places where a peg of radius ``peg_m`` may push.
+def contacts(unit_m: float, peg_radius_m: float) -> PushContacts:
+    """All places where a peg of radius ``peg_radius_m`` may push.
 
     In the two inner corners the peg itself needs room.
     """
     import torch
 
-    room = peg_m / unit_m + 0.1
+    room = peg_radius_m / unit_m + 0.1
     edges = [
         ((-2 + _CORNER, _TOP), (2 - _CORNER, _TOP), (0.0, -1.0)),
         ((-2.0, _STEP + _CORNER), (-2.0, _TOP - _CORNER), (1.0, 0.0)),
@@ -60,4 +60,4 @@ def contacts(unit_m: float, peg_m: float) -> Contacts:
         count = 2 + int((last - first).norm() / _SPACING)
         points.append(first + (last - first) * torch.linspace(0, 1, count).unsqueeze(-1))
         normals.append(torch.tensor(normal).expand(count, 2))
-    return Contacts(torch.cat(points) * unit_m, torch.cat(normals))
+    return PushContacts(torch.cat(points) * unit_m, torch.cat(normals))

@@ -13,15 +13,15 @@ from small_policies import ACT
 from torch import Tensor
 
 from robo_rl.algo.offline.aloe import Aloe
-from robo_rl.algo.offline.auxiliary_actor import SmallActor
+from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
 from robo_rl.algo.offline.dsrl import Dsrl
 from robo_rl.algo.offline.expo import Expo
 from robo_rl.algo.offline.fql import Fql
 from robo_rl.algo.offline.td3_bc import Td3Bc
 from robo_rl.algo.offline_critics.cal_ql import CalQl
 from robo_rl.algo.offline_critics.iql import Iql
-from robo_rl.algo.offline_critics.td_critics import OwnCritics
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.offline_critics.td_critics import TdCritics
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
@@ -33,16 +33,18 @@ SIZES: dict[str, Any] = {
     "value": ValueCritic.Config(hidden=(32,)),
 }
 PACE: dict[str, Any] = {"lr": 5e-3, "target_ema": 0.9, "minibatch": 128}
-SMALL = SmallActor.Config(hidden=(32,))
+SMALL = AuxiliaryActor.Config(hidden=(32,))
 OWN: dict[str, Any] = {"critic_lr": 5e-3, "target_ema": 0.9, "minibatch": 128}
-STILL: dict[str, Any] = {"optim": Supervised.Config(lr=1e-9, ema_decay=0.0)}
+STILL: dict[str, Any] = {"optim": SupervisedTrainer.Config(lr=1e-9, ema_decay=0.0)}
 """The policy stays what it is, and values are all that is learnt."""
 
 
 class Judges(Protocol):
     """Critics, as far as they are asked."""
 
-    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor: ...
+    def q_value(
+        self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator
+    ) -> Tensor: ...
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def saying(replay: Replay, what: float) -> DenoisingPolicy:
     """Cloned from one who says the same everywhere."""
     torch.manual_seed(0)
     cloned, generator = small_policy(), torch.Generator().manual_seed(0)
-    trainer = Supervised(Supervised.Config(lr=3e-3, ema_decay=0.9), cloned, 200)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(lr=3e-3, ema_decay=0.9), cloned, 200)
     for _ in range(200):
         batch = replay.sample(128, generator)
         act = torch.full((128, HORIZON, ACT.size), what)
@@ -79,7 +81,7 @@ def going_on(replay: Replay, policy: DenoisingPolicy, judges: Judges) -> float:
     act = policy.normalizer.normalize("act", torch.full((64, HORIZON, ACT.size), 0.6))
     obs = replay.transitions(torch.zeros(64, dtype=torch.int64)).obs
     with torch.no_grad():
-        worth = judges.worth(obs, act, seeded())
+        worth = judges.q_value(obs, act, seeded())
     return float(worth.mean())
 
 
@@ -93,31 +95,31 @@ def data_critics(policy: DenoisingPolicy, replay: Replay) -> Iql:
     return Iql(Iql.Config(**SIZES, **PACE), policy, replay, seeded())
 
 
-def aloe(policy: DenoisingPolicy, replay: Replay) -> tuple[Aloe, OwnCritics]:
-    cfg = Aloe.Config(critics=OwnCritics.Config(**OWN), **STILL)  # pyright: ignore
+def aloe(policy: DenoisingPolicy, replay: Replay) -> tuple[Aloe, TdCritics]:
+    cfg = Aloe.Config(critics=TdCritics.Config(**OWN), **STILL)  # pyright: ignore
     made = Aloe(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
-    return made, made.own
+    return made, made.td_critics
 
 
-def dsrl(policy: DenoisingPolicy, replay: Replay) -> tuple[Dsrl, OwnCritics]:
+def dsrl(policy: DenoisingPolicy, replay: Replay) -> tuple[Dsrl, TdCritics]:
     cfg = Dsrl.Config(actor=SMALL, **OWN, **STILL)
     made = Dsrl(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
     return made, made.critics
 
 
-def expo(policy: DenoisingPolicy, replay: Replay) -> tuple[Expo, OwnCritics]:
-    cfg = Expo.Config(draws=2, actor=SMALL, **OWN, **STILL)
+def expo(policy: DenoisingPolicy, replay: Replay) -> tuple[Expo, TdCritics]:
+    cfg = Expo.Config(num_samples=2, actor=SMALL, **OWN, **STILL)
     made = Expo(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
     return made, made.critics
 
 
-def fql(policy: DenoisingPolicy, replay: Replay) -> tuple[Fql, OwnCritics]:
+def fql(policy: DenoisingPolicy, replay: Replay) -> tuple[Fql, TdCritics]:
     cfg = Fql.Config(**OWN, **STILL)
     made = Fql(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
     return made, made.critics
 
 
-def td3_bc(policy: DenoisingPolicy, replay: Replay) -> tuple[Td3Bc, OwnCritics]:
+def td3_bc(policy: DenoisingPolicy, replay: Replay) -> tuple[Td3Bc, TdCritics]:
     cfg = Td3Bc.Config(**OWN, **STILL)
     made = Td3Bc(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
     return made, made.critics

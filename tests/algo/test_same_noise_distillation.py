@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.same_noise_distillation import same_noise_loss
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.one_step import student_of
+from robo_rl.policy.one_step import make_one_step_student
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(2,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0, low=(-1.0,), high=(1.0,))
@@ -31,7 +31,7 @@ def teacher() -> DenoisingPolicy:
     generator = torch.Generator().manual_seed(0)
     sizes = {"name": "flow", "num_steps": 16, "horizon": 1, "exec_horizon": 1, "net": NET}
     policy = component("policies").make(sizes).build(OBS, ACT, Normalizer.identity(OBS, ACT))
-    trainer = Supervised(Supervised.Config(lr=3e-3, ema_decay=0.99), policy, 1500)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(lr=3e-3, ema_decay=0.99), policy, 1500)
     for _ in range(trainer.steps):
         obs = observe(BATCH, generator)
         act = 2.0 * torch.randint(2, (BATCH, 1, 1), generator=generator) - 1.0
@@ -48,7 +48,9 @@ def independent_noise_loss(student, teacher, obs, generator) -> Tensor:
 
 def distil(teacher: DenoisingPolicy, loss, steps: int = 800) -> DenoisingPolicy:
     generator = torch.Generator().manual_seed(1)
-    trainer = Supervised(Supervised.Config(lr=3e-3, ema_decay=0.99), student_of(teacher), steps)
+    trainer = SupervisedTrainer(
+        SupervisedTrainer.Config(lr=3e-3, ema_decay=0.99), make_one_step_student(teacher), steps
+    )
     for _ in range(steps):
         trainer.step(loss(trainer.policy, teacher, observe(BATCH, generator), generator))
     return trainer.ema.module
@@ -97,7 +99,7 @@ def test_the_student_follows_the_teacher_noise_by_noise(teacher, student):
 
 
 def test_the_loss_trains_the_student_alone(teacher, generator):
-    student = student_of(teacher)
+    student = make_one_step_student(teacher)
     for policy in (teacher, student):
         policy.requires_grad_(True)
         policy.zero_grad()

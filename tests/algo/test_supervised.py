@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 
 ROWS = 256
 
@@ -20,9 +20,13 @@ def demonstration(seed: int = 0) -> tuple[dict[str, torch.Tensor], torch.Tensor]
     return obs, 0.8 * heading * torch.tensor([1.0, 0.5, -0.5])[None, :, None]
 
 
-def train(sampler: str, steps: int, generator: torch.Generator, **fields: float) -> Supervised:
+def train(
+    sampler: str, steps: int, generator: torch.Generator, **fields: float
+) -> SupervisedTrainer:
     policy = make_policy(sampler, 5).float()
-    trainer = Supervised(Supervised.Config(lr=3e-3, warmup_steps=20, **fields), policy, steps)
+    trainer = SupervisedTrainer(
+        SupervisedTrainer.Config(lr=3e-3, warmup_steps=20, **fields), policy, steps
+    )
     obs, act = demonstration()
     for _ in range(steps):
         trainer.step(policy.loss(obs, act, generator))
@@ -40,23 +44,23 @@ def test_a_function_is_learnt_and_generalises(sampler, generator):
 
 def test_the_rate_warms_up_and_falls_as_half_a_cosine():
     policy = make_policy("gaussian", 1).float()
-    trainer = Supervised(Supervised.Config(lr=1.0, warmup_steps=4), policy, 12)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(lr=1.0, warmup_steps=4), policy, 12)
     obs, act = demonstration()
     rates = []
     for _ in range(14):
         trainer.step(policy.loss(obs, act, torch.Generator()))
-        rates.append(trainer.descent.optim.param_groups[0]["lr"])
+        rates.append(trainer.optimizer.optim.param_groups[0]["lr"])
     falling = [0.01 + 0.495 * (1 + math.cos(math.pi * done / 8)) for done in range(8)]
     assert rates == pytest.approx([0.25, 0.5, 0.75, 1.0, *falling, 0.01, 0.01])
 
 
 def test_a_gradient_is_clipped_as_a_whole():
     policy = make_policy("gaussian", 1).float()
-    trainer = Supervised(Supervised.Config(grad_clip=0.1), policy, 10)
+    trainer = SupervisedTrainer(SupervisedTrainer.Config(grad_clip=0.1), policy, 10)
     obs, act = demonstration()
     trainer.step(1e6 * policy.loss(obs, act, torch.Generator()))
     total = torch.stack(
-        [p.grad.norm() for p in trainer.descent.params if p.grad is not None]
+        [p.grad.norm() for p in trainer.optimizer.params if p.grad is not None]
     ).norm()
     assert float(total) == pytest.approx(0.1, rel=1e-3)
 
@@ -67,12 +71,14 @@ def test_it_continues_from_its_state_to_the_bit():
     for interrupted in (False, True):
         generator = torch.Generator().manual_seed(0)
         policy = make_policy("flow_noise", 4).float()
-        trainer = Supervised(Supervised.Config(warmup_steps=5), policy, 20)
+        trainer = SupervisedTrainer(SupervisedTrainer.Config(warmup_steps=5), policy, 20)
         while trainer.done < 20:
             if interrupted and trainer.done == 9:
                 interrupted, state = False, trainer.state_dict()
                 other = make_policy("flow_noise", 4, net={"name": "mlp", "width": 32, "depth": 1})
-                trainer = Supervised(Supervised.Config(warmup_steps=5), other.float(), 20)
+                trainer = SupervisedTrainer(
+                    SupervisedTrainer.Config(warmup_steps=5), other.float(), 20
+                )
                 trainer.load_state_dict(state)
             trainer.step(trainer.policy.loss(obs, act, generator))
         modules = (trainer.policy, trainer.ema.module)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from robo_rl.api.robot import Robot
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import PluginError
 from robo_rl.testing.robot import check_robot
@@ -18,7 +18,7 @@ PANDA = load("robots", "panda")
 def described(**changes: Any) -> Robot:
     tree = PANDA.model_dump(mode="json")
     tree["hand"] = {**tree["hand"], **changes}
-    robot = strict(tree, Robot)
+    robot = validate_strict(tree, Robot)
     robot._folder = PANDA._folder
     return robot
 
@@ -46,7 +46,7 @@ def test_what_no_controller_could_follow_is_refused(changes: dict[str, Any], say
 
 
 def test_what_can_be_commanded_has_one_name_each():
-    names = [*PANDA.commandable]
+    names = [*PANDA.command_axes]
     assert names == [*PANDA.actuator_names, *PANDA.hand.names]
 
 

@@ -13,14 +13,14 @@ from small_suites import kept
 
 from robo_rl.bench.reporting.plot import figure, mean_curve
 from robo_rl.bench.results_page import page, write_page
-from robo_rl.bench.runner.suite_runner import Desk, Folders
+from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
 from robo_rl.bench.suite.curves import Point
-from robo_rl.bench.suite.suite import Key, Reported, keys
-from robo_rl.bench.suite.suite_file import names
+from robo_rl.bench.suite.suite import CellKey, ReportConfig, cell_keys
+from robo_rl.bench.suite.suite_file import suite_names
 from robo_rl.core.errors import DeviceError
 
 ROOT = Path(__file__).parents[2]
-TEN = Reported(window=10)
+TEN = ReportConfig(window=10)
 
 
 def curve(*rates: int) -> list[Point]:
@@ -35,7 +35,7 @@ def test_a_line_is_the_mean_over_seeds_and_stands_still_where_one_has_ended():
     assert at[min(at)] == pytest.approx(0.3)
     assert at[min(x for x in at if x >= 200)] == pytest.approx(0.4)
     assert at[300] == pytest.approx((0.8 + 0.4) / 2)
-    assert mean_curve([curve(2)], "env_steps", Reported(window=11), 100.0) == []
+    assert mean_curve([curve(2)], "env_steps", ReportConfig(window=11), 100.0) == []
     assert mean_curve([], "seconds", TEN, 100.0) == []
 
 
@@ -52,7 +52,7 @@ def test_a_figure_has_a_line_a_method_and_is_well_formed():
 
 def test_returns_have_an_axis_of_their_own():
     points = [point._replace(returns=250.0 * i) for i, point in enumerate(curve(0, 0, 0), 1)]
-    report = Reported(measure="return", window=10)
+    report = ReportConfig(measure="return", window=10)
     drawn = figure("hopper", {"default": [points]}, "env_steps", report)
     assert mean_curve([points], "env_steps", report, 300.0)[-1] == (300.0, 750.0)
     assert ">600<" in drawn
@@ -60,11 +60,11 @@ def test_returns_have_an_axis_of_their_own():
 
 
 @pytest.fixture
-def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteRunner:
     """The small suite with all cells of one seed kept, which is enough here."""
     monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 1)
-    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
-    for key in keys(desk.plan.suite):
+    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
+    for key in cell_keys(desk.plan.suite):
         if key.seed == 0:
             points = [(point[0], point[1], point[2], point[3]) for point in curve(2, 8)]
             digest = desk.cells[key].digest
@@ -73,7 +73,7 @@ def desk(here: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     return desk
 
 
-def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk, here: Path):
+def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: SuiteRunner, here: Path):
     write_page(here / "docs" / "results.md", [desk])
     text = (here / "docs" / "results.md").read_text()
     for said in ("## tiny", "    robo-rl bench tiny\n", "| near | sde | 1 | 50.0 % | 90.0 % | – |",
@@ -84,7 +84,7 @@ def test_a_suite_is_shown_with_its_command_its_tables_and_its_curves(desk: Desk,
     assert all((here / "docs" / name).is_file() for name in figures)
 
 
-def test_of_too_few_seeds_nothing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_of_too_few_seeds_nothing_is_said(desk: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("robo_rl.bench.results_page._SEEDS", 2)
     written = page("p.md", [desk])
     assert list(written) == ["p.md"]
@@ -92,7 +92,7 @@ def test_of_too_few_seeds_nothing_is_said(desk: Desk, monkeypatch: pytest.Monkey
     assert "50.0 %" not in written["p.md"]
 
 
-def test_every_figure_is_drawn_once(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_every_figure_is_drawn_once(desk: SuiteRunner, monkeypatch: pytest.MonkeyPatch):
     drawn: list[str] = []
 
     def draw(title: str, *rest: Any) -> str:
@@ -103,17 +103,17 @@ def test_every_figure_is_drawn_once(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert len(page("p.md", [desk])) - 1 == len(drawn) == 4
 
 
-def test_further_seeds_that_are_kept_are_shown(desk: Desk):
-    key = Key("near", "sde", 7)
+def test_further_seeds_that_are_kept_are_shown(desk: SuiteRunner):
+    key = CellKey("near", "sde", 7)
     digest = desk.plan.cell(key).digest
     desk.results.write(kept(*key, 0.5, digest=digest, suite="tiny"))
-    again = Desk("tiny", [], Folders(desk.out.parent, desk.results.root))
+    again = SuiteRunner("tiny", [], BenchFolders(desk.out.parent, desk.results.root))
     text = page("p.md", [again])["p.md"]
     assert "| near | sde | 2 | 50.0 % | 70.0 % | " in text
     assert "Missing, 6: " in text
 
 
-def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: Desk):
+def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: SuiteRunner):
     methods = {"default": {}}
     suite = desk.plan.suite.model_copy(update={"methods": methods})
     alone = dataclasses.replace(desk.plan, suite=suite)
@@ -124,15 +124,15 @@ def test_of_a_single_method_there_is_one_figure_with_a_line_a_task(desk: Desk):
 
 
 def test_a_suite_of_which_nothing_is_kept_is_left_out(here: Path):
-    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
+    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
     assert "tiny" not in page("results.md", [desk])["results.md"]
 
 
 def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
-    folders = Folders(Path("runs/bench"), Path("benchmarks/results"))
+    folders = BenchFolders(Path("runs/bench"), Path("benchmarks/results"))
     try:
-        desks = [Desk(name, [], folders) for name in names()]
+        desks = [SuiteRunner(name, [], folders) for name in suite_names()]
     except DeviceError as error:
         pytest.skip(f"not all suites can be composed here: {error}")
     for name, text in page("results.md", desks).items():

@@ -17,7 +17,7 @@ SCRIPTS = [path for path in sorted((ROOT / "benchmarks").glob("*.py")) if path.n
 RATIOS = {
     "per_step": "ddpm | 20 | 10",
     "joint": "flow_noise | 4 | 4",
-    "one_step": "flow_sde | 4 | 1",
+    "single_step": "flow_sde | 4 | 1",
 }
 ARMS = ("without", "with")
 METHODS = {"default": "default", "reinflow": "ReinFlow's setting", "dppo": "DPPO's setting"}

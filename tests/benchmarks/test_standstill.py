@@ -62,7 +62,7 @@ def test_where_nothing_can_be_looked_at_nothing_is_excused(
 def test_a_time_is_marred_by_what_overlaps_with_it(modules: Any, tmp_path: Path):
     file = tmp_path / "0"
     file.write_text("10.0 10.02\n12.0 12.01\n")
-    standstills = modules.standstill.Standstills([file])
+    standstills = modules.standstill.StallMonitor([file])
     found = {span: len(standstills.between(*span)) for span in ((9, 10.01), (10.01, 11), (9, 13))}
     assert found == {(9, 10.01): 1, (10.01, 11): 1, (9, 13): 2}
     assert standstills.between(10.5, 11.9) == []
@@ -72,11 +72,11 @@ def test_missed_periods_are_counted_and_told_apart_by_what_the_machine_did(
     modules: Any, tmp_path: Path
 ):
     """Periods of 0.1 s: of 3 to 7 a standstill of 0.15 s explains two; 11 it has no part in."""
-    file, missed = tmp_path / "0", modules.missed.Missed()
+    file, missed = tmp_path / "0", modules.missed.MissedPeriodListener()
     file.write_text("0.25 0.40\n")
     for number in (1, 2, 8, 9, 10, 12):
-        missed.ticked(SimpleNamespace(number=number, began_s=0.1 * number))
-    figures = missed.figures(modules.standstill.Standstills([file]))
+        missed.on_tick(SimpleNamespace(number=number, began_s=0.1 * number))
+    figures = missed.figures(modules.standstill.StallMonitor([file]))
     assert figures == {
         "ticks": 11,
         "missed": 6,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from robo_rl.bundle.manifest import Contract
-from robo_rl.bundle.session import Planned, Session
+from robo_rl.bundle.session import PlannedActions, PolicySession
 from robo_rl.core.errors import BundleError, SpecError
 
 
 @pytest.fixture(scope="module")
-def session(graph: bytes, contract: Contract) -> Session:
-    return Session(graph, contract)
+def session(graph: bytes, contract: Contract) -> PolicySession:
+    return PolicySession(graph, contract)
 
 
 def observation(rows: int) -> dict[str, np.ndarray]:
@@ -28,13 +28,13 @@ def observation(rows: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
-def test_any_number_of_rows(session: Session, rows: int) -> None:
+def test_any_number_of_rows(session: PolicySession, rows: int) -> None:
     act = session.act(observation(rows), np.random.default_rng(0))
     assert act.shape == (rows, 8, 2)
     assert act.dtype == np.float32
 
 
-def test_a_seed_gives_the_same_action_and_noise_matters(session: Session) -> None:
+def test_a_seed_gives_the_same_action_and_noise_matters(session: PolicySession) -> None:
     one, again, other = (
         session.act(observation(1), np.random.default_rng(seed)) for seed in (0, 0, 1)
     )
@@ -53,13 +53,13 @@ def test_a_seed_gives_the_same_action_and_noise_matters(session: Session) -> Non
     ],
 )
 def test_an_observation_of_another_kind_is_refused(
-    session: Session, key: str, value: np.ndarray
+    session: PolicySession, key: str, value: np.ndarray
 ) -> None:
     with pytest.raises(SpecError):
         session.act({**observation(1), key: value}, np.random.default_rng(0))
 
 
-def test_noise_of_another_shape_is_refused(session: Session) -> None:
+def test_noise_of_another_shape_is_refused(session: PolicySession) -> None:
     with pytest.raises(SpecError, match="noise"):
         session.act(observation(1), np.zeros((1, 8, 3), np.float32))
 
@@ -69,12 +69,12 @@ def test_a_graph_that_is_not_the_contracts_is_refused(
     graph: bytes, contract: Contract, change: dict[str, Any]
 ) -> None:
     with pytest.raises(BundleError, match=r"policy\.onnx.*contract"):
-        Session(graph, contract.model_copy(update=change))
+        PolicySession(graph, contract.model_copy(update=change))
 
 
 def test_a_graph_that_is_none_is_refused(contract: Contract) -> None:
     with pytest.raises(BundleError, match=r"policy\.onnx: does not load"):
-        Session(b"not a graph", contract)
+        PolicySession(b"not a graph", contract)
 
 
 def test_the_robots_half_imports_no_torch() -> None:
@@ -88,10 +88,14 @@ def test_the_robots_half_imports_no_torch() -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        Planned(np.zeros((1, 8, 2), np.float32), np.zeros((1, 8), np.float32)),  # no such input
-        Planned(np.zeros((1, 8, 3), np.float32), np.zeros((1, 8), np.float32)),
+        PlannedActions(
+            np.zeros((1, 8, 2), np.float32), np.zeros((1, 8), np.float32)
+        ),  # no such input
+        PlannedActions(np.zeros((1, 8, 3), np.float32), np.zeros((1, 8), np.float32)),
     ],
 )
-def test_a_graph_that_does_not_inpaint_refuses_a_plan(session: Session, plan: Planned) -> None:
+def test_a_graph_that_does_not_inpaint_refuses_a_plan(
+    session: PolicySession, plan: PlannedActions
+) -> None:
     with pytest.raises(SpecError, match="the plan does not fit"):
         session.act(observation(1), np.random.default_rng(0), plan)

@@ -11,13 +11,13 @@ import yaml
 from small_suites import kept, write_suite
 
 from robo_rl.bench.results.store import Results
-from robo_rl.bench.runner.shared_stages import shares
-from robo_rl.bench.suite.suite import Key, keys
+from robo_rl.bench.runner.shared_stages import find_shared_stages
+from robo_rl.bench.suite.suite import CellKey, cell_keys
 from robo_rl.bench.suite.suite_file import load_plan
 from robo_rl.cli.main import main
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.run import stage_folder
-from robo_rl.train.stages.online_rl import FineTune
+from robo_rl.train.stages.online_rl import OnlineRl
 
 FILTERS = ("--task", "near", "--method", "default,sde", "--seeds", "1")
 
@@ -33,7 +33,7 @@ def keep(here: Path, *, seconds: float = 60.0, digest: str = "") -> None:
     """As if all cells of seed 0 had been run."""
     plan = load_plan("tiny")
     results = Results(here / "benchmarks" / "results", "tiny")
-    for key in keys(plan.suite):
+    for key in cell_keys(plan.suite):
         if key.seed == 0:
             cell = kept(*key, digest=digest or plan.cell(key).digest, suite="tiny")
             stages = {name: each.model_dump() for name, each in cell.stages.items()}
@@ -57,7 +57,7 @@ def test_stale_cells_and_further_seeds_are_counted_apart(here: Path, capsys):
     keep(here)
     results = Results(here / "benchmarks" / "results", "tiny")
     plan = load_plan("tiny")
-    for key in (Key("near", "sde", 5), Key("far", "sde", 5)):
+    for key in (CellKey("near", "sde", 5), CellKey("far", "sde", 5)):
         results.write(kept(*key, digest=plan.cell(key).digest, suite="tiny"))
     results.write(kept("near", "default", 1, digest="other", suite="tiny"))
     assert main(["bench", "--list"]) == 0
@@ -112,7 +112,7 @@ def test_a_dry_run_of_all_suites_says_the_same_of_each(here: Path, capsys):
 def test_what_cells_share_takes_no_time_where_it_is_there(here: Path, capsys):
     keep(here)
     plan = load_plan("tiny")
-    for key, share in shares(plan.cells().values(), plan.suite.shared).items():
+    for key, share in find_shared_stages(plan.cells().values(), plan.suite.shared).items():
         for index, label in enumerate(share.labels if key.task == "near" else ()):
             stage = here / "runs/bench/tiny/shared" / share.name / stage_folder(index, label)
             stage.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def test_only_what_is_to_be_run_is_asked_whether_it_can(
 
     write_suite(here, seeds=[0])
     keep(here)
-    monkeypatch.setattr(FineTune, "check", refuse)
+    monkeypatch.setattr(OnlineRl, "check", refuse)
     for words in (["tiny", "--summary"], ["tiny", "--dry-run"], ["--list"]):
         assert main(["bench", *words]) == 0
     keep(here, digest="another")
@@ -155,7 +155,7 @@ def test_a_single_cell_is_shown_as_it_will_be_run(here: Path, capsys):
     said = capsys.readouterr()
     assert "would be refused: " in said.err
     shown = yaml.safe_load(said.out.split("to run; ")[1].partition("\n\n")[2])
-    cell = load_plan("tiny", ["stages.online.updates=9"]).cell(Key("far", "sde", 1))
+    cell = load_plan("tiny", ["stages.online.updates=9"]).cell(CellKey("far", "sde", 1))
     assert shown == cell.experiment.model_dump(mode="json")
     assert shown["stages"]["online"]["updates"] == 9
     assert not (here / "runs").exists()
@@ -166,7 +166,7 @@ def test_further_seeds_are_shown_counted_and_summed_up(here: Path, capsys):
     assert main(["bench", "tiny", "--dry-run", "--seeds", "0,4"]) == 0
     assert "6 of 12 to run" in capsys.readouterr().out
     plan, results = load_plan("tiny"), Results(here / "benchmarks" / "results", "tiny")
-    for key in (key for key in keys(plan.suite, [4]) if key.task == "near"):
+    for key in (key for key in cell_keys(plan.suite, [4]) if key.task == "near"):
         results.write(kept(*key, 0.7, digest=plan.cell(key).digest, suite="tiny"))
     assert main(["bench", "tiny", "--summary", "--json", "all.json"]) == 0
     assert rows(capsys.readouterr().out, "near  sde")[0][2] == "2"

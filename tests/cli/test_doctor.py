@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from robo_rl.cli import doctor
-from robo_rl.cli.doctor import Finding
+from robo_rl.cli.doctor import MachineCheck
 from robo_rl.cli.main import main
 from robo_rl.core.errors import DeviceError, PluginError
 
@@ -24,7 +24,7 @@ def test_a_failure_gives_its_remedy_and_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setitem(
-        doctor.CHECKS, "machine", lambda: iter([Finding("FAIL", "no disk", "buy one")])
+        doctor.CHECKS, "machine", lambda: iter([MachineCheck("FAIL", "no disk", "buy one")])
     )
     assert main(["doctor", "machine"]) == 1
     assert "machine: buy one" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robo_rl.cli.main import main
-from robo_rl.config.models import available
+from robo_rl.config.models import available_configs
 from robo_rl.config.registry import names
 
 
@@ -26,7 +26,7 @@ def test_estimators(capsys: pytest.CaptureFixture[str]):
 def test_configs(capsys: pytest.CaptureFixture[str]):
     assert main(["list", "configs"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in available())
+    assert all(name in shown for name in available_configs())
 
 
 def test_a_mistyped_kind_is_corrected(capsys: pytest.CaptureFixture[str]):

@@ -160,4 +160,4 @@ def test_our_own_mistakes_are_not_hidden(verb):
 
 def test_every_verb_has_a_command():
     for verb in cli.VERBS:
-        assert callable(cli.code_of(verb)) or isinstance(cli.code_of(verb), typer.Typer), verb
+        assert callable(cli.load_verb(verb)) or isinstance(cli.load_verb(verb), typer.Typer), verb

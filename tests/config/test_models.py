@@ -14,7 +14,7 @@ from pydantic import Field
 from robo_rl.config.models import (
     ConfigModel,
     ConfigTree,
-    available,
+    available_configs,
     compose,
     digest,
     explain,
@@ -121,7 +121,10 @@ def test_the_working_folder_wins_over_what_is_shipped(configs: Path, tmp_path: P
         "task": {"name": "lift", "robot": "so101"}
     }
     assert compose("task/push", search=search).values == {"task": {"name": "push"}}
-    assert set(available(search)) == {"task/push", *(n.removesuffix(".yaml") for n in FILES)}
+    assert set(available_configs(search)) == {
+        "task/push",
+        *(n.removesuffix(".yaml") for n in FILES),
+    }
 
 
 def test_a_shared_base_is_merged_once_and_does_not_undo_what_lies_over_it(configs: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from robo_rl.config.provenance import checkout, versions
+from robo_rl.config.provenance import git_commit, versions
 
 
 def git(root: Path, *command: str) -> str:
@@ -17,21 +17,21 @@ def git(root: Path, *command: str) -> str:
 
 
 def test_the_commit_and_whether_code_differs_from_it(tmp_path: Path):
-    assert checkout(tmp_path) == ""
+    assert git_commit(tmp_path) == ""
     git(tmp_path, "init", "-q")
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "a.yaml").write_text("a: 1\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "first")
-    checkout.cache_clear()
+    git_commit.cache_clear()
     commit = git(tmp_path, "rev-parse", "--short=12", "HEAD")
-    assert checkout(tmp_path) == commit
+    assert git_commit(tmp_path) == commit
     (tmp_path / "notes.txt").write_text("results and notes do not count")
-    checkout.cache_clear()
-    assert checkout(tmp_path) == commit
+    git_commit.cache_clear()
+    assert git_commit(tmp_path) == commit
     (tmp_path / "configs" / "a.yaml").write_text("a: 2\n")
-    checkout.cache_clear()
-    assert checkout(tmp_path) == f"{commit}.dirty"
+    git_commit.cache_clear()
+    assert git_commit(tmp_path) == f"{commit}.dirty"
 
 
 def test_versions_name_what_is_installed():

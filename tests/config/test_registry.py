@@ -114,7 +114,7 @@ def test_a_built_in_name_stays_ours(install: Install):
         assert registry.load("tools", "hand").__name__ == "Arm"
     assert registry.load("tools", "acme:hand").__name__ == "Gripper"
     assert registry.names("tools") == ["acme:hand", "arm", "hand"]
-    assert registry.clashes("tools") == {"hand": ["acme:hand", "hand"]}
+    assert registry.ambiguous_names("tools") == {"hand": ["acme:hand", "hand"]}
     assert validate({"tool": "robo-rl:hand"}, Experiment).tool.name == "hand"
 
 

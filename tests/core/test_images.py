@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from robo_rl.core.errors import SpecError
-from robo_rl.core.images import channels_first, fit, resize, window
+from robo_rl.core.images import channels_first, crop_and_resize, crop_window, resize
 
 SIZES = [(480, 640), (128, 128), (97, 31), (3, 5)]
 
@@ -73,31 +73,32 @@ def test_depth_is_sampled_not_averaged():
 
 def test_the_channels_axis_is_where_the_spec_has_it():
     image = picture(20, 30)
-    last = fit(image, (10, 15, 3))
-    np.testing.assert_array_equal(fit(image, (3, 10, 15)), last.transpose(2, 0, 1))
+    last = crop_and_resize(image, (10, 15, 3))
+    np.testing.assert_array_equal(crop_and_resize(image, (3, 10, 15)), last.transpose(2, 0, 1))
     assert not channels_first((3, 8, 3))
     with pytest.raises(SpecError, match=r"\(h, w, C\) or \(C, h, w\)"):
         channels_first((8, 8, 4))
 
 
 def test_a_crop_is_a_share_or_pixels_and_lies_within():
-    assert window((0.0, 0.125, 1.0, 0.75), 480, 640) == (0, 80, 480, 480)
-    assert window((0, 80, 480, 480), 480, 640) == (0, 80, 480, 480)
+    assert crop_window((0.0, 0.125, 1.0, 0.75), 480, 640) == (0, 80, 480, 480)
+    assert crop_window((0, 80, 480, 480), 480, 640) == (0, 80, 480, 480)
     image = picture(480, 640)
     np.testing.assert_array_equal(
-        fit(image, (96, 96, 3), (0.0, 0.125, 1.0, 0.75)), resize(image[:, 80:560], 96, 96)
+        crop_and_resize(image, (96, 96, 3), (0.0, 0.125, 1.0, 0.75)),
+        resize(image[:, 80:560], 96, 96),
     )
     for crop in ((0, 200, 480, 480), (-1, 0, 10, 10), (0, 0, 0, 10), (0.0, 0.5, 1.0, 0.75)):
         with pytest.raises(SpecError, match=r"within 480 x 640"):
-            window(crop, 480, 640)
+            crop_window(crop, 480, 640)
 
 
 def test_a_picture_is_not_squeezed_and_the_error_says_which_crop_would_do():
     image = picture(480, 640)
     with pytest.raises(SpecError, match=r"crop: \[0, 80, 480, 480\]"):
-        fit(image, (96, 96, 3))
-    assert fit(image, (96, 96, 3), (0, 80, 480, 480)).shape == (96, 96, 3)
-    assert fit(image, (135, 180, 3)).shape == (135, 180, 3)
+        crop_and_resize(image, (96, 96, 3))
+    assert crop_and_resize(image, (96, 96, 3), (0, 80, 480, 480)).shape == (96, 96, 3)
+    assert crop_and_resize(image, (135, 180, 3)).shape == (135, 180, 3)
 
 
 @pytest.mark.parametrize(
@@ -115,4 +116,4 @@ def test_what_is_no_picture_is_refused(image, message):
 
 def test_another_number_of_channels_is_refused():
     with pytest.raises(SpecError, match="expected 3, found 1"):
-        fit(picture(8, 8, 1), (4, 4, 3))
+        crop_and_resize(picture(8, 8, 1), (4, 4, 3))

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from robo_rl.core.errors import ConfigError
-from robo_rl.critic.aggregate import Aggregate, lower_bound
+from robo_rl.critic.aggregate import EnsembleAggregation, lower_bound
 
 VALUES = torch.tensor([[1.0, 8.0], [2.0, 4.0], [6.0, 0.0]])
 
 
 def aggregate(rule: str, generator: torch.Generator, **fields: object) -> torch.Tensor:
-    cfg = Aggregate.Config.model_validate({"rule": rule, **fields})
-    return Aggregate(cfg, len(VALUES))(VALUES, generator)
+    cfg = EnsembleAggregation.Config.model_validate({"rule": rule, **fields})
+    return EnsembleAggregation(cfg, len(VALUES))(VALUES, generator)
 
 
 def test_by_hand(generator):
@@ -47,9 +47,9 @@ def test_a_subset_beyond_the_ensemble_is_refused(generator):
 @pytest.mark.parametrize("rule", ["min", "mean", "subset_min"])
 def test_shares_of_members_mix_to_what_the_rule_makes_of_their_values(rule, generator):
     values = torch.randn(5, 400, generator=generator)
-    chosen = Aggregate(Aggregate.Config(rule=rule, subset=2), 5)
+    chosen = EnsembleAggregation(EnsembleAggregation.Config(mode=rule, subset=2), 5)
     state = generator.get_state()
-    shares = chosen.shares(values, generator)
+    shares = chosen.member_weights(values, generator)
     generator.set_state(state)
     torch.testing.assert_close((shares * values).sum(0), chosen(values, generator))
     torch.testing.assert_close(shares.sum(0), torch.ones(400))

@@ -29,7 +29,7 @@ def make(kind: str, bounds: tuple[float, float] = (0.0, 1.0), **fields: object) 
 def test_a_histogram_keeps_the_mean_of_every_value_up_to_the_bounds(kind, bins):
     head = make(kind, (-10.0, 30.0), bins=bins)
     value = torch.linspace(-10.0, 30.0, 1001, dtype=torch.float64)
-    spread = head.spread(value)
+    spread = head.target_distribution(value)
     torch.testing.assert_close(spread.sum(-1), torch.ones_like(value))
     assert spread.min() >= 0.0
     # what HL-Gauss loses by its margin of at least 3 σ, and by its bins, is far below their width

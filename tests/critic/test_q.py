@@ -41,7 +41,7 @@ def test_one_value_a_member_and_row_of_observation_and_chunk(kind):
     obs, act = rows(6)
     value = critic(obs, act)
     assert value.shape == (3, 6)
-    assert torch.equal(value, critic.values(critic.encode(obs), act))
+    assert torch.equal(value, critic.values_from_features(critic.encode(obs), act))
     for name in obs:
         changed = {**obs, name: obs[name].clone()}
         changed[name][4] += 1.0
@@ -115,7 +115,9 @@ def test_temporal_differences_find_the_values_of_a_chain(kind, generator):
     for _ in range(600):
         with torch.no_grad():
             features = target.module.encode({"state": torch.eye(3)[to][:, None]})
-            following = target.module.values(features.repeat_interleave(2, dim=0), both)
+            following = target.module.values_from_features(
+                features.repeat_interleave(2, dim=0), both
+            )
             best = following.amin(dim=0).view(6, 2).amax(dim=1)
             y = td_target(ends.float(), torch.full((6,), 0.9), ends, best)
         optim.zero_grad()

@@ -12,7 +12,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.core.errors import CheckpointError, ConfigError, DataError, Notice, SpecError
 from robo_rl.data.dataset import KeyStats, Stats, WindowDataset, _key_stats
-from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compressed
+from robo_rl.data.normalize import FEATURE_LIMIT, MODES, Normalizer, compress
 
 REAL = st.floats(-1e4, 1e4, width=32)
 COLUMNS = st.lists(st.tuples(REAL, REAL), min_size=2, max_size=20)
@@ -100,7 +100,9 @@ def test_an_element_whose_quantiles_are_the_same_is_mapped_by_its_range():
 def test_quantiles_of_starts_widen_those_of_the_data():
     rows = torch.linspace(-1.0, 1.0, 101, dtype=torch.float64)[:, None]
     wide = real_stats(rows).keys["act"].widened(3.0 * rows)
-    assert torch.allclose(torch.cat(wide.inner), torch.tensor([-2.94, 2.94], dtype=torch.float64))
+    assert torch.allclose(
+        torch.cat(wide.quantile_range), torch.tensor([-2.94, 2.94], dtype=torch.float64)
+    )
 
 
 def test_a_dataset_is_normalised_by_its_quantiles(tmp_path):
@@ -230,10 +232,10 @@ def test_it_exports_to_onnx_as_it_is(tmp_path):
 
 def test_features_are_themselves_within_the_limit_and_stay_apart_beyond_it():
     x = torch.linspace(-200.0, 200.0, 4001, dtype=torch.float64)
-    y = compressed(x)
+    y = compress(x)
     assert torch.equal(y[x.abs() <= FEATURE_LIMIT], x[x.abs() <= FEATURE_LIMIT])
     assert (y.diff() > 0).all()
     assert (y.diff() <= x.diff() + 1e-9).all()
     assert torch.allclose(y, -y.flip(0))
-    assert float(compressed(torch.tensor(FEATURE_LIMIT + math.e - 1.0))) == pytest.approx(4.0)
+    assert float(compress(torch.tensor(FEATURE_LIMIT + math.e - 1.0))) == pytest.approx(4.0)
     assert float(y.max()) < 9.0

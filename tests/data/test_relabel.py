@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_stores import make_episode, make_store
 
-from robo_rl.data.relabel import relabelled
+from robo_rl.data.relabel import relabel
 
 
 @pytest.mark.parametrize("end", [None, 0, 2, 4])
@@ -17,7 +17,7 @@ def test_it_is_cut_behind_its_end_and_all_else_stays(tmp_path: Path, end: int | 
     episode = make_episode(5, 5)
     record = store.append(episode)
     new = make_store(tmp_path / "new.zarr")
-    found = new.append(relabelled(store.read(), record, end))
+    found = new.append(relabel(store.read(), record, end))
     rows, length = new.read(), 5 if end is None else end + 1
     assert (found.length, found.success) == (length, end is not None)
     assert (found.seed, found.meta) == (record.seed, record.meta)

@@ -224,7 +224,7 @@ def demonstrations(world: World) -> dict[str, torch.Tensor]:
 
 def test_demonstrations_stay_and_are_a_fixed_share(generator):
     teacher, world = World(B, seed=8), World(B, seed=9)
-    replay = make(capacity=40, demo_share=0.25)
+    replay = make(capacity=40, demo_fraction=0.25)
     replay.add_demonstrations(demonstrations(teacher))
     assert len(replay) == replay.num_demos == len(teacher.history)
     assert replay.sample(16, generator).demo.all()
@@ -322,7 +322,7 @@ def test_nothing_that_was_experienced_is_a_humans(generator):
 @pytest.mark.parametrize("experience", [False, True])
 def test_corrections_have_the_share_and_other_logged_rows_are_among_the_rest(generator, experience):
     """Evenly: each of the rest as often as any other of them, whoever made it."""
-    replay = make(demo_share=0.25, corrections=True)
+    replay = make(demo_fraction=0.25, corrections=True)
     replay.add_demonstrations(marked(World(B, seed=8)))
     if experience:
         world = World(B, seed=9)
@@ -347,8 +347,8 @@ def test_corrections_that_are_not_there_are_asked_for():
 
 
 def test_corrections_without_a_share_are_refused():
-    with pytest.raises(ValueError, match="demo_share, which is 0"):
-        make(corrections=True, demo_share=0.0)
+    with pytest.raises(ValueError, match="demo_fraction, which is 0"):
+        make(corrections=True, demo_fraction=0.0)
 
 
 def test_a_checkpoint_from_before_rows_said_whose_they_are_goes_on():

@@ -11,7 +11,7 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.replay import Replay, transitions_of
+from robo_rl.data.replay import Replay, dataset_transitions
 
 TO, H, GAMMA = 2, 4, 0.9
 
@@ -66,7 +66,7 @@ def test_each_row_begins_a_chunk_whose_sums_and_successor_are_those_of_its_steps
 ):
     normalizer = Normalizer.fit(data)
     replay = Replay(Replay.Config(n_step=n_step))
-    rows = transitions_of(data, normalizer, exec_horizon=exec_horizon, gamma=GAMMA)
+    rows = dataset_transitions(data, normalizer, exec_horizon=exec_horizon, gamma=GAMMA)
     replay.add_demonstrations(rows)
     start, at, expected = 0, [], []
     for episode in episodes():
@@ -98,7 +98,7 @@ def test_a_reward_at_success_alone_is_worth_gamma_to_the_steps_until_then(tmp_pa
     episode["rew"] = np.array([0, 0, 0, 0, 0, 1], np.float32)
     store.append(episode)
     data = WindowDataset(store, 1, H)
-    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=2, gamma=GAMMA)
+    rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=2, gamma=GAMMA)
     torch.testing.assert_close(rows["rew"], torch.tensor([0, 0, 0, 0, GAMMA, 1]))
     assert rows["terminated"].tolist() == [False] * 4 + [True] * 2
     replay = Replay(Replay.Config(n_step=6))
@@ -110,11 +110,11 @@ def test_a_reward_at_success_alone_is_worth_gamma_to_the_steps_until_then(tmp_pa
 
 def test_critics_do_not_see_in_a_chunk_that_its_episode_ends_within_it(data):
     """What was executed stays; what was not, which repeats the last action, is another row's."""
-    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
+    rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
     replay = Replay(Replay.Config())
     replay.add_demonstrations(rows)
     batch = replay.transitions(rows["decision"].nonzero().flatten())
-    seen = batch.judged_act(torch.Generator().manual_seed(0))
+    seen = batch.act_with_masked_tail(torch.Generator().manual_seed(0))
     executed = torch.arange(H) < batch.num_exec[:, None]
     assert torch.equal(seen[executed], batch.act[executed])
     repeats = (batch.act[:, 1:] == batch.act[:, :-1]).all(-1) & ~executed[:, 1:]
@@ -124,20 +124,20 @@ def test_critics_do_not_see_in_a_chunk_that_its_episode_ends_within_it(data):
 
 
 def test_chunks_of_experience_are_seen_as_they_were_drawn(data):
-    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
+    rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=H, gamma=GAMMA)
     replay = Replay(Replay.Config())
     replay.add_demonstrations(rows)
     batch = replay.transitions(rows["decision"].nonzero().flatten())
     ours = batch._replace(demo=torch.zeros_like(batch.demo))
     generator = torch.Generator().manual_seed(0)
     before = generator.get_state()
-    assert ours.judged_act(generator) is ours.act
+    assert ours.act_with_masked_tail(generator) is ours.act
     assert torch.equal(generator.get_state(), before)
 
 
 def test_more_cannot_be_executed_than_a_chunk_holds(data):
     with pytest.raises(DataError, match="expected 1 to the horizon, 4, found 5"):
-        transitions_of(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)
+        dataset_transitions(data, Normalizer.fit(data), exec_horizon=5, gamma=GAMMA)
 
 
 def test_a_chunk_is_a_humans_if_it_was_begun_while_one_commanded(tmp_path):
@@ -147,7 +147,7 @@ def test_a_chunk_is_a_humans_if_it_was_begun_while_one_commanded(tmp_path):
     made = [{**each, "intervention": each["phase"] % 3 == 0} for each in episodes()]
     store.extend(made)
     data = WindowDataset(store, TO, H)
-    rows = transitions_of(data, Normalizer.fit(data), exec_horizon=3, gamma=GAMMA)
+    rows = dataset_transitions(data, Normalizer.fit(data), exec_horizon=3, gamma=GAMMA)
     expected = torch.from_numpy(np.concatenate([each["intervention"] for each in made]))
     assert torch.equal(rows["human"], expected)
     replay = Replay(Replay.Config())

@@ -29,11 +29,11 @@ def test_three_processes_exchange_what_they_should():
 
 def test_alone_nothing_is_copied():
     rows = torch.arange(6)
-    assert ranks.summed(rows) is rows
-    assert ranks.gathered(rows) is rows
-    assert ranks.own(rows).tolist() == rows.tolist()
-    assert ranks.told(7) == ranks.least(7) == 7
-    with ranks.joined() as (rank, size):
+    assert ranks.all_reduce_sum(rows) is rows
+    assert ranks.all_gather_rows(rows) is rows
+    assert ranks.local_rows(rows).tolist() == rows.tolist()
+    assert ranks.broadcast_int(7) == ranks.all_reduce_min(7) == 7
+    with ranks.joined_processes() as (rank, size):
         assert (rank, size) == (0, 1)
 
 
@@ -41,7 +41,7 @@ def test_alone_nothing_is_copied():
 def test_an_environment_that_contradicts_itself(monkeypatch, rank: str, size: str):
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", size)
-    with pytest.raises(ConfigError, match="WORLD_SIZE"), ranks.joined():
+    with pytest.raises(ConfigError, match="WORLD_SIZE"), ranks.joined_processes():
         pass
 
 
@@ -49,5 +49,8 @@ def test_processes_that_were_not_told_where_to_meet(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    with pytest.raises(ConfigError, match=r"without MASTER_ADDR.*torchrun"), ranks.joined():
+    with (
+        pytest.raises(ConfigError, match=r"without MASTER_ADDR.*torchrun"),
+        ranks.joined_processes(),
+    ):
         pass

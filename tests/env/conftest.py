@@ -125,14 +125,14 @@ def make(monkeypatch):
 @pytest.fixture(scope="session")
 def opengl():
     """Skips where nothing can be drawn; gives the kind of OpenGL that can."""
-    from robo_rl.api.cameras import CameraItem, Drawing
+    from robo_rl.api.cameras import CameraItem, RenderConfig
     from robo_rl.env.rendering.pool import RenderPool
 
     model = mujoco.MjSpec.from_string(
         SCENE.replace("<body", '<camera name="c"/><body', 1)
     ).compile()
     try:
-        pool = RenderPool(model, [CameraItem(name="c")], 1, [], Drawing(workers=1))
+        pool = RenderPool(model, [CameraItem(name="c")], 1, [], RenderConfig(workers=1))
     except DeviceError as error:
         pytest.skip(str(error))
     pool.close()

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from robo_rl.api.env import Branchable, Groupable, OpenLoop, SimView, Step
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.env.device_transfer import OnHost, SimOnHost, on_host
+from robo_rl.env.device_transfer import HostEnv, HostSimEnv, to_host
 
 GPU, ENVS = torch.device("cuda", 0), 3
 
@@ -80,12 +80,12 @@ def places(value: Any) -> set[str]:
 
 def test_what_is_here_stays_what_it_is():
     near = SimpleNamespace(device=torch.device("cpu"))
-    assert on_host(near) is near  # pyright: ignore[reportArgumentType]
+    assert to_host(near) is near  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("kind", [Far, FarSim])
 def test_all_that_is_said_is_brought_here_and_actions_are_brought_there(kind):
-    env = on_host(kind())
+    env = to_host(kind())
     assert env.device.type == "cpu"
     step = env.step(torch.zeros(ENVS, 2))
     assert places([env.reset(0), *step]) == {"cpu"}
@@ -93,12 +93,12 @@ def test_all_that_is_said_is_brought_here_and_actions_are_brought_there(kind):
 
 
 def test_a_simulator_is_one_still_and_another_env_is_none():
-    sim, env = on_host(FarSim()), on_host(Far())
+    sim, env = to_host(FarSim()), to_host(Far())
     for offered in (OpenLoop, Branchable, Groupable):
         assert isinstance(sim, offered)
         assert not isinstance(env, offered)
-    assert isinstance(sim, SimOnHost)
-    assert isinstance(env, OnHost)
+    assert isinstance(sim, HostSimEnv)
+    assert isinstance(env, HostEnv)
     view = sim.view
     said = [view.qpos, view.time_s, view.goal, view.counters, sim.reset_groups(1, 0)]
     assert places([*said, *sim.rollout(torch.zeros(ENVS, 4, 2))]) == {"cpu"}

@@ -10,13 +10,13 @@ import torch
 from pydantic import ValidationError
 
 from robo_rl.api.env import Step
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import component
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.latency_env import LatencyEnv
-from robo_rl.env.message_delay import Delay, looked_back
+from robo_rl.env.message_delay import MessageDelay, delayed_values
 from robo_rl.testing.env import check_branchable, check_vec_env
 
 CPU = torch.device("cpu")
@@ -67,14 +67,14 @@ def follower(ends: list[int], **fields: Any) -> LatencyEnv:
 
     cfg = LatencyEnv.Config.model_construct(
         env=Within(),
-        out=Delay.Config.model_validate(fields.get("out", {})),
-        into=Delay.Config.model_validate(fields.get("into", {})),
+        out=MessageDelay.Config.model_validate(fields.get("out", {})),
+        into=MessageDelay.Config.model_validate(fields.get("into", {})),
     )
     return LatencyEnv(cfg)
 
 
 def reach(num_envs: int, **fields: Any) -> LatencyEnv:
-    return LatencyEnv(strict(fields, LatencyEnv.Config), REACH.build(), num_envs)
+    return LatencyEnv(validate_strict(fields, LatencyEnv.Config), REACH.build(), num_envs)
 
 
 def course(env: LatencyEnv, acts: list[float]) -> tuple[list[float], list[float]]:
@@ -157,8 +157,8 @@ def test_chunks_and_their_history_run_over_it():
 
 
 def test_an_age_grows_by_a_step_at_most_and_what_is_heard_never_goes_back():
-    cfg = Delay.Config(latency_s=(0.02, 0.3), jitter_s=0.2, loss=0.3)
-    delay = Delay(cfg, 500, 0.1, CPU, "test")
+    cfg = MessageDelay.Config(latency_s=(0.02, 0.3), jitter_s=0.2, loss=0.3)
+    delay = MessageDelay(cfg, 500, 0.1, CPU, "test")
     delay.restart(torch.arange(500))
     ages = [delay.age.numpy().copy()]
     ages += [delay.advance().numpy().copy() for _ in range(200)]
@@ -172,7 +172,7 @@ def test_an_age_grows_by_a_step_at_most_and_what_is_heard_never_goes_back():
 
 
 def test_latencies_are_drawn_evenly_from_their_range():
-    delay = Delay(Delay.Config(latency_s=(0.1, 0.3)), 4000, 0.1, CPU, "test")
+    delay = MessageDelay(MessageDelay.Config(latency_s=(0.1, 0.3)), 4000, 0.1, CPU, "test")
     delay.restart(torch.arange(4000))
     found = delay.latency.numpy()
     assert found.min() >= 1.0
@@ -182,12 +182,12 @@ def test_latencies_are_drawn_evenly_from_their_range():
 
 def test_pixels_are_not_mixed():
     pixels = torch.arange(6, dtype=torch.uint8).view(2, 3, 1)
-    assert looked_back(pixels, torch.tensor([0.5, 1.0]))[:, 0].tolist() == [1, 4]
+    assert delayed_values(pixels, torch.tensor([0.5, 1.0]))[:, 0].tolist() == [1, 4]
 
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValidationError, match="latency_s"):
-        Delay.Config(latency_s=(0.2, 0.1))
+        MessageDelay.Config(latency_s=(0.2, 0.1))
     env = follower([9])
     env.reset(0)
     with pytest.raises(PluginError, match="no snapshot"):

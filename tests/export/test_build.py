@@ -11,11 +11,17 @@ import torch
 from torch import Tensor
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.bundle.manifest import ClosedLoopParity, Contract, GateRecord, Latency, NumericParity
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.manifest import (
+    ClosedLoopParity,
+    Contract,
+    GateRecord,
+    NumericParity,
+    QueryLatency,
+)
+from robo_rl.bundle.session import PolicySession
 from robo_rl.core.errors import GateError
 from robo_rl.export import build
-from robo_rl.export.build import Evidence, build_bundle
+from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.parity import closed_loop_parity, latency, numeric_parity
 
 
@@ -32,7 +38,7 @@ def run_build(
         policy,
         path,
         contract=contract,
-        evidence=Evidence(
+        evidence=BundleEvidence(
             "data", {"seed": 0}, (GateRecord(name="bc", passed=False, waiver="a trial"),)
         ),
         obs=obs,
@@ -84,7 +90,7 @@ def test_a_chunk_policy_may_take_as_long_as_its_chunks_are_played(
     said: str,
 ) -> None:
     """Four ticks of 50 ms; what takes longer than one of them cannot be asked within it."""
-    slow = Latency(p50_us=1.0, p99_us=p99_us, calls=50)
+    slow = QueryLatency(p50_us=1.0, p99_us=p99_us, calls=50)
     monkeypatch.setattr(build, "session_latency", lambda *args, **kwargs: slow)
     bundle = run_build(policy, tmp_path / "bundle", contract, dataset_obs)
     assert bundle.manifest.gates[-1].detail.endswith(f"p99 {p99_us:.0f} µs{said}")
@@ -114,7 +120,7 @@ def test_all_failed_proofs_are_named_and_nothing_is_written(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow = Latency(p50_us=1e5, p99_us=3e5, calls=50)
+    slow = QueryLatency(p50_us=1e5, p99_us=3e5, calls=50)
     monkeypatch.setattr(build, "session_latency", lambda *args, **kwargs: slow)
     few = {name: tensor[:10] for name, tensor in dataset_obs.items()}
     with pytest.raises(GateError) as caught:
@@ -127,7 +133,7 @@ def test_all_failed_proofs_are_named_and_nothing_is_written(
 def test_a_graph_of_another_policy_fails_numeric_parity(
     policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor]
 ) -> None:
-    session, other = Session(graph, contract), type(policy)(seed=1)
+    session, other = PolicySession(graph, contract), type(policy)(seed=1)
     same = numeric_parity(policy, session, dataset_obs, torch.Generator())
     different = numeric_parity(other, session, dataset_obs, torch.Generator())
     assert same.record.passed
@@ -142,7 +148,9 @@ def test_a_policy_that_is_evaluated_from_other_noise_fails_numeric_parity(
         def act(self, obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
             return self.decode(obs, torch.zeros(len(obs["joint_pos"]), 8, 2))
 
-    result = numeric_parity(FromZero(), Session(graph, contract), dataset_obs, torch.Generator())
+    result = numeric_parity(
+        FromZero(), PolicySession(graph, contract), dataset_obs, torch.Generator()
+    )
     assert not result.record.passed
 
 

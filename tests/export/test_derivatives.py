@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robo_rl.export.derivatives import spelled_out
+from robo_rl.export.derivatives import with_explicit_derivatives
 
 LAYERS = {
     "linear": nn.Sequential(nn.Linear(6, 5), nn.Mish(), nn.LayerNorm(5), nn.Linear(5, 6)),
@@ -39,7 +39,7 @@ def test_it_is_the_same_for_any_number_of_rows(name: str, size: int) -> None:
     torch.manual_seed(0)
     shape = (6,) if name == "linear" else (4, size)
     model = Slope(LAYERS[name]).eval().requires_grad_(requires_grad=False)
-    traced = spelled_out(model, (torch.randn(2, *shape),))
+    traced = with_explicit_derivatives(model, (torch.randn(2, *shape),))
     for rows in (1, 2, 5):
         x = torch.randn(rows, *shape)
         torch.testing.assert_close(traced(x), model(x))
@@ -47,7 +47,7 @@ def test_it_is_the_same_for_any_number_of_rows(name: str, size: int) -> None:
 
 def test_nothing_of_autograd_is_left_to_export() -> None:
     model = Slope(LAYERS["stride"]).eval().requires_grad_(requires_grad=False)
-    trace: Any = spelled_out(model, (torch.randn(2, 4, 6),)).trace
+    trace: Any = with_explicit_derivatives(model, (torch.randn(2, 4, 6),)).trace
     code = trace.code
     assert "convolution" in code
     assert "backward" not in code

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from robo_rl.bundle.manifest import Contract
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.session import PolicySession
 from robo_rl.core.errors import GateError
 from robo_rl.export.onnx import export_policy
-from robo_rl.export.parity import as_act, both_acts
+from robo_rl.export.parity import paired_actions, session_as_policy
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 64])
@@ -25,7 +25,7 @@ def test_graph_equals_policy_at_any_batch(
 ) -> None:
     noise = torch.randn(rows, *contract.chunk_shape)
     batch = {name: tensor[:rows] for name, tensor in dataset_obs.items()}
-    ours, theirs = both_acts(policy, Session(graph, contract), batch, noise)
+    ours, theirs = paired_actions(policy, PolicySession(graph, contract), batch, noise)
     assert np.abs(ours - theirs).max() < 1e-5
 
 
@@ -81,7 +81,7 @@ def test_graph_in_the_place_of_the_policy_draws_the_same_noise(
     policy: Any, graph: bytes, contract: Contract, dataset_obs: dict[str, Tensor]
 ) -> None:
     batch = {name: tensor[:5] for name, tensor in dataset_obs.items()}
-    act = as_act(Session(graph, contract))(batch, torch.Generator().manual_seed(3))
+    act = session_as_policy(PolicySession(graph, contract))(batch, torch.Generator().manual_seed(3))
     noise = torch.randn(5, *contract.chunk_shape, generator=torch.Generator().manual_seed(3))
     torch.testing.assert_close(act, policy.decode(batch, noise), atol=1e-5, rtol=0)
 
@@ -105,13 +105,13 @@ def test_the_graph_that_inpaints_equals_the_policy(
     planning: Any, contract: Contract, dataset_obs: dict[str, Tensor], tmp_path: Path, rows: int
 ) -> None:
     graph = export_policy(planning, tmp_path / "inpaint.onnx", inpaint=True).read_bytes()
-    session = Session(graph, contract, inpaint=True)
+    session = PolicySession(graph, contract, inpaint=True)
     noise, planned = (torch.randn(rows, *contract.chunk_shape) for _ in range(2))
     batch = {name: tensor[:rows] for name, tensor in dataset_obs.items()}
     plan = planned, torch.rand(rows, contract.horizon)
-    ours, theirs = both_acts(planning, session, batch, noise, plan)
+    ours, theirs = paired_actions(planning, session, batch, noise, plan)
     assert np.abs(ours - theirs).max() < 1e-5
-    free, without = both_acts(planning, session, batch, noise)  # no plan: weight 0
+    free, without = paired_actions(planning, session, batch, noise)  # no plan: weight 0
     assert np.abs(free - without).max() < 1e-5
     assert np.abs(free - ours).max() > 0.1
 

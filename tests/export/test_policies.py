@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_policies import OBS, make_policy
 
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.session import PolicySession
 from robo_rl.export.onnx import contract_of, export_policy
 from robo_rl.export.parity import inpaint_parity, numeric_parity
 
@@ -20,7 +20,7 @@ from robo_rl.export.parity import inpaint_parity, numeric_parity
 def test_graph_equals_policy(sampler: str, net: str, tmp_path: Path) -> None:
     policy = make_policy(sampler, 2, obs_horizon=2, horizon=4, net={"name": net}).float()
     graph = export_policy(policy, tmp_path / "policy.onnx").read_bytes()
-    session = Session(graph, contract_of(policy, name=sampler, robot="none", task="none"))
+    session = PolicySession(graph, contract_of(policy, name=sampler, robot="none", task="none"))
     generator = torch.Generator().manual_seed(1)
     obs = {
         name: torch.randn(300, 2, *spec.shape, generator=generator)
@@ -37,7 +37,7 @@ def test_graph_that_inpaints_equals_policy(sampler: str, net: str, tmp_path: Pat
     policy = make_policy(sampler, 2, obs_horizon=2, horizon=4, net={"name": net}).float()
     graph = export_policy(policy, tmp_path / "inpaint.onnx", inpaint=True).read_bytes()
     contract = contract_of(policy, name=sampler, robot="none", task="none")
-    session = Session(graph, contract, inpaint=True)
+    session = PolicySession(graph, contract, inpaint=True)
     generator = torch.Generator().manual_seed(1)
     obs = {
         name: torch.randn(300, 2, *spec.shape, generator=generator)

@@ -15,11 +15,11 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
 from robo_rl.ope.doubly_robust import (
     DoublyRobust,
-    clipped,
+    clip_ratios,
     dr_estimate,
-    effective,
+    effective_sample_fraction,
     logged_decisions,
-    made_decisions,
+    policy_decisions,
     state_values,
 )
 from robo_rl.ope.fqe import Fqe
@@ -41,14 +41,14 @@ def test_the_formula_on_numbers_done_by_hand():
 
 def test_ratios_alike_rest_on_all_decisions_and_a_single_one_on_itself():
     counts = torch.tensor([[1.0, 2.0, 0.0, 1.0]])
-    assert effective(torch.full((1, 4), 0.3), counts) == 1.0
-    assert effective(torch.tensor([[1.0, 0.0, 9.0, 0.0]]), counts) == 0.25
+    assert effective_sample_fraction(torch.full((1, 4), 0.3), counts) == 1.0
+    assert effective_sample_fraction(torch.tensor([[1.0, 0.0, 9.0, 0.0]]), counts) == 0.25
 
 
 def test_the_largest_ratios_count_as_one_that_is_not_among_them():
     ratios = torch.tensor([[5.0, 1.0, 9.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
-    assert clipped(ratios, 0.75).tolist() == [[5.0, 1.0, 5.0, 2.0], [1.0] * 4]
-    assert torch.equal(clipped(ratios, 1.0), ratios)
+    assert clip_ratios(ratios, 0.75).tolist() == [[5.0, 1.0, 5.0, 2.0], [1.0] * 4]
+    assert torch.equal(clip_ratios(ratios, 1.0), ratios)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -64,8 +64,8 @@ def test_wrong_values_are_put_right_by_the_ratios(wrong: WalkCase):
     assert fitted - WORTH > 0.9
     found = DoublyRobust(CFG).estimate(wrong)
     assert abs(float(found.members.mean()) - WORTH) < 0.4
-    assert found.effective is not None
-    assert 0.1 < found.effective < 0.4  # three actions in ten are the policy's
+    assert found.effective_fraction is not None
+    assert 0.1 < found.effective_fraction < 0.4  # three actions in ten are the policy's
 
 
 def test_neither_is_right_where_both_are_wrong(wrong: WalkCase):
@@ -79,7 +79,7 @@ def test_decisions_that_the_policy_would_never_take_hardly_count(wrong: WalkCase
     ahead = state_values(wrong.values, torch.arange(wrong.replay.rows))
     logged = logged_decisions(wrong, ahead, generator)
     with torch.no_grad():
-        made, _ = made_decisions(wrong, generator)
+        made, _ = policy_decisions(wrong, generator)
     ratios = DoublyRobust(CFG)._ratios(wrong, made, logged, generator).mean(dim=0)
     act = wrong.rows["act"][wrong.rows["decision"]][:, 0, 0]
     likely, never = (act > 0.3) & (act < 0.7), (act < -0.1) | (act > 1.1)
@@ -87,15 +87,19 @@ def test_decisions_that_the_policy_would_never_take_hardly_count(wrong: WalkCase
 
 
 def test_an_episode_of_the_policy_has_as_many_decisions_as_it_lives_for(wrong: WalkCase):
-    _, number = made_decisions(wrong, make_generator("dr", 0))
+    _, number = policy_decisions(wrong, make_generator("dr", 0))
     torch.testing.assert_close(number, torch.full((M,), float(DECISIONS)))
 
     class Deadly(Walk):
         def forward(self, seen: torch.Tensor, act: torch.Tensor) -> Any:
             ahead = super().forward(seen, act)
-            return ahead._replace(ends=torch.zeros_like(ahead.ends))  # every other one ends there
+            return ahead._replace(
+                ends=torch.zeros_like(ahead.termination_logit)
+            )  # every other one ends there
 
-    made, number = made_decisions(replace(wrong, world=Deadly(wrong.rows)), make_generator("dr", 0))
+    made, number = policy_decisions(
+        replace(wrong, world=Deadly(wrong.rows)), make_generator("dr", 0)
+    )
     torch.testing.assert_close(number, torch.full((M,), 1.0 + 0.5 + 0.25))
     counts = wrong.resample.counts
     torch.testing.assert_close(

@@ -8,11 +8,11 @@ from small_chain import GAMMA, logged_chain
 from small_logged import HORIZON, Always, logged_replay, small_policy
 from small_policies import make_policy
 
-from robo_rl.algo.policy_samples import acted
+from robo_rl.algo.policy_samples import act_normalized
 from robo_rl.critic.q import QCritic
 from robo_rl.ope.fqe import Fqe
+from robo_rl.ope.policy_comparison import OpeAnswer, bootstrap_interval, compare_estimates
 from robo_rl.ope.resample import Resample
-from robo_rl.ope.verdict import Answer, bootstrapped, judge
 
 ROWS = 600
 CFG = Fqe.Config(steps=600, lr=3e-3, critic=QCritic.Config(members=6, hidden=(32,)))
@@ -39,14 +39,14 @@ def test_it_tells_what_pays_from_what_does_not():
     good, bad = members(0.6), members(-0.6)
     assert abs(float(good.mean()) - 1.0) < 0.1
     assert abs(float(bad.mean())) < 0.1
-    assert judge(good, bad).answer is Answer.BETTER
-    assert judge(bad, good).answer is Answer.WORSE
+    assert compare_estimates(good, bad).answer is OpeAnswer.BETTER
+    assert compare_estimates(bad, good).answer is OpeAnswer.WORSE
 
 
 def test_a_policy_beside_itself_cannot_be_told_apart_and_differs_by_nothing():
     one, same = members(0.6), members(0.6)
     assert torch.equal(one, same)
-    assert judge(one, same).answer is Answer.CANNOT_TELL
+    assert compare_estimates(one, same).answer is OpeAnswer.CANNOT_TELL
 
 
 def from_the_start(limit: int, value: float, steps: int = 1500) -> float:
@@ -64,7 +64,7 @@ def from_the_start(limit: int, value: float, steps: int = 1500) -> float:
     obs = chain.replay.transitions(
         resample.starts[::2]
     ).obs  # every other one is at the first place
-    return float(fqe.target.module(obs, acted(fqe.policy, obs, generator)).mean())
+    return float(fqe.target.module(obs, act_normalized(fqe.policy, obs, generator)).mean())
 
 
 def test_a_value_is_carried_along_chunks_of_different_lengths():
@@ -84,7 +84,7 @@ def test_an_interval_of_resamples_covers_the_mean_as_often_as_it_says():
     for _ in range(400):
         values = torch.randn(60, generator=generator)
         resample = Resample(torch.arange(60), 12, generator)
-        low, high = bootstrapped(resample.mean(values.expand(12, 60)))
+        low, high = bootstrap_interval(resample.mean(values.expand(12, 60)))
         covered += low <= 0.0 <= high
     # 95 % of 400, less three standard errors and what a bootstrap of 12 falls short by
     assert covered >= 0.95 * 400 - 3 * 4.4 - 10

@@ -6,29 +6,29 @@ import pytest
 import torch
 
 from robo_rl.core.errors import DataError
-from robo_rl.ope.occupancy import Decisions, Occupancy
+from robo_rl.ope.occupancy import OccupancyRatio, WeightedDecisions
 
 M, N = 4, 1500
 
 
-def kinds(seed: int = 0) -> tuple[Decisions, Decisions]:
+def kinds(seed: int = 0) -> tuple[WeightedDecisions, WeightedDecisions]:
     """Of mean 0.5 and of mean −0.5, deviation 1; half of either is left out by each member."""
     generator = torch.Generator().manual_seed(seed)
-    found: list[Decisions] = []
+    found: list[WeightedDecisions] = []
     for mean in (0.5, -0.5):
         inputs = mean + torch.randn(N, 2, generator=generator)
         inputs[:, 1] -= mean  # which tells nothing
         kept = (torch.rand(M, N, generator=generator) < 0.5).float()
-        found.append(Decisions(inputs.expand(M, N, 2), kept, 1.0 - kept))
+        found.append(WeightedDecisions(inputs.expand(M, N, 2), kept, 1.0 - kept))
     return found[0], found[1]
 
 
-def begun(steps: int, noise: float = 0.1, seed: int = 0) -> Occupancy:
+def begun(steps: int, noise: float = 0.1, seed: int = 0) -> OccupancyRatio:
     torch.manual_seed(2)
-    cfg = Occupancy.Config(
-        hidden=(16,), steps=steps, minibatch=128, lr=3e-3, noise=noise, look_every=10
+    cfg = OccupancyRatio.Config(
+        hidden=(16,), steps=steps, minibatch=128, lr=3e-3, noise=noise, eval_every=10
     )
-    return Occupancy(cfg, *kinds(seed), torch.Generator().manual_seed(3))
+    return OccupancyRatio(cfg, *kinds(seed), torch.Generator().manual_seed(3))
 
 
 def test_odds_are_the_ratio_of_the_densities():
@@ -47,8 +47,8 @@ def test_what_does_not_count_is_never_drawn():
     made, logged = kinds()
     strange = made.inputs.clone()
     strange[made.weights == 0.0] = torch.nan
-    learner = Occupancy(
-        Occupancy.Config(hidden=(4,)),
+    learner = OccupancyRatio(
+        OccupancyRatio.Config(hidden=(4,)),
         made._replace(inputs=strange, unseen=torch.zeros(M, N)),
         logged,
         torch.Generator().manual_seed(0),

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.rollouts import rollout_estimate
-from robo_rl.world.dynamics import Dynamics, Expected
+from robo_rl.world.dynamics import DynamicsEnsemble, DynamicsPrediction
 
 GAMMA, M, E = 0.9, 4, 2
 
 
-class Line(Dynamics):
+class Line(DynamicsEnsemble):
     """A chunk with a positive first action leads from place 0 to 1; there it pays and ends."""
 
     def __init__(self) -> None:
@@ -33,17 +33,17 @@ class Line(Dynamics):
             "next": torch.arange(rows),
             "decision": torch.ones(rows, dtype=torch.bool),
         }
-        super().__init__(Dynamics.Config(hidden=(4,)), {**columns, **rest}, E, M)
+        super().__init__(DynamicsEnsemble.Config(hidden=(4,)), {**columns, **rest}, E, M)
 
-    def forward(self, seen: Tensor, act: Tensor) -> Expected:
+    def forward(self, seen: Tensor, act: Tensor) -> DynamicsPrediction:
         on, there = act[..., 0, 0] > 0.0, seen[..., 0] > 0.5
         change = torch.zeros_like(seen)
         change[..., 0] = on.float()
         ends = torch.where(on & there, math.inf, -math.inf)
-        return Expected(change, (on & there).float(), ends)
+        return DynamicsPrediction(change, (on & there).float(), ends)
 
-    def moved(self, seen: Tensor, ahead: Expected) -> Tensor:
-        return seen + ahead.change
+    def moved(self, seen: Tensor, ahead: DynamicsPrediction) -> Tensor:
+        return seen + ahead.delta
 
 
 def worth(value: float, limit: int, episodes: int = 6) -> Tensor:

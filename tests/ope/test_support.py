@@ -10,7 +10,7 @@ from small_logged import Always, logged_columns, small_policy
 
 from robo_rl.core.errors import DataError
 from robo_rl.data.replay import Replay
-from robo_rl.ope.support import likest, nearest, strangeness
+from robo_rl.ope.support import nearest_chunk_distance, nearest_states, ood_distance
 
 ROWS = 400
 EPISODE = torch.arange(ROWS) // 4
@@ -22,7 +22,7 @@ def logs(spread: float) -> Replay:
     columns = logged_columns(ROWS)
     columns["act"] = spread * columns["act"]
     columns["num_exec"] = torch.full((ROWS,), small_policy().exec_horizon)
-    replay = Replay(Replay.Config(demo_share=1.0))
+    replay = Replay(Replay.Config(demo_fraction=1.0))
     replay.add_demonstrations(columns)
     return replay
 
@@ -31,7 +31,7 @@ def strange(
     value: float, replay: Replay, episode: torch.Tensor = EPISODE, good: torch.Tensor = GOOD
 ) -> float:
     policy = cast(Any, Always(small_policy(), value))
-    return strangeness(policy, replay, episode, good, torch.Generator().manual_seed(0))
+    return ood_distance(policy, replay, episode, good, torch.Generator().manual_seed(0))
 
 
 def test_what_lies_amid_all_that_was_tried_is_not_strange_and_what_lies_beyond_it_is():
@@ -60,10 +60,10 @@ def test_one_episode_has_nothing_to_be_compared_with():
 def test_the_likest_are_of_other_episodes():
     known = torch.tensor([[0.0], [0.1], [1.0], [5.0]])
     own = torch.tensor([[True, True, False, False]])
-    assert likest(known[:1], known, own).tolist() == [[2, 3]]
-    assert likest(known[:1], known, own, number=1).tolist() == [[2]]
+    assert nearest_states(known[:1], known, own).tolist() == [[2, 3]]
+    assert nearest_states(known[:1], known, own, number=1).tolist() == [[2]]
 
 
 def test_the_nearest_of_each_rows_own_counts():
     act, tried = torch.tensor([[0.0, 0.0]]), torch.tensor([[[3.0, 4.0], [0.0, 2.0]]])
-    assert nearest(act, tried).tolist() == [2.0]
+    assert nearest_chunk_distance(act, tried).tolist() == [2.0]

@@ -7,7 +7,7 @@ import torch
 from small_policies import make_policy
 from torch import nn
 
-from robo_rl.optim.ema import Ema, Ewma, Follower
+from robo_rl.optim.ema import Ema, Ewma, TargetNetwork
 
 
 class Number(nn.Module):
@@ -29,7 +29,7 @@ def test_the_decay_grows_to_its_limit():
 
 
 def test_what_follows_has_one_decay_from_the_first_update_on():
-    module, target = Number(0.0), Follower(Number(1.0), decay=0.9)
+    module, target = Number(0.0), TargetNetwork(Number(1.0), decay=0.9)
     for update in range(1, 4):
         target.update(module)
         assert float(target.module.value) == pytest.approx(0.9**update, rel=1e-12)
@@ -92,5 +92,5 @@ def test_what_has_no_weights_is_shared():
     assert ema.module.normalizer is policy.normalizer
     assert ema.module.net is not policy.net
     shift = torch.tensor([1.0, 2.0, 3.0])
-    policy.normalizer.renew("obs.pos", shift, torch.ones(3))
+    policy.normalizer.set_affine("obs.pos", shift, torch.ones(3))
     assert torch.equal(ema.module.normalizer.affine("obs.pos").shift, shift.double())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from robo_rl.optim.minibatches import NOBODY, Minibatches
+from robo_rl.optim.minibatches import PADDING_SHARD, Minibatches
 
 
 def stream() -> torch.Generator:
@@ -18,7 +18,7 @@ def test_a_pass_has_every_row_once_in_parts_of_nearly_one_size(size, limit):
     parts = [pick for pick, _ in batches]
     assert sorted(torch.cat(parts).tolist()) == list(range(size))
     lengths = [len(part) for part in parts]
-    assert len(parts) == batches.per_pass
+    assert len(parts) == batches.per_epoch
     assert max(lengths) <= limit
     assert max(lengths) - min(lengths) <= 1
     assert [share for _, share in batches] == [1.0] * len(parts)
@@ -26,7 +26,7 @@ def test_a_pass_has_every_row_once_in_parts_of_nearly_one_size(size, limit):
 
 def test_passes_are_in_different_orders():
     batches = Minibatches(100, 100, stream())
-    assert not torch.equal(next(iter(batches)).pick, next(iter(batches)).pick)
+    assert not torch.equal(next(iter(batches)).indices, next(iter(batches)).indices)
 
 
 def test_every_part_gives_its_share_to_every_minibatch():
@@ -37,7 +37,7 @@ def test_every_part_gives_its_share_to_every_minibatch():
 
 
 def test_rows_that_count_for_nothing_are_in_no_minibatch():
-    shard = torch.tensor([0, NOBODY, 0, 0])
+    shard = torch.tensor([0, PADDING_SHARD, 0, 0])
     batches = list(Minibatches(4, 2, stream(), shard))
     assert sorted(torch.cat([pick for pick, _ in batches]).tolist()) == [0, 2, 3]
 

@@ -7,27 +7,27 @@ import torch
 from torch import nn
 
 from robo_rl.core.errors import PluginError
-from robo_rl.optim.optimizer import PATIENCE, Descent
+from robo_rl.optim.optimizer import MAX_SKIPPED_IN_A_ROW, ClippedOptimizer
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_too_many_end_the_run():
     weight = nn.Parameter(torch.ones(3))
-    descent = Descent([weight], lr=0.1, grad_clip=1.0)
-    descent.step((weight * torch.nan).sum())
+    optimizer = ClippedOptimizer([weight], lr=0.1, grad_clip=1.0)
+    optimizer.step((weight * torch.nan).sum())
     assert weight.tolist() == [1.0, 1.0, 1.0]
-    assert descent.skipped == 1
-    descent.step(weight.sum())
+    assert optimizer.skipped == 1
+    optimizer.step(weight.sum())
     assert float(weight.detach().max()) < 1.0
-    for _ in range(PATIENCE - 1):
-        descent.step((weight * torch.nan).sum())
-    with pytest.raises(PluginError, match=f"{PATIENCE} times in a row"):
-        descent.step((weight * torch.nan).sum())
+    for _ in range(MAX_SKIPPED_IN_A_ROW - 1):
+        optimizer.step((weight * torch.nan).sum())
+    with pytest.raises(PluginError, match=f"{MAX_SKIPPED_IN_A_ROW} times in a row"):
+        optimizer.step((weight * torch.nan).sum())
 
 
 def test_gradients_are_clipped_by_their_norm_alone():
     """AdamW's first step is lr wherever there is a gradient; the clip leaves its direction."""
     weight = nn.Parameter(torch.zeros(2))
-    descent = Descent([weight], lr=0.1, grad_clip=1.0)
-    descent.step((weight * torch.tensor([300.0, 400.0])).sum())
+    optimizer = ClippedOptimizer([weight], lr=0.1, grad_clip=1.0)
+    optimizer.step((weight * torch.tensor([300.0, 400.0])).sum())
     assert weight.grad is not None
     torch.testing.assert_close(weight.grad, torch.tensor([0.6, 0.8]))

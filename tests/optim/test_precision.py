@@ -10,8 +10,8 @@ from small_blocks import ROWS, acted
 from small_policies import make_policy
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_kernel
-from robo_rl.algo.ppo.actor_update import ActorConfig, ActorFit
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel
+from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
 from robo_rl.algo.ppo.ratio_units import RatioMode, make_units
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
@@ -22,17 +22,17 @@ CASES = [
     ("gaussian", "joint"),
     ("ddpm", "per_step"),
     ("flow_noise", "joint"),
-    ("flow_sde", "one_step"),
+    ("flow_sde", "single_step"),
 ]
 
 
 def block(policy, ratio: str = "joint") -> Rollout:
-    return acted(policy, one_step=ratio == "one_step")
+    return acted(policy, one_step=ratio == "single_step")
 
 
-def actor(policy, **fields: Any) -> ActorFit:
+def actor(policy, **fields: Any) -> PpoActor:
     cfg = ActorConfig.model_validate({"minibatch": 16, "lr": 1e-3, "target_kl": 1.0, **fields})
-    return ActorFit(cfg, policy, torch.Generator().manual_seed(0))
+    return PpoActor(cfg, policy, torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(("sampler", "ratio"), CASES)
@@ -41,18 +41,18 @@ def test_the_first_ratio_is_one_and_what_is_kept_is_float32(sampler, ratio, norm
     policy = make_policy(sampler, 4).float()
     made = actor(policy, precision="bf16", ratio=ratio, ratio_norm=norm)
     before = [p.detach().clone() for p in policy.parameters()]
-    assert made.fit(block(policy, ratio), ADV)["ratio_error"] < 1e-3
+    assert made.update(block(policy, ratio), ADV)["ratio_error"] < 1e-3
     moved = [bool((p != old).any()) for p, old in zip(policy.parameters(), before, strict=True)]
     assert sum(moved) >= len(moved) - 1
     assert all(p.dtype == torch.float32 for p in policy.parameters())
-    assert all(s["exp_avg"].dtype == torch.float32 for s in made.descent.optim.state.values())
+    assert all(s["exp_avg"].dtype == torch.float32 for s in made.optimizer.optim.state.values())
 
 
 def test_networks_run_in_it_and_kernels_do_not():
     policy = make_policy("flow_noise", 4).float()
     seen: list[torch.dtype] = []
     policy.net.out.register_forward_hook(lambda module, given, out: seen.append(out.dtype))
-    data = ActorData.of(block(policy), ADV)
+    data = ActorBatch.of(block(policy), ADV)
     seen.clear()
     units = make_units(RatioMode.JOINT, ROWS, torch.arange(4), None)
     with torch.no_grad(), autocast(Precision.BF16, policy):
@@ -73,9 +73,9 @@ def test_what_was_acted_is_scored_anew_where_numbers_differ_and_only_there():
         rollout.log_prob += 0.1
         if refused:
             with pytest.raises(PluginError, match="not 1"):
-                made.fit(rollout, ADV)
+                made.update(rollout, ADV)
         else:
-            assert made.fit(rollout, ADV)["ratio_error"] < 1e-3
+            assert made.update(rollout, ADV)["ratio_error"] < 1e-3
 
 
 def test_its_gradient_points_where_the_exact_one_does():
@@ -83,10 +83,10 @@ def test_its_gradient_points_where_the_exact_one_does():
         policy = make_policy("flow_noise", 4).float()
         fit = actor(policy, precision=precision, minibatch=ROWS, epochs=1)
         taken: list[Tensor] = []
-        fit.descent.step = lambda loss, share=1.0: taken.extend(
-            g.flatten() for g in torch.autograd.grad(loss, fit.descent.params, allow_unused=False)
+        fit.optimizer.step = lambda loss, share=1.0: taken.extend(
+            g.flatten() for g in torch.autograd.grad(loss, fit.optimizer.params, allow_unused=False)
         )
-        fit.fit(block(policy), ADV)
+        fit.update(block(policy), ADV)
         return torch.cat(taken)
 
     exact, rough = gradient("fp32"), gradient("bf16")

@@ -13,20 +13,20 @@ from small_policies import ACT, OBS, SAMPLERS, make_obs, make_policy
 
 from robo_rl.core.errors import CheckpointError, RoboRlError
 from robo_rl.data.normalize import Affine, Normalizer
-from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.flow import FlowPolicy
 
 
 def archived(sampler: str = "flow_noise") -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     policy = make_policy(sampler, 4).float()
-    return describe(policy), dict(policy.state_dict())
+    return policy_meta(policy), dict(policy.state_dict())
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_rebuilt_policy_describes_itself_alike(sampler):
     meta, tensors = archived(sampler)
-    again = rebuild(json.loads(json.dumps(meta)), tensors)
-    assert describe(again) == meta
+    again = policy_from_meta(json.loads(json.dumps(meta)), tensors)
+    assert policy_meta(again) == meta
     assert again.state_dict().keys() == tensors.keys()
 
 
@@ -37,7 +37,7 @@ def test_the_normaliser_comes_along():
         for key, size in sizes.items()
     }
     policy = FlowPolicy(FlowPolicy.Config(), OBS, ACT, Normalizer(affines, "digest"))
-    again = rebuild(json.loads(json.dumps(describe(policy))), dict(policy.state_dict()))
+    again = policy_from_meta(json.loads(json.dumps(policy_meta(policy))), dict(policy.state_dict()))
     assert again.normalizer.stats_hash == policy.normalizer.stats_hash
     obs = {name: value.float() for name, value in make_obs(4).items()}
     noise = torch.randn(4, 8, 2)
@@ -48,18 +48,18 @@ def test_a_normaliser_whose_numbers_were_changed_is_refused():
     meta, tensors = archived()
     meta["normalizer"]["keys"]["act"]["shift"][0] += 0.1
     with pytest.raises(CheckpointError, match="do not match its hash"):
-        rebuild(meta, tensors)
+        policy_from_meta(meta, tensors)
 
 
 def test_weights_of_another_network_are_refused():
     meta, _ = archived()
     other = make_policy("flow_noise", 4, net={"name": "mlp", "width": 16, "depth": 1}).float()
     with pytest.raises(CheckpointError, match=r"does not fit its weights.*size mismatch"):
-        rebuild(meta, dict(other.state_dict()))
+        policy_from_meta(meta, dict(other.state_dict()))
     tensors = archived()[1]
     del tensors["net.out.bias"]
     with pytest.raises(CheckpointError, match=r"net\.out\.bias"):
-        rebuild(meta, tensors)
+        policy_from_meta(meta, tensors)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_weights_of_another_network_are_refused():
 def test_a_description_that_makes_no_sense_is_a_checkpoint_error(changes, says):
     meta, tensors = archived()
     with pytest.raises(CheckpointError, match=f"cannot be rebuilt.*{says}"):
-        rebuild({**meta, **changes}, tensors)
+        policy_from_meta({**meta, **changes}, tensors)
 
 
 @pytest.mark.parametrize("key", ["policy", "obs_spec", "act_spec", "normalizer", "anchored"])
@@ -87,7 +87,7 @@ def test_a_description_that_lacks_something_is_a_checkpoint_error(key):
     meta, tensors = archived()
     del meta[key]
     with pytest.raises(CheckpointError, match=f"KeyError: '{key}'"):
-        rebuild(meta, tensors)
+        policy_from_meta(meta, tensors)
 
 
 def test_whatever_is_wrong_with_a_description_is_a_typed_error():
@@ -106,7 +106,7 @@ def test_whatever_is_wrong_with_a_description_is_a_typed_error():
             spot = spot[key]
         spot[key] = chance.choice([None, -1, 2.5, "x", [], {}, [[1]], {"name": 3}])
         try:
-            rebuild(damaged, tensors)
+            policy_from_meta(damaged, tensors)
         except RoboRlError:
             refused += 1
     assert refused > 100

@@ -14,13 +14,13 @@ from robo_rl.core.errors import ConfigError
 def test_the_base_explores_as_the_policy_did_when_it_was_anchored(sampler, finetune_steps):
     k_trained = {} if sampler == "gaussian" else {"finetune_steps": finetune_steps}
     policy, obs = make_policy(sampler, 4, **k_trained), make_obs(8)
-    policy.anchor()
+    policy.freeze_reference()
     with torch.no_grad():
         before = policy.sample(obs, torch.Generator().manual_seed(1)).x
         for parameter in policy.parameters():
             if parameter.requires_grad:
                 parameter += 0.1
-        base = policy.base()
+        base = policy.reference_policy()
         again = base.sample(obs, torch.Generator().manual_seed(1)).x
         moved = policy.sample(obs, torch.Generator().manual_seed(1)).x
     assert torch.equal(before, again)
@@ -32,9 +32,9 @@ def test_an_anchor_changes_nothing_of_a_policy_all_of_whose_steps_are_trained(ge
     policy, obs = make_policy("flow_noise", 4), make_obs(8)
     with torch.no_grad():
         before = policy.sample(obs, torch.Generator().manual_seed(1)).x
-        policy.anchor()
-        assert policy.base_net is not None
-        for parameter in policy.base_net.parameters():
+        policy.freeze_reference()
+        assert policy.reference_net is not None
+        for parameter in policy.reference_net.parameters():
             parameter += 0.1
         after = policy.sample(obs, torch.Generator().manual_seed(1)).x
     assert torch.equal(before, after)
@@ -43,11 +43,12 @@ def test_an_anchor_changes_nothing_of_a_policy_all_of_whose_steps_are_trained(ge
 def test_the_base_sees_what_the_policy_sees_whenever_it_is_made():
     """Statistics that move, move for both, so that a base made after a resume is the one before."""
     policy, obs = make_policy("flow_noise", 4), make_obs(8)
-    policy.anchor()
-    early = policy.base()
-    policy.normalizer.renew("obs.pos", torch.ones(3), torch.full((3,), 2.0))
+    policy.freeze_reference()
+    early = policy.reference_policy()
+    policy.normalizer.set_affine("obs.pos", torch.ones(3), torch.full((3,), 2.0))
     acted = [
-        base.act(obs, torch.Generator().manual_seed(1)) for base in (early, policy.base(), policy)
+        base.act(obs, torch.Generator().manual_seed(1))
+        for base in (early, policy.reference_policy(), policy)
     ]
     assert torch.equal(acted[0], acted[1])
     assert torch.equal(acted[0], acted[2])  # its weights have not moved
@@ -55,4 +56,4 @@ def test_the_base_sees_what_the_policy_sees_whenever_it_is_made():
 
 def test_a_policy_without_an_anchor_has_no_base():
     with pytest.raises(ConfigError, match="anchor"):
-        make_policy("flow_noise", 4).base()
+        make_policy("flow_noise", 4).reference_policy()

@@ -35,7 +35,7 @@ def test_replayed_log_prob_equals_rollout_log_prob_in_any_order(sampler, num_ste
 def test_one_step_chains_are_random_at_k_star_alone(sampler, generator):
     policy, obs = make_policy(sampler, 5), make_obs(200)
     with torch.no_grad():
-        chain = policy.sample(obs, generator, one_step=True)
+        chain = policy.sample(obs, generator, single_step=True)
     assert chain.k_star is not None
     scored = chain.log_prob.abs().sum(dim=(2, 3)) > 0
     assert torch.equal(scored.sum(1), torch.ones(200, dtype=torch.int64))
@@ -50,9 +50,9 @@ def test_the_random_step_is_any_of_those_that_are_trained_with_equal_probability
 ):
     """χ² of the counts against equal ones, below its 99.9 % quantile at 4 and at 1 degrees."""
     policy, rows = make_policy("flow_sde", 5, finetune_steps=finetune_steps), 4000
-    policy.anchor()
+    policy.freeze_reference()
     with torch.no_grad():
-        k_star = policy.sample(make_obs(rows), generator, one_step=True).k_star
+        k_star = policy.sample(make_obs(rows), generator, single_step=True).k_star
     assert k_star is not None
     trained = policy.trainable_steps
     counts = torch.bincount(k_star, minlength=5)

@@ -8,7 +8,7 @@ from small_policies import SAMPLERS, make_obs, make_policy
 
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
-from robo_rl.policy.correlation import no_past
+from robo_rl.policy.correlation import zero_previous_noise
 
 ROWS, DECISIONS = 16, 4
 SMOOTH = {"correlation": {"start": 0.5, "noise": 0.8}}
@@ -38,12 +38,12 @@ def episode(
 ) -> list[Chain]:
     """Decisions on new observations; half of the rows begin a new episode before the third."""
     generator = torch.Generator().manual_seed(seed)
-    past = no_past(rows, policy.num_steps, policy.horizon, policy.act_spec.size)
+    past = zero_previous_noise(rows, policy.num_steps, policy.horizon, policy.act_spec.size)
     chains = []
     for t in range(DECISIONS):
-        chain = policy.sample(make_obs(rows, t), generator, one_step=one_step, past=past)
+        chain = policy.sample(make_obs(rows, t), generator, single_step=one_step, past=past)
         going_on = (torch.arange(rows) >= rows // 2) | torch.tensor(t != 1)
-        past = chain.past(going_on)
+        past = chain.as_previous(going_on)
         chains.append(chain)
     return chains
 
@@ -61,7 +61,7 @@ def test_replayed_log_prob_equals_the_rollouts_to_the_bit(sampler, num_steps):
             if t:
                 x = chains[t - 1].x
                 law = policy.kernel(policy.encode(make_obs(ROWS, t - 1)), k, x[:, step])
-                kernel = policy.follow(kernel, law.noise(x[:, step + 1]), going_on)
+                kernel = policy.correlate_noise(kernel, law.noise(x[:, step + 1]), going_on)
             again = kernel.log_prob(chain.x[:, step + 1])
             assert torch.equal(again, chain.log_prob[:, step])
 
@@ -92,7 +92,7 @@ def test_where_nothing_came_before_the_draws_are_those_of_uncorrelated_noise(sam
     chains = []
     for fields in ({}, SMOOTH):
         policy = make_policy(sampler, 4, **fields)
-        past = no_past(ROWS, policy.num_steps, 3, 2) if fields else None
+        past = zero_previous_noise(ROWS, policy.num_steps, 3, 2) if fields else None
         chains.append(policy.sample(make_obs(ROWS), torch.Generator().manual_seed(1), past=past))
     assert torch.equal(chains[0].x, chains[1].x)
     assert torch.equal(chains[0].log_prob, chains[1].log_prob)
@@ -105,4 +105,4 @@ def test_the_correlation_itself_may_be_annealed():
     policy.set_progress(0.5)
     assert policy.correlation.noise == pytest.approx(0.4)
     policy.set_progress(1.0)
-    assert not policy.correlation.used
+    assert not policy.correlation.enabled

@@ -9,7 +9,7 @@ from small_policies import make_obs, make_policy
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim, Ddpm
-from robo_rl.train.checkpoint.policies import demand_decode
+from robo_rl.train.checkpoint.policies import check_distillable
 
 diffusers = pytest.importorskip("diffusers", reason="the oracle is diffusers' scheduler")
 
@@ -74,11 +74,11 @@ def test_evaluation_with_noise_is_ddpm_without_a_floor():
     expected = own.to_env(own.sample(obs, torch.Generator().manual_seed(1)).act)
     found = loud.act(obs, torch.Generator().manual_seed(1))
     torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-9)
-    assert own.acts_by_decode
-    assert not loud.acts_by_decode
+    assert own.eval_is_deterministic
+    assert not loud.eval_is_deterministic
 
 
 def test_what_draws_noise_on_its_way_is_not_distilled_or_exported():
-    demand_decode(make_policy("ddpm", 10).cfg, "export")
+    check_distillable(make_policy("ddpm", 10).cfg, "export")
     with pytest.raises(ConfigError, match=r"policy\.eval_eta: export needs"):
-        demand_decode(make_policy("ddpm", 10, eval_eta=0.5).cfg, "export")
+        check_distillable(make_policy("ddpm", 10, eval_eta=0.5).cfg, "export")

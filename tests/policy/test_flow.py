@@ -41,7 +41,7 @@ def test_ode_carries_noise_to_the_data():
 
 
 def test_sde_keeps_the_marginals_of_the_flow():
-    sampler = FlowSde(FlowSde.Config(level=0.5), 400)
+    sampler = FlowSde(FlowSde.Config(noise_level=0.5), 400)
     # std error of a std over 40,000 draws is 0.4 %; discretisation adds about 1e-3
     assert abs(final_std(sampler) - STD) < 0.01
 
@@ -55,7 +55,7 @@ def test_few_steps_narrow_the_actions_as_measured(num_steps, ode, sde, one):
     (Which took another σ at t = 0, where it is infinite: that of one random step differs by 1 %.)
     """
     quiet = FlowOde(FlowOde.Config(), num_steps)
-    noisy = FlowSde(FlowSde.Config(level=0.5), num_steps)
+    noisy = FlowSde(FlowSde.Config(noise_level=0.5), num_steps)
     assert final_std(quiet, std=0.25) == pytest.approx(ode, abs=0.003)
     assert final_std(noisy, std=0.25) == pytest.approx(sde, abs=0.003)
     if one is not None:
@@ -65,19 +65,19 @@ def test_few_steps_narrow_the_actions_as_measured(num_steps, ode, sde, one):
 @pytest.mark.parametrize("bounds", [{"std_max": 0.02}, {"std_min": 0.02}, {"std_max": 0.005}])
 def test_a_bounded_sde_keeps_the_marginals_too(bounds):
     # unbounded steps have a std between 0.5 and 0.0025 here
-    sampler = FlowSde(FlowSde.Config(level=0.5, **bounds), 200)
+    sampler = FlowSde(FlowSde.Config(noise_level=0.5, **bounds), 200)
     assert abs(final_std(sampler) - STD) < 0.01
 
 
 def test_cps_keeps_the_marginals_of_the_flow():
     # At few steps CPS, like the ODE, shrinks; at many the noise that is renewed accumulates to the
     # flow's own law only for small levels.
-    assert abs(final_std(FlowCps(FlowCps.Config(level=0.05), 200)) - STD) < 0.02
+    assert abs(final_std(FlowCps(FlowCps.Config(noise_level=0.05), 200)) - STD) < 0.02
 
 
 def test_cps_step_replaces_noise_by_as_much_noise(generator):
     """On pure noise (no action in it) the next noise level is exactly 1 − t'."""
-    sampler = FlowCps(FlowCps.Config(level=0.7), 5)
+    sampler = FlowCps(FlowCps.Config(noise_level=0.7), 5)
     x = torch.randn(200_000, 1, 1, generator=generator, dtype=torch.float64)
     k = torch.zeros(len(x), dtype=torch.int64)
     kernel = sampler.kernel(k, x, Prediction(-x))  # velocity = act − noise with act = 0
@@ -85,7 +85,7 @@ def test_cps_step_replaces_noise_by_as_much_noise(generator):
 
 
 def test_sde_without_noise_would_be_the_ode():
-    sde, ode = FlowSde(FlowSde.Config(level=1e-9), 7), FlowOde(FlowOde.Config(), 7)
+    sde, ode = FlowSde(FlowSde.Config(noise_level=1e-9), 7), FlowOde(FlowOde.Config(), 7)
     x, k = torch.randn(7, 2, 3, dtype=torch.float64), torch.arange(7)
     vel = torch.randn_like(x)
     gap = sde.kernel(k, x, Prediction(vel)).mean - ode.kernel(k, x, Prediction(vel)).mean
@@ -94,7 +94,7 @@ def test_sde_without_noise_would_be_the_ode():
 
 def test_sde_step_std_is_the_published_formula():
     # K = 4, a = 0.5: σ·√dt with t floored at 1/4 is 0.5·√3·0.5 at k = 0, 1; then √1 and √(1/3)
-    sampler = FlowSde(FlowSde.Config(level=0.5), 4)
+    sampler = FlowSde(FlowSde.Config(noise_level=0.5), 4)
     x, k = torch.zeros(4, 1, 1, dtype=torch.float64), torch.arange(4)
     std = sampler.kernel(k, x, Prediction(x)).std.flatten()
     want = 0.25 * torch.tensor([3.0, 3.0, 1.0, 1.0 / 3.0], dtype=torch.float64).sqrt()
@@ -121,7 +121,7 @@ def test_evaluation_runs_the_ode_whatever_explores():
 
 def test_finetune_steps_leave_the_early_steps_as_they_were(generator):
     policy, obs = make_policy("flow_noise", 4, finetune_steps=2), make_obs(4)
-    policy.anchor()
+    policy.freeze_reference()
     before = policy.sample(obs, generator.manual_seed(1)).x
     with torch.no_grad():
         for parameter in policy.net.parameters():

@@ -13,7 +13,7 @@ from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim
 from robo_rl.policy.flow import FlowOde
 from robo_rl.policy.gaussian import Gaussian
-from robo_rl.policy.inpaint import Plan, _guidance
+from robo_rl.policy.inpaint import InpaintTarget, _guidance
 
 FAMILIES = ["flow", "diffusion", "gaussian"]
 SAMPLERS = {
@@ -89,11 +89,11 @@ def test_the_rest_of_the_chunk_follows_the_plan_where_there_are_two_ways(side, w
     """
     sampler, rows, horizon = FlowOde(FlowOde.Config(), 10), 2000, len(weights)
     weight = torch.tensor(weights, dtype=torch.float64).expand(rows, -1)
-    plan = Plan(torch.full((rows, horizon, 1), side, dtype=torch.float64), weight)
+    plan = InpaintTarget(torch.full((rows, horizon, 1), side, dtype=torch.float64), weight)
     x = torch.randn(rows, horizon, 1, generator=generator, dtype=torch.float64)
     for step, t in enumerate(sampler.times.tolist()):
         k = torch.full((rows,), step)
-        prediction = plan.kept(sampler, k, x, lambda x, t=t: Prediction(bimodal(x, t)))
+        prediction = plan.guide(sampler, k, x, lambda x, t=t: Prediction(bimodal(x, t)))
         x = sampler.kernel(k, x, prediction).mean
     kept = weight[0] == 1.0
     torch.testing.assert_close(x[:, kept], plan.act[:, kept])
@@ -105,9 +105,9 @@ def test_a_sampler_that_cannot_is_said_to_be_one():
     class Other:
         pass
 
-    plan = Plan(torch.zeros(1, 2, 1), torch.zeros(1, 2))
+    plan = InpaintTarget(torch.zeros(1, 2, 1), torch.zeros(1, 2))
     with pytest.raises(SpecError, match="Other cannot keep a plan"):
-        plan.kept(Other(), torch.zeros(1), torch.zeros(1, 2, 1), Prediction)  # pyright: ignore[reportArgumentType]
+        plan.guide(Other(), torch.zeros(1), torch.zeros(1, 2, 1), Prediction)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def pair(rho: float, rows: int, generator: torch.Generator) -> tuple[torch.Tenso
     second = Kernel(torch.ones(rows, 3, 1).double(), 0.3 * STD.flip(1), rho)
     noise = first.noise(first.sample(generator))
     beta = torch.full((rows, 1, 1), BETA).double()
-    return noise, second.noise(second.following(noise, beta).sample(generator))
+    return noise, second.noise(second.given_previous_noise(noise, beta).sample(generator))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.7, 1.0])
@@ -35,7 +35,9 @@ def test_noise_that_follows_keeps_its_law_and_has_its_correlation(rho, generator
 @pytest.mark.parametrize("rho", [0.0, 0.7])
 def test_the_law_that_follows_is_the_conditional_of_a_joint_normal(rho, generator):
     mean, noise = torch.zeros(1, 3, 1).double(), torch.randn(1, 3, 1, generator=generator).double()
-    kernel = Kernel(mean, STD, rho).following(noise, torch.full((1, 1, 1), BETA).double())
+    kernel = Kernel(mean, STD, rho).given_previous_noise(
+        noise, torch.full((1, 1, 1), BETA).double()
+    )
     x = kernel.sample(generator)
     lags = torch.arange(3)
     cov = rho ** (lags[:, None] - lags).abs().double() * STD.flatten() * STD.view(-1, 1)
@@ -49,7 +51,9 @@ def test_the_law_that_follows_is_the_conditional_of_a_joint_normal(rho, generato
 @pytest.mark.parametrize("rho", [0.0, 0.7, 1.0])
 def test_following_with_no_correlation_is_the_kernel_itself_to_the_bit(rho, generator):
     kernel = Kernel(torch.randn(4, 3, 2, generator=generator), torch.full((1, 1, 2), 0.3), rho)
-    same = kernel.following(torch.randn(4, 3, 2, generator=generator), torch.zeros(4, 1, 1))
+    same = kernel.given_previous_noise(
+        torch.randn(4, 3, 2, generator=generator), torch.zeros(4, 1, 1)
+    )
     draws = [each.sample(torch.Generator().manual_seed(1)) for each in (kernel, same)]
     assert torch.equal(*draws)
     assert torch.equal(kernel.log_prob(draws[0]), same.log_prob(draws[0]))
@@ -58,7 +62,7 @@ def test_following_with_no_correlation_is_the_kernel_itself_to_the_bit(rho, gene
 def test_a_deterministic_step_has_no_noise_and_stays_deterministic(generator):
     kernel = Kernel(torch.randn(2, 3, 1, generator=generator), torch.zeros(1, 1, 1))
     assert not kernel.noise(kernel.mean + 1.0).any()
-    following = kernel.following(torch.ones(2, 3, 1), torch.full((2, 1, 1), BETA))
+    following = kernel.given_previous_noise(torch.ones(2, 3, 1), torch.full((2, 1, 1), BETA))
     assert torch.equal(following.sample(generator), kernel.mean)
 
 
@@ -94,4 +98,4 @@ def test_how_far_offsets_are_apart_is_told_of_what_is_executed():
     first = Kernel(torch.zeros(1, 3, 1), torch.ones(1, 1, 1), 1.0, 2)
     apart = replace(first, mean=torch.tensor([1.0, 3.0, 50.0]).view(1, 3, 1))
     assert float(first.kl(apart).sum()) == pytest.approx(0.5 * 2.0**2)
-    assert first.bend(apart)[0, :2, 0].tolist() == [0.5, 0.5]
+    assert first.kl_shape_term(apart)[0, :2, 0].tolist() == [0.5, 0.5]

@@ -11,7 +11,7 @@ from small_policies import SAMPLERS, make_obs, make_policy
 from robo_rl.policy.chain import Prediction
 from robo_rl.policy.diffusion import Ddim, Ddpm
 from robo_rl.policy.flow import FlowCps, FlowSde
-from robo_rl.policy.noise import LearntStd, StdBounds, held, learnt_std
+from robo_rl.policy.noise import LearntStd, StdBounds, clamp_std, learnt_std
 
 HARDWARE = {"std_min": 0.0067, "std_max": 0.1}  # RL-100's
 ROWS = 16
@@ -59,15 +59,15 @@ def test_bounds_that_are_wide_enough_change_nothing(sampler):
 
 def test_a_bound_holds_what_is_random_and_leaves_what_is_not():
     std = torch.tensor([0.0, 0.001, 0.05, 3.0])
-    got = held(std, StdBounds(std_min=0.01, std_max=0.1))
+    got = clamp_std(std, StdBounds(std_min=0.01, std_max=0.1))
     torch.testing.assert_close(got, torch.tensor([0.0, 0.01, 0.05, 0.1]))
-    in_cm = held(100 * std, StdBounds(std_min=0.01, std_max=0.1), unit=0.01)
+    in_cm = clamp_std(100 * std, StdBounds(std_min=0.01, std_max=0.1), unit=0.01)
     torch.testing.assert_close(in_cm, 100 * got)
 
 
 def test_a_bounded_sde_step_is_that_of_its_own_sigma():
     """Drift and noise use one σ: a cap of 0.1 at K = 4 is the SDE of σ = 0.1/√dt = 0.2."""
-    sampler = FlowSde(FlowSde.Config(level=0.5, std_max=0.1), 4)
+    sampler = FlowSde(FlowSde.Config(noise_level=0.5, std_max=0.1), 4)
     x, k = torch.full((4, 1, 1), 0.6, dtype=torch.float64), torch.arange(4)
     vel = torch.full_like(x, 0.4)
     kernel = sampler.kernel(k, x, Prediction(vel))
@@ -80,7 +80,7 @@ def test_a_bounded_sde_step_is_that_of_its_own_sigma():
 @pytest.mark.parametrize("bounds", [{"std_max": 0.15}, {"std_min": 0.15}])
 def test_a_bounded_cps_step_still_replaces_noise_by_as_much(bounds, generator):
     """On pure noise (no action in it) the next noise level is exactly 1 − t', as unbounded."""
-    sampler = FlowCps(FlowCps.Config(level=0.1, **bounds), 5)
+    sampler = FlowCps(FlowCps.Config(noise_level=0.1, **bounds), 5)
     x = torch.randn(200_000, 1, 1, generator=generator, dtype=torch.float64)
     k = torch.zeros(len(x), dtype=torch.int64)
     kernel = sampler.kernel(k, x, Prediction(-x))  # velocity = act − noise with act = 0

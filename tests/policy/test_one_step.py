@@ -7,7 +7,7 @@ import torch
 from small_policies import make_obs, make_policy
 
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.one_step import student_of
+from robo_rl.policy.one_step import make_one_step_student
 
 
 def noise(rows: int) -> torch.Tensor:
@@ -22,7 +22,7 @@ def single(obs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("net", ["mlp", "unet1d"])
 def test_has_the_teachers_sizes_and_one_step(sampler, net):
     teacher = make_policy(sampler, 5, net=net, obs_horizon=2).float()
-    student = student_of(teacher)
+    student = make_one_step_student(teacher)
     assert student.num_steps == 1
     for name in ("obs_horizon", "horizon", "exec_horizon", "obs_spec", "act_spec"):
         assert getattr(student, name) == getattr(teacher, name)
@@ -39,7 +39,9 @@ def test_starts_as_one_euler_step_of_the_teachers_flow(predicts):
     with torch.no_grad():
         out = teacher.net(x, torch.zeros(8), teacher.encode(obs))
         expected = x + out if predicts == "vel" else out  # x + (out − x)/(1 − 0)
-        torch.testing.assert_close(student_of(teacher).decode_normalized(obs, x), expected)
+        torch.testing.assert_close(
+            make_one_step_student(teacher).decode_normalized(obs, x), expected
+        )
 
 
 def test_is_the_teacher_where_the_flow_is_straight():
@@ -50,7 +52,7 @@ def test_is_the_teacher_where_the_flow_is_straight():
         del t
         return embedding[:, :1, None].expand_as(x)
 
-    student = student_of(teacher)
+    student = make_one_step_student(teacher)
     obs, x = single(make_obs(8)), noise(8)
     for policy in (teacher, student):
         policy.net.forward = constant
@@ -59,7 +61,7 @@ def test_is_the_teacher_where_the_flow_is_straight():
 
 def test_shares_no_memory_with_the_teacher():
     teacher = make_policy("flow_noise", 5).float()
-    student = student_of(teacher)
+    student = make_one_step_student(teacher)
     ours = {p.data_ptr() for p in (*teacher.parameters(), *teacher.buffers()) if p.numel()}
     theirs = {p.data_ptr() for p in (*student.parameters(), *student.buffers()) if p.numel()}
     assert not ours & theirs

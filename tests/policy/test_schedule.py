@@ -10,9 +10,9 @@ from small_policies import make_obs, make_policy
 
 from robo_rl.config.models import NestedError
 from robo_rl.config.registry import component
-from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.flow import FlowNoise
-from robo_rl.policy.schedule import Schedule, at_progress, is_scheduled, number
+from robo_rl.policy.schedule import Schedule, at_progress, is_scheduled, start_value
 
 # ReinFlow's learn_decay on Hopper: σ in [0.10, 0.24], σ_max held for 35 % of training, then a
 # cosine to 0.3·0.10 + 0.7·0.24 = 0.198.
@@ -20,26 +20,32 @@ LEARN_DECAY = Schedule(start=0.24, end=0.198, hold=0.35)
 
 
 def test_reinflows_decay_of_the_upper_bound():
-    assert [LEARN_DECAY.at(p) for p in (0.0, 0.2, 0.35)] == [0.24] * 3
-    assert LEARN_DECAY.at(0.675) == pytest.approx(0.219)  # half-way through what is left
+    assert [LEARN_DECAY.value_at(p) for p in (0.0, 0.2, 0.35)] == [0.24] * 3
+    assert LEARN_DECAY.value_at(0.675) == pytest.approx(0.219)  # half-way through what is left
     # a quarter of the way: 0.24 − 0.042·½·(1 − cos 45°) = 0.24 − 0.042·0.1464466
-    assert LEARN_DECAY.at(0.5125) == pytest.approx(0.2338492, abs=1e-7)
-    assert LEARN_DECAY.at(1.0) == pytest.approx(0.198)
+    assert LEARN_DECAY.value_at(0.5125) == pytest.approx(0.2338492, abs=1e-7)
+    assert LEARN_DECAY.value_at(1.0) == pytest.approx(0.198)
 
 
 def test_a_line_and_beyond_its_ends():
     schedule = Schedule(start=1.0, end=0.5, shape="linear")
-    assert [schedule.at(p) for p in (-1.0, 0.0, 0.25, 1.0, 2.0)] == [1.0, 1.0, 0.875, 0.5, 0.5]
+    assert [schedule.value_at(p) for p in (-1.0, 0.0, 0.25, 1.0, 2.0)] == [
+        1.0,
+        1.0,
+        0.875,
+        0.5,
+        0.5,
+    ]
 
 
 def test_every_schedule_of_a_config_is_resolved_and_nothing_else():
-    cfg = FlowNoise.Config(std_min=0.1, std_max=LEARN_DECAY, rho=0.5)
+    cfg = FlowNoise.Config(std_min=0.1, std_max=LEARN_DECAY, chunk_correlation=0.5)
     assert is_scheduled(cfg)
     now = at_progress(cfg, 1.0)
     assert not is_scheduled(now)
-    assert (now.std_min, now.std_max, now.rho) == (0.1, pytest.approx(0.198), 0.5)
+    assert (now.std_min, now.std_max, now.chunk_correlation) == (0.1, pytest.approx(0.198), 0.5)
     assert at_progress(now, 0.3) is now
-    assert number(cfg.std_max) == 0.24
+    assert start_value(cfg.std_max) == 0.24
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,7 @@ def test_a_policys_sampler_follows_training_and_is_rebuilt_where_it_stood():
     assert std() == pytest.approx((0.1 * 0.24) ** 0.5)
     policy.set_progress(1.0)
     assert std() == pytest.approx((0.1 * 0.198) ** 0.5)
-    again = rebuild(json.loads(json.dumps(describe(policy))), dict(policy.state_dict()))
+    again = policy_from_meta(json.loads(json.dumps(policy_meta(policy))), dict(policy.state_dict()))
     chains = [each.sample(obs, torch.Generator().manual_seed(1)).x for each in (policy, again)]
     assert torch.equal(*chains)
     policy.set_progress(0.0)

@@ -12,7 +12,7 @@ import pytest
 
 from robo_rl.report import write_report
 from robo_rl.report.charts import Curve, interval_bar, line_chart
-from robo_rl.report.formatting import short
+from robo_rl.report.formatting import format_short
 from robo_rl.report.html import el
 from robo_rl.stats.intervals import wilson
 
@@ -231,4 +231,4 @@ def test_interval_bar_says_what_it_shows() -> None:
     [(0.0, "0"), (1228800.0, "1.229M"), (300_000.0, "300k"), (0.05, "0.05"), (-2e-5, "-2e-05")],
 )
 def test_short(value: float, text: str) -> None:
-    assert short(value) == text
+    assert format_short(value) == text

@@ -64,14 +64,14 @@ def test_forward_kinematics_is_that_of_the_dh_table(seed: int) -> None:
 
 
 def test_home_points_straight_down() -> None:
-    _, rot = tool_pose(PANDA.home[:7])
+    _, rot = tool_pose(PANDA.home_qpos[:7])
     assert rot == pytest.approx(np.diag([1.0, -1.0, -1.0]), abs=1e-12)
 
 
 def test_joints_follow_targets_at_the_control_rate() -> None:
     model = PANDA.spec().compile()
     data = mujoco.MjData(model)
-    data.qpos[:], data.ctrl[:] = PANDA.home, PANDA.home_ctrl
+    data.qpos[:], data.ctrl[:] = PANDA.home_qpos, PANDA.home_ctrl
     speed, late = 1.0, 0.06
     goal = PANDA.home_ctrl.copy()
     for _ in range(8):
@@ -84,7 +84,7 @@ def test_joints_follow_targets_at_the_control_rate() -> None:
 def test_fingers_move_together() -> None:
     model = PANDA.spec().compile()
     data = mujoco.MjData(model)
-    data.qpos[:], data.ctrl[:] = PANDA.home, PANDA.home_ctrl
+    data.qpos[:], data.ctrl[:] = PANDA.home_qpos, PANDA.home_ctrl
     data.ctrl[7] = 0.01
     for _ in range(100):
         mujoco.mj_step(model, data)
@@ -94,12 +94,12 @@ def test_fingers_move_together() -> None:
 
 def test_grasped_cube_is_held_and_carried() -> None:
     spec = PANDA.spec()
-    cube = spec.worldbody.add_body(name="cube", pos=forward(PANDA.home[:7])[:3, 3])
+    cube = spec.worldbody.add_body(name="cube", pos=forward(PANDA.home_qpos[:7])[:3, 3])
     cube.add_freejoint()
     cube.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02] * 3, mass=0.05)
     model = spec.compile()
     data = mujoco.MjData(model)
-    data.qpos[:9], data.ctrl[:] = PANDA.home, PANDA.home_ctrl
+    data.qpos[:9], data.ctrl[:] = PANDA.home_qpos, PANDA.home_ctrl
     assert PANDA.gripper
     model.opt.gravity[:], data.ctrl[7] = 0, PANDA.gripper.closed
     mujoco.mj_step(model, data, 60)

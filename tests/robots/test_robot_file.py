@@ -38,7 +38,7 @@ def test_folder_without_python_is_a_robot(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     robot = Robot.from_dir(folder(tmp_path))
     assert robot.joint_names == robot.actuator_names == ("hinge",)
-    assert robot.home.tolist() == robot.home_ctrl.tolist() == [0.5]
+    assert robot.home_qpos.tolist() == robot.home_ctrl.tolist() == [0.5]
     assert (robot.ctrl_low.tolist(), robot.ctrl_high.tolist()) == ([-1.0], [1.0])
     assert robot.spec().compile().nu == 1
 

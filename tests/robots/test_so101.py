@@ -34,7 +34,7 @@ def test_gripper_frame_is_where_the_joint_offsets_put_it() -> None:
 
 
 def test_home_points_straight_down() -> None:
-    _, data = at(SO101.home)
+    _, data = at(SO101.home_qpos)
     rot = data.site("ee_site").xmat.reshape(3, 3)
     assert rot == pytest.approx(np.diag([1.0, -1.0, -1.0]), abs=2e-3)
 
@@ -48,7 +48,7 @@ def test_pads_are_parallel_at_25_mm() -> None:
 
 
 def test_grasped_cube_is_held() -> None:
-    _, data = at(SO101.home)
+    _, data = at(SO101.home_qpos)
     spec = SO101.spec()
     site = data.site("ee_site")
     quat = np.zeros(4)
@@ -56,7 +56,7 @@ def test_grasped_cube_is_held() -> None:
     cube = spec.worldbody.add_body(name="cube", pos=site.xpos, quat=quat)
     cube.add_freejoint()
     cube.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.0125] * 3, mass=0.015)
-    model, data = at(SO101.home, spec)
+    model, data = at(SO101.home_qpos, spec)
     assert SO101.gripper
     model.opt.gravity[:], data.ctrl[5] = 0, SO101.gripper.closed
     mujoco.mj_step(model, data, 100)

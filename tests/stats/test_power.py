@@ -8,11 +8,11 @@ import pytest
 from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.stats.paired_tests import newcombe_interval, paired_change, tango_interval
 from robo_rl.stats.power import (
-    agreeing_pairs,
-    by_root_n,
-    differing_episodes,
-    paired_pairs,
-    rate_episodes,
+    episodes_by_sqrt_n,
+    episodes_for_difference,
+    episodes_for_rate,
+    min_pairs,
+    pairs_needed,
 )
 
 
@@ -30,7 +30,7 @@ def test_so_many_pairs_tell_and_one_fewer_does_not(only_new: int, only_ref: int,
         share = pairs / n
         return apart(tango_interval(only_new * share, only_ref * share, pairs), -margin)
 
-    found = paired_pairs(only_new, only_ref, n, margin)
+    found = pairs_needed(only_new, only_ref, n, margin)
     assert found is not None
     assert tells(found)
     assert not tells(found - 1)
@@ -39,31 +39,31 @@ def test_so_many_pairs_tell_and_one_fewer_does_not(only_new: int, only_ref: int,
 
 
 def test_a_difference_that_is_the_margin_is_never_told():
-    assert paired_pairs(0, 6, 200, 0.03) is None
-    assert rate_episodes(0.5, 0.5) is None
-    assert differing_episodes(0.9, 0.9) is None
-    assert by_root_n(50, 0.2, Interval(0.1, 0.3), 0.2) is None
-    assert by_root_n(1, 0.2, Interval(-np.inf, np.inf), 0.0) is None
+    assert pairs_needed(0, 6, 200, 0.03) is None
+    assert episodes_for_rate(0.5, 0.5) is None
+    assert episodes_for_difference(0.9, 0.9) is None
+    assert episodes_by_sqrt_n(50, 0.2, Interval(0.1, 0.3), 0.2) is None
+    assert episodes_by_sqrt_n(1, 0.2, Interval(-np.inf, np.inf), 0.0) is None
 
 
 @pytest.mark.parametrize("margin", [0.005, 0.03, 0.1, 0.3])
 def test_the_closed_form_of_pairs_that_all_agree(margin: float):
-    n = agreeing_pairs(margin)
+    n = min_pairs(margin)
     assert tango_interval(0, 0, n).low > -margin >= tango_interval(0, 0, n - 1).low
-    assert paired_pairs(0, 0, 10, margin) == n
-    assert agreeing_pairs(0.03) == 125
+    assert pairs_needed(0, 0, 10, margin) == n
+    assert min_pairs(0.03) == 125
 
 
 @pytest.mark.parametrize(("rate", "floor"), [(0.9, 0.8), (0.6, 0.7), (1.0, 0.5), (0.0, 0.05)])
 def test_so_many_episodes_put_a_rate_on_one_side_of_a_floor(rate: float, floor: float):
-    n = rate_episodes(rate, floor)
+    n = episodes_for_rate(rate, floor)
     assert n is not None
     assert apart(wilson(rate * n, n), floor)
     assert not apart(wilson(rate * (n - 1), n - 1), floor)
 
 
 def test_so_many_episodes_tell_two_rates_apart():
-    n = differing_episodes(0.95, 0.9)
+    n = episodes_for_difference(0.95, 0.9)
     assert n is not None
     assert apart(newcombe_interval(0.95 * n, n, 0.9 * n, n), 0.0)
     assert not apart(newcombe_interval(0.95 * (n - 1), n - 1, 0.9 * (n - 1), n - 1), 0.0)
@@ -78,7 +78,7 @@ def test_returns_that_cannot_be_told_are_told_by_about_so_many():
 
     few = compared(100)
     assert few.verdict == "cannot tell"
-    needed = by_root_n(100, few.difference, few.interval, -0.05)
+    needed = episodes_by_sqrt_n(100, few.difference, few.interval, -0.05)
     assert needed is not None
     assert needed > 100
     told = [compared(2 * needed).noninferior for _ in range(20)]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from robo_rl.stats.sequential import Verdict, compare_sequentially
+from robo_rl.stats.sequential import PairVerdict, compare_sequentially
 
 LEVEL = 0.1
 RUNS = 400
@@ -24,23 +24,23 @@ def false_positives(draw, equal, **how):
     wrong = 0
     for run in range(RUNS):
         found = compare_sequentially(draw(rng), level=LEVEL, relabellings=200, seed=run, **how)
-        wrong += any(found[pair].verdict is Verdict.DIFFERENT for pair in equal(found))
+        wrong += any(found[pair].verdict is PairVerdict.DIFFERENT for pair in equal(found))
     return wrong / RUNS
 
 
 def test_one_group_is_the_permutation_test_by_hand():
     # Each seed's two scores are swapped or not; of the 8 ways 2 differ by 3 + 3 + 2: p = 1/4.
     scores, how = [[4, 5, 8], [1, 2, 6]], {"group": 3, "groups": 1, "relabellings": 20_000}
-    assert verdict(scores, level=0.265, **how) is Verdict.DIFFERENT
-    assert verdict(scores, level=0.235, **how) is Verdict.CANNOT_TELL
+    assert verdict(scores, level=0.265, **how) is PairVerdict.DIFFERENT
+    assert verdict(scores, level=0.235, **how) is PairVerdict.CANNOT_TELL
 
 
 def test_labels_are_exchanged_within_tasks():
     # One seed: each task's two scores are swapped or not; 2 of 4 ways differ by 1 + 9 = 10.
     scores = [[[1.0, 9.0]], [[0.0, 0.0]]]
     how = {"group": 1, "groups": 1, "relabellings": 20_000}
-    assert verdict(scores, level=0.515, **how) is Verdict.DIFFERENT
-    assert verdict(scores, level=0.485, **how) is Verdict.CANNOT_TELL
+    assert verdict(scores, level=0.515, **how) is PairVerdict.DIFFERENT
+    assert verdict(scores, level=0.485, **how) is PairVerdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize("methods", [2, 5])
@@ -74,7 +74,7 @@ def test_what_runs_of_a_seed_have_in_common_hides_no_difference():
     clones = 3.0 * rng.normal(size=(50, 1, 9))
     experiments = clones + rng.normal(size=(50, 2, 9)) + np.array([0.0, 2.0])[:, None]
     found = [verdict(scores, group=3, groups=3, relabellings=500) for scores in experiments]
-    assert found.count(Verdict.DIFFERENT) >= 45
+    assert found.count(PairVerdict.DIFFERENT) >= 45
 
 
 def test_nor_beside_methods_that_differ():
@@ -95,7 +95,7 @@ def test_looking_again_without_spending_the_level_would_be_noticed():
             verdict(scores[:, :s], group=s, groups=1, level=LEVEL, relabellings=200, seed=run)
             for s in (5, 10, 15, 20)
         ]
-        wrong += Verdict.DIFFERENT in peeks
+        wrong += PairVerdict.DIFFERENT in peeks
     assert wrong / RUNS > HIGHEST
 
 
@@ -106,7 +106,7 @@ def test_a_clear_difference_is_seen_and_early():
         compare_sequentially(scores, group=5, groups=4, relabellings=500)[0, 1]
         for scores in experiments
     ]
-    assert sum(decision.verdict is Verdict.DIFFERENT for decision in found) >= 97
+    assert sum(decision.verdict is PairVerdict.DIFFERENT for decision in found) >= 97
     assert np.mean([decision.seeds for decision in found]) < 12  # five cannot tell: 2 of 2⁵
     assert np.mean([decision.difference for decision in found]) == pytest.approx(-2.0, abs=0.3)
 
@@ -118,7 +118,7 @@ def test_more_seeds_are_asked_for_until_all_groups_are_there():
         compare_sequentially(scores[:, :seeds], group=4, groups=3)[0, 1]
         for seeds in (0, 3, 4, 11, 12, 14)
     ]
-    more, neither = Verdict.MORE_SEEDS, Verdict.CANNOT_TELL
+    more, neither = PairVerdict.MORE_SEEDS, PairVerdict.CANNOT_TELL
     assert [decision.verdict for decision in seen] == [more, more, more, more, neither, neither]
     assert [decision.seeds for decision in seen] == [0, 0, 4, 8, 12, 12]
     assert math.isnan(seen[0].difference)
@@ -131,9 +131,9 @@ def test_further_seeds_never_change_what_was_decided():
         scores = rng.normal(size=(3, 12)) + np.array([0.0, 1.5, 3.0])[:, None]
         early = compare_sequentially(scores[:, :8], group=4, groups=3, relabellings=500)
         late = compare_sequentially(scores, group=4, groups=3, relabellings=500)
-        decided = [p for p, d in early.items() if d.verdict is Verdict.DIFFERENT]
+        decided = [p for p, d in early.items() if d.verdict is PairVerdict.DIFFERENT]
         assert all(late[pair] == early[pair] for pair in decided)
-        changed += len(decided) < sum(d.verdict is Verdict.DIFFERENT for d in late.values())
+        changed += len(decided) < sum(d.verdict is PairVerdict.DIFFERENT for d in late.values())
     assert changed > 3
 
 
@@ -146,7 +146,7 @@ def test_only_the_pairs_asked_for_are_compared():
 
 
 def test_scores_that_never_vary_are_never_told_apart():
-    assert verdict(np.ones((2, 6)), group=3, groups=2) is Verdict.CANNOT_TELL
+    assert verdict(np.ones((2, 6)), group=3, groups=2) is PairVerdict.CANNOT_TELL
 
 
 @pytest.mark.parametrize(

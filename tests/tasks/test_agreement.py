@@ -29,7 +29,7 @@ from torch import Tensor
 
 pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 
-from robo_rl.api.env import Sized
+from robo_rl.api.env import FixedMemoryBackend
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.env.mujoco.sim_env import SimEnv
@@ -46,7 +46,7 @@ UNTOUCHED = {"arm": 1e-5, "place": 3e-4}
 PULLED_BACK_RAD = 0.05  # the arm, whatever it has met: its servos go to the same targets
 
 # From the same state: the error of a median step, and of all but one in twenty.
-ONE_STEP = {
+SINGLE_STEP = {
     "arm": (1e-5, 1e-3),  # rad
     "arm speed": (1e-4, 0.05),  # rad/s
     "place": (1e-5, 1e-3),  # m, of what lies about
@@ -100,7 +100,7 @@ def substeps(task):
 
 def load(which, task, num_envs, start):
     backend = component("backends").make(BACKENDS[which]).build()
-    if isinstance(backend, Sized):
+    if isinstance(backend, FixedMemoryBackend):
         backend.fit(task.scene(), start.qpos, start.qvel)
     backend.load(task.scene(), num_envs)
     return backend
@@ -176,7 +176,7 @@ def test_each_control_step_agrees(scene):
     backend.close()
     for name, right in scene.parts(scene.course.qpos[1:], scene.course.qvel[1:]).items():
         error = (ours[name] - right.flatten(0, 1)).abs().amax(-1)
-        typical, most = ONE_STEP[name]
+        typical, most = SINGLE_STEP[name]
         assert float(error.median()) < typical, name
         assert float(error.quantile(0.95)) < most, name
 

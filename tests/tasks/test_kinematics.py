@@ -16,7 +16,7 @@ import torch
 from robo_rl.api.robot import Robot
 from robo_rl.config.registry import load
 from robo_rl_tasks.arm import arm_joints
-from robo_rl_tasks.kinematics import Chain
+from robo_rl_tasks.kinematics import KinematicChain
 
 
 @pytest.mark.parametrize("name", ["panda", "so101"])
@@ -26,7 +26,7 @@ def test_end_effector_and_jacobian_are_those_of_the_simulator(name: str, generat
     names = tuple(joint.name for joint in joints)
     low, high = (torch.tensor([getattr(j, end) for j in joints]) for end in ("low", "high"))
     qpos = low + (high - low) * torch.rand(20, len(joints), generator=generator)
-    placed = Chain(robot, names).place(qpos)
+    placed = KinematicChain(robot, names).forward(qpos)
     model = robot.spec().compile()
     data, columns = mujoco.MjData(model), [model.joint(n).dofadr[0] for n in names]
     for row in range(len(qpos)):
@@ -51,7 +51,9 @@ def test_a_joint_that_slides_carries_the_end_effector_along():
     robot = SimpleNamespace(
         spec=lambda: mujoco.MjSpec.from_string(file), frames=SimpleNamespace(ee_site="ee")
     )
-    placed = Chain(cast(Robot, robot), ("lift", "elbow")).place(torch.tensor([[0.5, 0.7]]))
+    placed = KinematicChain(cast(Robot, robot), ("lift", "elbow")).forward(
+        torch.tensor([[0.5, 0.7]])
+    )
     model = mujoco.MjModel.from_xml_string(file)
     data, jac = mujoco.MjData(model), np.zeros((6, 2))
     data.qpos[:] = 0.5, 0.7

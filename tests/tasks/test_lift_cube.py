@@ -58,7 +58,7 @@ def test_noise_makes_the_expert_fail():
 
 def test_expert_keeps_to_joint_speeds():
     task = LiftCube(LiftCubeConfig())
-    limit = torch.tensor([joint.max_velocity for joint in task.robot.actuated][:-1])
+    limit = torch.tensor([joint.max_velocity for joint in task.robot.actuated_joints][:-1])
     acts = _expert_acts(task, 30)
     assert ((acts.diff(dim=0)[..., :-1].abs() / task.dt_s) <= limit + 1e-3).all()
 

@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from robo_rl_tasks.noise import CorrelatedNoise
+from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
 
 
 def test_is_stationary_with_unit_variance_and_its_time_constant(generator):
-    noise = CorrelatedNoise(20_000, 1, 0.05, 0.2, generator)
+    noise = OrnsteinUhlenbeckNoise(20_000, 1, 0.05, 0.2, generator)
     noise.reset(torch.arange(20_000))
     first = noise.sample().clone()
     later = first

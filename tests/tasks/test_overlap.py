@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from robo_rl_tasks.overlap import area_within, overlap_area, place
+from robo_rl_tasks.overlap import area_within, box_corners, overlap_area
 
 SQUARE = torch.tensor([[0.0, 0.0, 1.0, 1.0]])
 ORIGIN = torch.zeros(3)
@@ -35,7 +35,7 @@ def test_squares_of_side_two(x, y, yaw, area):
 
 
 def test_a_box_inside_another():
-    small = place(torch.tensor([[0.0, 0.0, 0.2, 0.1]]), torch.tensor([0.1, 0.2, 0.7]))
+    small = box_corners(torch.tensor([[0.0, 0.0, 0.2, 0.1]]), torch.tensor([0.1, 0.2, 0.7]))
     assert area_within(small, torch.tensor([1.0, 1.0])).item() == pytest.approx(0.08, abs=1e-6)
 
 
@@ -48,7 +48,9 @@ def test_two_boxes_add_up():
 
 
 def test_place_turns_then_moves():
-    corners = place(torch.tensor([[1.0, 0.0, 0.5, 0.5]]), torch.tensor([2.0, 3.0, math.pi / 2]))
+    corners = box_corners(
+        torch.tensor([[1.0, 0.0, 0.5, 0.5]]), torch.tensor([2.0, 3.0, math.pi / 2])
+    )
     # The box about (1, 0) lands about (2, 4).
     assert corners.mean(dim=-2)[0].tolist() == pytest.approx([2.0, 4.0], abs=1e-6)
 
@@ -66,8 +68,8 @@ def test_agrees_with_counting_points(generator):
     axis = torch.linspace(-3, 3, 301)
     points = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1).flatten(0, 1)
     for box, pose, target in zip(boxes, poses[0], poses[1], strict=True):
-        both = _within(points, place(box[None], pose)[0])
-        both &= _within(points, place(box[None], target)[0])
+        both = _within(points, box_corners(box[None], pose)[0])
+        both &= _within(points, box_corners(box[None], target)[0])
         exact = overlap_area(box[None], pose, target).item()
         assert exact == pytest.approx(both.sum().item() * 4e-4, abs=0.03)
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from robo_rl_tasks.push_expert import misalignment, push_twist, pushed
+from robo_rl_tasks.push_expert import misalignment, poses_after_push, push_twist
 
 
 def test_a_push_through_the_centre_only_shifts():
@@ -27,7 +27,7 @@ def test_the_pushed_point_moves_as_far_as_the_peg():
 def test_pushed_integrates_a_constant_twist():
     # Forward at 1 while turning at 1: half a circle of radius 1 ends 2 to the left, looking back.
     twist, pose = torch.tensor([[1.0, 0.0, 1.0]]), torch.tensor([[0.5, 0.0, math.pi / 2]])
-    after = pushed(pose, twist, torch.tensor([0.0, math.pi]))
+    after = poses_after_push(pose, twist, torch.tensor([0.0, math.pi]))
     assert after[0, 0, 0].tolist() == pytest.approx(pose[0].tolist())
     assert after[0, 0, 1].tolist() == pytest.approx([-1.5, 0.0, 1.5 * math.pi], abs=1e-6)
 

@@ -85,7 +85,7 @@ def test_sparse_reward_is_success(view_at):
 
 
 def test_starts_are_turned_off_the_target(generator):
-    task = PushT(PushTConfig(turn_low=0.5, turn_high=1.0))
+    task = PushT(PushTConfig(min_rotation=0.5, max_rotation=1.0))
     start = task.reset(200, generator)
     off = start.goal["target"][:, 3:] @ start.qpos[:, -4:].T
     turn = 2 * torch.acos(off.diagonal().abs().clamp(max=1))

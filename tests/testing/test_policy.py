@@ -47,7 +47,9 @@ class AveragesLogProb(FlowPolicy):
 
 class DrawsFromTheGlobalStream(FlowPolicy):
     def sample(self, obs, generator, *, one_step=False):
-        return super().sample(obs, torch.Generator().manual_seed(torch.seed()), one_step=one_step)
+        return super().sample(
+            obs, torch.Generator().manual_seed(torch.seed()), single_step=one_step
+        )
 
 
 class ExploresInEvaluation(FlowPolicy):

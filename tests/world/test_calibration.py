@@ -10,12 +10,12 @@ from torch import Tensor
 
 from robo_rl.world.calibration import (
     auroc,
-    best_cut,
+    best_threshold,
     brier,
     calibration_error,
-    likeliest_temperature,
-    pooled,
-    restored,
+    correct_prior,
+    ensemble_log_odds,
+    fit_temperature,
 )
 
 
@@ -48,32 +48,32 @@ def test_calibration_error_and_brier_worked_by_hand():
 def test_the_temperature_that_made_the_labels_is_found_beneath_a_prior(temperature: float):
     generator = torch.Generator().manual_seed(0)
     balanced = 3.0 * temperature * torch.randn(20_000, generator=generator)
-    chance = restored(balanced, temperature, -2.0).sigmoid()
+    chance = correct_prior(balanced, temperature, -2.0).sigmoid()
     labels = torch.rand(20_000, generator=generator) < chance
-    found = likeliest_temperature(balanced, labels, -2.0)
+    found = fit_temperature(balanced, labels, -2.0)
     assert found == pytest.approx(temperature, rel=0.1)
-    error = calibration_error(restored(balanced, found, -2.0).sigmoid(), labels)
+    error = calibration_error(correct_prior(balanced, found, -2.0).sigmoid(), labels)
     assert error < 0.015
     assert error < calibration_error(balanced.sigmoid(), labels) - 0.05
 
 
 def test_what_is_told_apart_without_an_error_keeps_a_temperature():
     balanced = torch.tensor([-3.0, -2.0, 2.0, 3.0])
-    assert likeliest_temperature(balanced, yes(0, 0, 1, 1), 0.0) == pytest.approx(1 / 20)
-    assert likeliest_temperature(balanced, yes(1, 1, 0, 0), 0.0) == pytest.approx(20.0)
+    assert fit_temperature(balanced, yes(0, 0, 1, 1), 0.0) == pytest.approx(1 / 20)
+    assert fit_temperature(balanced, yes(1, 1, 0, 0), 0.0) == pytest.approx(20.0)
 
 
 def test_members_say_their_mean_probability_together():
     members = torch.tensor([[0.0, 40.0, -90.0], [math.log(3.0), 40.0, -90.0]])
-    found = pooled(members)
+    found = ensemble_log_odds(members)
     assert float(found[0].sigmoid()) == pytest.approx((0.5 + 0.75) / 2)
     torch.testing.assert_close(found[1:], torch.tensor([40.0, -90.0]))
 
 
 def test_the_cut_is_in_the_widest_of_the_best_gaps():
     probability = torch.tensor([0.1, 0.2, 0.6, 0.7])
-    assert best_cut(probability, yes(0, 0, 1, 1)) == pytest.approx(0.4)
+    assert best_threshold(probability, yes(0, 0, 1, 1)) == pytest.approx(0.4)
     # below 0.2 and above 0.6 are told three of four right, and the upper gap is the wider one
     probability = torch.tensor([0.1, 0.2, 0.6, 0.9])
-    assert best_cut(probability, yes(0, 1, 0, 1)) == pytest.approx(0.75)
-    assert best_cut(torch.full((3,), 0.25), yes(1, 0, 0)) == 0.25
+    assert best_threshold(probability, yes(0, 1, 0, 1)) == pytest.approx(0.75)
+    assert best_threshold(torch.full((3,), 0.25), yes(1, 0, 0)) == 0.25

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from robo_rl.core.errors import DataError, PluginError
 from robo_rl.ope.resample import Resample
-from robo_rl.world.dynamics import Dynamics, flat
-from robo_rl.world.dynamics_trainer import DynamicsFit
+from robo_rl.world.dynamics import DynamicsEnsemble, flatten_obs
+from robo_rl.world.dynamics_trainer import DynamicsTrainer
 
 H, E = 3, 2
 
@@ -39,30 +39,30 @@ def logged(rows: int = 1200, seed: int = 0) -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def world() -> Dynamics:
+def world() -> DynamicsEnsemble:
     return fitted(logged())
 
 
-def fitted(rows: dict[str, Tensor], steps: int = 600, members: int = 4) -> Dynamics:
+def fitted(rows: dict[str, Tensor], steps: int = 600, members: int = 4) -> DynamicsEnsemble:
     last = torch.arange(len(rows["act"])) // 2 * 2 + 1
     resample = Resample(last, members, torch.Generator().manual_seed(1))
     torch.manual_seed(2)
-    cfg = Dynamics.Config(hidden=(32, 32), steps=steps, look_every=50, lr=3e-3)
-    model = Dynamics(cfg, rows, E, members)
+    cfg = DynamicsEnsemble.Config(hidden=(32, 32), steps=steps, eval_every=50, lr=3e-3)
+    model = DynamicsEnsemble(cfg, rows, E, members)
     counts = resample.counts[:, resample.episode]
-    fit = DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+    fit = DynamicsTrainer(model, rows, counts, torch.Generator().manual_seed(3))
     for _ in range(steps):
         fit.step()
     return fit.finish()
 
 
 @torch.no_grad()
-def test_it_predicts_where_a_chunk_leads_what_it_pays_and_whether_it_ends(world: Dynamics):
+def test_it_predicts_where_a_chunk_leads_what_it_pays_and_whether_it_ends(world: DynamicsEnsemble):
     seen = torch.tensor([[-0.5], [0.0], [0.9]])
     act = torch.zeros(3, H, 1)
     act[:, 0, 0] = torch.tensor([0.8, -0.6, 0.9])
     ahead = world(seen, act)
-    found = world.moved(seen, ahead).mean(dim=0)[:2, 0]
+    found = world.next_obs(seen, ahead).mean(dim=0)[:2, 0]
     torch.testing.assert_close(found, torch.tensor([-0.1, -0.3]), atol=0.06, rtol=0.0)
     ends = ahead.ends.sigmoid().mean(dim=0)
     assert ends[2] > 0.8
@@ -71,7 +71,7 @@ def test_it_predicts_where_a_chunk_leads_what_it_pays_and_whether_it_ends(world:
 
 
 @torch.no_grad()
-def test_what_is_not_executed_does_not_matter(world: Dynamics):
+def test_what_is_not_executed_does_not_matter(world: DynamicsEnsemble):
     seen, act = torch.zeros(1, 1), torch.zeros(1, H, 1)
     other = act.clone()
     other[:, E:] = 1.0
@@ -80,10 +80,10 @@ def test_what_is_not_executed_does_not_matter(world: Dynamics):
 
 
 @torch.no_grad()
-def test_it_leaves_neither_the_places_nor_the_actions_of_the_data(world: Dynamics):
+def test_it_leaves_neither_the_places_nor_the_actions_of_the_data(world: DynamicsEnsemble):
     act = torch.full((1, H, 1), 1.0)
     seen = torch.full((1, 1), 1.4)
-    assert float(world.moved(seen, world(seen, act)).max()) <= float(world.high)
+    assert float(world.next_obs(seen, world(seen, act)).max()) <= float(world.high)
     for one, same in zip(world(seen, 9.0 * act), world(seen, world.act_high * act), strict=True):
         torch.testing.assert_close(one, same)
 
@@ -96,9 +96,9 @@ def test_each_member_is_kept_as_it_was_best_on_what_it_never_saw():
     torch.manual_seed(2)
     resample = Resample(torch.arange(240) // 2 * 2 + 1, 4, generator)
     counts = resample.counts[:, resample.episode]
-    cfg = Dynamics.Config(hidden=(64, 64), steps=400, look_every=20, lr=3e-3)
-    model = Dynamics(cfg, rows, E, 4)
-    fit = DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+    cfg = DynamicsEnsemble.Config(hidden=(64, 64), steps=400, eval_every=20, lr=3e-3)
+    model = DynamicsEnsemble(cfg, rows, E, 4)
+    fit = DynamicsTrainer(model, rows, counts, torch.Generator().manual_seed(3))
     for _ in range(400):
         fit.step()
     picks = rows["decision"].nonzero().flatten()
@@ -107,7 +107,9 @@ def test_each_member_is_kept_as_it_was_best_on_what_it_never_saw():
 
     @torch.no_grad()
     def error() -> float:
-        return float((unseen * model.loss(batch, flat(rows)[batch["next"]])).sum() / unseen.sum())
+        return float(
+            (unseen * model.loss(batch, flatten_obs(rows)[batch["next"]])).sum() / unseen.sum()
+        )
 
     last = error()
     fit.finish()
@@ -117,13 +119,13 @@ def test_each_member_is_kept_as_it_was_best_on_what_it_never_saw():
 def test_a_member_that_saw_all_episodes_is_not_kept_as_it_was_at_the_first_look():
     rows = logged(40)
     torch.manual_seed(2)
-    cfg = Dynamics.Config(hidden=(32, 32), steps=400, look_every=20, lr=3e-3)
-    model = Dynamics(cfg, rows, E, 4)
-    fit = DynamicsFit(model, rows, torch.ones(4, 80), torch.Generator().manual_seed(3))
+    cfg = DynamicsEnsemble.Config(hidden=(32, 32), steps=400, eval_every=20, lr=3e-3)
+    model = DynamicsEnsemble(cfg, rows, E, 4)
+    fit = DynamicsTrainer(model, rows, torch.ones(4, 80), torch.Generator().manual_seed(3))
     for _ in range(400):
         found = fit.step()
     fit.finish()
-    assert found["unseen"] < 0.1
+    assert found["oob_error"] < 0.1
 
 
 def test_rewards_of_any_size_leave_the_rest_as_it_is():
@@ -149,11 +151,11 @@ def test_a_run_that_is_cut_off_goes_on_to_the_bit():
     resample = Resample(torch.arange(200) // 2 * 2 + 1, 4, torch.Generator().manual_seed(1))
     counts = resample.counts[:, resample.episode]
 
-    def begun() -> DynamicsFit:
+    def begun() -> DynamicsTrainer:
         torch.manual_seed(2)
-        cfg = Dynamics.Config(hidden=(16,), steps=30, look_every=10)
-        model = Dynamics(cfg, rows, E, 4)
-        return DynamicsFit(model, rows, counts, torch.Generator().manual_seed(3))
+        cfg = DynamicsEnsemble.Config(hidden=(16,), steps=30, eval_every=10)
+        model = DynamicsEnsemble(cfg, rows, E, 4)
+        return DynamicsTrainer(model, rows, counts, torch.Generator().manual_seed(3))
 
     whole, first, second = begun(), begun(), begun()
     for _ in range(30):
@@ -172,15 +174,15 @@ def test_pictures_and_chunks_that_were_never_executed_whole_are_refused():
     rows = logged(10)
     short = {"num_exec": rows["num_exec"] // 2, "terminated": rows["terminated"] & False}
     with pytest.raises(DataError, match="no chunk was executed whole"):
-        Dynamics(Dynamics.Config(), {**rows, **short}, E, 4)
+        DynamicsEnsemble(DynamicsEnsemble.Config(), {**rows, **short}, E, 4)
     picture = torch.zeros(20, 1, 3, 4, 4, dtype=torch.uint8)
     with pytest.raises(DataError, match="'front' is a picture"):
-        Dynamics(Dynamics.Config(), {**rows, "obs.front": picture}, E, 4)
+        DynamicsEnsemble(DynamicsEnsemble.Config(), {**rows, "obs.front": picture}, E, 4)
 
 
 def test_observations_come_back_by_name():
     chain = logged_chain(5, 20, knows_time=False)
     rows = {name: column for name, column in chain.replay._table.columns.items()}
-    model = Dynamics(Dynamics.Config(hidden=(8,)), rows, 2, 4)
-    for name, column in model.named(flat(rows)).items():
+    model = DynamicsEnsemble(DynamicsEnsemble.Config(hidden=(8,)), rows, 2, 4)
+    for name, column in model.to_obs_dict(flatten_obs(rows)).items():
         assert torch.equal(column, rows[f"obs.{name}"])

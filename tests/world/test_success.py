@@ -8,30 +8,36 @@ from small_marked import ACT, OBS
 
 from robo_rl.core.errors import CheckpointError
 from robo_rl.data.normalize import Normalizer
-from robo_rl.world.success import Calibration, SuccessModel, describe, lasting, rebuild
+from robo_rl.world.success import (
+    Calibration,
+    SuccessClassifier,
+    classifier_from_meta,
+    classifier_meta,
+    sustained_log_odds,
+)
 
 
-def make_model(**cfg: int) -> SuccessModel:
+def make_model(**cfg: int) -> SuccessClassifier:
     torch.manual_seed(0)
-    asked = SuccessModel.Config.model_validate({"hidden": (8,), "members": 3, **cfg})
-    model = SuccessModel(asked, OBS, Normalizer.identity(OBS, ACT))
+    asked = SuccessClassifier.Config.model_validate({"hidden": (8,), "members": 3, **cfg})
+    model = SuccessClassifier(asked, OBS, Normalizer.identity(OBS, ACT))
     model.calibration = Calibration(temperature=2.0, prior=-1.0, threshold=0.5)
     return model.eval()
 
 
 def test_what_lasts_is_the_least_of_the_last_rows():
     odds = torch.tensor([1.0, 3.0, 2.0, 5.0, 4.0])
-    assert lasting(odds, 1).tolist() == odds.tolist()
-    assert lasting(odds, 3).tolist() == [-torch.inf, -torch.inf, 1.0, 2.0, 2.0]
-    assert lasting(odds[:2], 3).tolist() == [-torch.inf, 1.0]
+    assert sustained_log_odds(odds, 1).tolist() == odds.tolist()
+    assert sustained_log_odds(odds, 3).tolist() == [-torch.inf, -torch.inf, 1.0, 2.0, 2.0]
+    assert sustained_log_odds(odds[:2], 3).tolist() == [-torch.inf, 1.0]
 
 
 def test_an_episode_ends_with_the_first_row_that_completes_a_run_above_the_threshold():
     odds = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])
-    assert make_model(hold=1).end(odds) == 0
-    assert make_model(hold=2).end(odds) == 3
-    assert make_model(hold=4).end(odds) is None
-    assert make_model(hold=1).end(torch.full((3,), 0.5)) is None  # not above it
+    assert make_model(hold=1).success_row(odds) == 0
+    assert make_model(hold=2).success_row(odds) == 3
+    assert make_model(hold=4).success_row(odds) is None
+    assert make_model(hold=1).success_row(torch.full((3,), 0.5)) is None  # not above it
 
 
 def test_history_is_seen():
@@ -44,7 +50,7 @@ def test_history_is_seen():
 
 def test_it_is_the_same_to_the_bit_when_it_is_rebuilt():
     model = make_model(hold=2, obs_horizon=2)
-    again = rebuild(describe(model), model.state_dict())
+    again = classifier_from_meta(classifier_meta(model), model.state_dict())
     obs = {"place": torch.randn(9, 2, 1), "speed": torch.randn(9, 2, 2)}
     assert torch.equal(model.log_odds(obs), again.log_odds(obs))
     assert (again.cfg, again.obs_spec, again.calibration) == (
@@ -57,7 +63,7 @@ def test_it_is_the_same_to_the_bit_when_it_is_rebuilt():
 @pytest.mark.parametrize("damage", ["missing", "other", "weights"])
 def test_what_is_damaged_is_refused(damage: str):
     model = make_model()
-    meta, tensors = describe(model), dict(model.state_dict())
+    meta, tensors = classifier_meta(model), dict(model.state_dict())
     if damage == "missing":
         del meta["calibration"]
     elif damage == "other":
@@ -65,4 +71,4 @@ def test_what_is_damaged_is_refused(damage: str):
     else:
         tensors.popitem()
     with pytest.raises(CheckpointError, match="is no classifier of success"):
-        rebuild(meta, tensors)
+        classifier_from_meta(meta, tensors)

@@ -7,9 +7,14 @@ from small_marked import ACT, OBS
 from torch import Tensor
 
 from robo_rl.data.normalize import Normalizer
-from robo_rl.world.calibration import calibration_error, likeliest_temperature, pooled, restored
-from robo_rl.world.success import SuccessModel
-from robo_rl.world.success_trainer import SuccessFit
+from robo_rl.world.calibration import (
+    calibration_error,
+    correct_prior,
+    ensemble_log_odds,
+    fit_temperature,
+)
+from robo_rl.world.success import SuccessClassifier
+from robo_rl.world.success_trainer import SuccessTrainer
 
 PRIOR = -3.0
 
@@ -22,12 +27,12 @@ def rows(number: int, seed: int) -> tuple[Tensor, Tensor]:
     return seen, torch.rand(number, generator=generator) < chance
 
 
-def make_fit(seen: Tensor, done: Tensor, steps: int) -> SuccessFit:
+def make_fit(seen: Tensor, done: Tensor, steps: int) -> SuccessTrainer:
     torch.manual_seed(0)
-    cfg = SuccessModel.Config(members=3, hidden=(32,))
-    model = SuccessModel(cfg, OBS, Normalizer.identity(OBS, ACT))
-    asked = SuccessFit.Config(steps=steps, lr=3e-3)
-    return SuccessFit(asked, model, seen, done, torch.Generator().manual_seed(0))
+    cfg = SuccessClassifier.Config(members=3, hidden=(32,))
+    model = SuccessClassifier(cfg, OBS, Normalizer.identity(OBS, ACT))
+    asked = SuccessTrainer.Config(steps=steps, lr=3e-3)
+    return SuccessTrainer(asked, model, seen, done, torch.Generator().manual_seed(0))
 
 
 def test_batches_are_balanced_and_probabilities_are_right_all_the_same():
@@ -37,10 +42,10 @@ def test_batches_are_balanced_and_probabilities_are_right_all_the_same():
     (seen, done), (held, truth) = rows(8000, 1), rows(8000, 2)
     prior = float(done.double().mean().logit())
     with torch.no_grad():
-        temperature = likeliest_temperature(pooled(fit.model(seen)), done, prior)
-        balanced = pooled(fit.model(held))
+        temperature = fit_temperature(ensemble_log_odds(fit.model(seen)), done, prior)
+        balanced = ensemble_log_odds(fit.model(held))
     assert 0.6 < temperature < 1.6
-    said = restored(balanced, temperature, prior).sigmoid()
+    said = correct_prior(balanced, temperature, prior).sigmoid()
     assert calibration_error(said, truth) < 0.03
     assert calibration_error(balanced.sigmoid(), truth) > 0.1
     assert abs(float(said.mean()) - float(truth.float().mean())) < 0.02

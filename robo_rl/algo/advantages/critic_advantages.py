@@ -12,17 +12,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.advantages.gae import ReturnScale, demand_finite, gae, group_advantages
+from robo_rl.algo.advantages.gae import ReturnScale, check_finite_returns, gae, group_advantages
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
-from robo_rl.distributed.moments import everywhere, mean, std, var
-from robo_rl.optim.minibatches import NOBODY, Minibatches
-from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.distributed.moments import global_count, global_mean, global_std, global_var
+from robo_rl.optim.minibatches import PADDING_SHARD, Minibatches
+from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Credit(NamedTuple):
+class Advantages(NamedTuple):
     """What a block's decisions were worth.
 
     Args:
@@ -36,33 +36,36 @@ class Credit(NamedTuple):
     metrics: dict[str, float]
 
 
-def compared(rollout: Rollout, worth: Tensor) -> Credit:
+def normalize_advantages(rollout: Rollout, worth: Tensor) -> Advantages:
     """Advantages of mean 0 and std 1, from what decisions were worth (T, B).
 
     A decision alone compares with nothing: a block of fewer than two valid ones teaches nothing.
     """
     adv = rollout.rows(worth)
-    if everywhere(len(adv)) < 2:
-        return Credit(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
-    return Credit(rollout, (adv - mean(adv)) / (std(adv) + 1e-8), {})
+    if global_count(len(adv)) < 2:
+        return Advantages(replace(rollout, valid=torch.zeros_like(rollout.valid)), adv[:0], {})
+    return Advantages(rollout, (adv - global_mean(adv)) / (global_std(adv) + 1e-8), {})
 
 
-def stood_in(credit: Credit) -> Credit:
+def pad_empty_rank(credit: Advantages) -> Advantages:
     """The same, with a decision that counts for nothing where only other processes have any.
 
     So that every process goes the same way through an update, and gives no gradient to it.
     """
     rollout, adv, _ = credit
-    others_have = everywhere(len(adv)) > 0
+    others_have = global_count(len(adv)) > 0
     if len(adv) or not others_have:
         return credit
-    valid, shard = rollout.valid.clone(), torch.full_like(rollout.valid, NOBODY, dtype=torch.int64)
+    valid, shard = (
+        rollout.valid.clone(),
+        torch.full_like(rollout.valid, PADDING_SHARD, dtype=torch.int64),
+    )
     valid[0, 0] = True
     rollout = replace(rollout, valid=valid, shard=shard)
     return credit._replace(rollout=rollout, adv=adv.new_zeros(1))
 
 
-class Creditor(Protocol):
+class AdvantageEstimator(Protocol):
     """Gives credit, and learns to."""
 
     @property
@@ -70,7 +73,7 @@ class Creditor(Protocol):
         """How many updates it wants to learn for before what it says teaches anyone."""
         ...
 
-    def assign(self, rollout: Rollout) -> Credit:
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
         """The credit of a block."""
         ...
 
@@ -83,7 +86,7 @@ class Creditor(Protocol):
         ...
 
 
-class ValueCreditConfig(PrecisionConfig, DescentConfig):
+class GaeConfig(PrecisionConfig, OptimizerConfig):
     """The critic, how it learns, and λ of its advantages.
 
     ``critic_minibatch`` is in decisions; 0 is as large as the actor's, which is in sample units.
@@ -98,11 +101,11 @@ class ValueCreditConfig(PrecisionConfig, DescentConfig):
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
 
 
-class ValueCredit:
+class GaeEstimator:
     """Generalised advantages under a critic that is fitted to every block after it was used.
 
     Args:
-        cfg: See ``ValueCreditConfig``.
+        cfg: See ``GaeConfig``.
         policy: Whose observations and normaliser the critic shares.
         num_envs: B, for the running return scale.
         generator: Draws minibatches.
@@ -110,7 +113,7 @@ class ValueCredit:
 
     def __init__(
         self,
-        cfg: ValueCreditConfig,
+        cfg: GaeConfig,
         policy: DenoisingPolicy,
         num_envs: int,
         generator: torch.Generator,
@@ -119,7 +122,9 @@ class ValueCredit:
         self.critic = ValueCritic(
             cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
         )
-        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        self.optimizer = ClippedOptimizer(
+            self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
+        )
         self.scale = ReturnScale(num_envs)
 
     @property
@@ -127,16 +132,16 @@ class ValueCredit:
         """As configured."""
         return self.cfg.warmup_updates
 
-    def assign(self, rollout: Rollout) -> Credit:
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Advantages as ``compared``; the critic learns their returns.
 
         Raises:
             PluginError: A return is not finite.
         """
         adv, returns = self._advantages(rollout, self._scale_rewards(rollout))
-        credit = stood_in(compared(rollout, adv))
+        credit = pad_empty_rank(normalize_advantages(rollout, adv))
         metrics = self._fit(credit.rollout, returns) if len(credit.adv) else {}
-        metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.descent.skipped)}
+        metrics |= {"return_scale": self.scale.std, "skipped_steps": float(self.optimizer.skipped)}
         return credit._replace(metrics=metrics)
 
     def _scale_rewards(self, rollout: Rollout) -> Tensor:
@@ -176,26 +181,29 @@ class ValueCredit:
             for pick, share in passes:
                 with autocast(self.cfg.precision, self.critic):
                     value = self.critic({name: o[pick] for name, o in obs.items()})
-                self.descent.step(0.5 * (value - returns[pick]).square().mean(), share)
-        explained = 1.0 - float(var(residual) / var(returns).clamp(min=1e-8))
-        return {"value_loss": 0.5 * float(mean(residual.square())), "explained": explained}
+                self.optimizer.step(0.5 * (value - returns[pick]).square().mean(), share)
+        explained = 1.0 - float(global_var(residual) / global_var(returns).clamp(min=1e-8))
+        return {
+            "value_loss": 0.5 * float(global_mean(residual.square())),
+            "explained_variance": explained,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
         return {
             "critic": self.critic.state_dict(),
-            "critic_optim": self.descent.optim.state_dict(),
+            "critic_optim": self.optimizer.optim.state_dict(),
             "scale": self.scale.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.critic.load_state_dict(state["critic"])
-        self.descent.optim.load_state_dict(state["critic_optim"])
+        self.optimizer.optim.load_state_dict(state["critic_optim"])
         self.scale.load_state_dict(state["scale"])
 
 
-class GroupCredit:
+class GroupRelativeEstimator:
     """Every decision of an episode is worth what the episode is beside others of the same start.
 
     See ``returns.group_advantages``. There is no critic and no state.
@@ -209,13 +217,13 @@ class GroupCredit:
     def __init__(self, group_size: int) -> None:
         self.group_size = group_size
 
-    def assign(self, rollout: Rollout) -> Credit:
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Advantages; decisions of groups whose episodes ended alike are not valid any more.
 
         Raises:
             PluginError: A reward is not finite.
         """
-        demand_finite(rollout.rew)
+        check_finite_returns(rollout.rew)
         adv, alive = group_advantages(
             rollout.rew,
             terminated=rollout.terminated,
@@ -226,8 +234,8 @@ class GroupCredit:
         )
         block = replace(rollout, valid=alive)
         live = alive.any(0).unflatten(0, (-1, self.group_size)).any(1)
-        metrics = {"live_groups": float(mean(live.float()))}
-        return stood_in(Credit(block, block.rows(adv), metrics))
+        metrics = {"nonzero_std_groups": float(global_mean(live.float()))}
+        return pad_empty_rank(Advantages(block, block.rows(adv), metrics))
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

@@ -8,45 +8,47 @@ import torch
 from pydantic import Field, model_validator
 
 from robo_rl.algo.advantages.critic_advantages import (
-    Creditor,
-    GroupCredit,
-    ValueCredit,
-    ValueCreditConfig,
+    AdvantageEstimator,
+    GaeConfig,
+    GaeEstimator,
+    GroupRelativeEstimator,
 )
-from robo_rl.algo.advantages.monte_carlo import ReturnCredit
+from robo_rl.algo.advantages.monte_carlo import MonteCarloEstimator
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class CreditConfig(ValueCreditConfig):
-    """Who credits; see ``ValueCreditConfig`` for the critic.
+class AdvantageConfig(GaeConfig):
+    """Who credits; see ``GaeConfig`` for the critic.
 
-    ``credit``: advantages under a critic, or plain returns. With ``group_size`` G > 1 there is
+    ``advantage``: advantages under a critic, or plain returns. With ``group_size`` G > 1 there is
     neither: G episodes from one start are compared with each other (GRPO).
     """
 
-    credit: Literal["gae", "returns"] = "gae"
+    advantage: Literal["gae", "monte_carlo"] = "gae"
     group_size: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
-    def _one_way_to_credit(self) -> CreditConfig:
-        if self.group_size > 1 and self.credit == "returns":
-            raise ValueError("credit 'returns': with group_size > 1 episodes are compared instead")
+    def _one_way_to_credit(self) -> AdvantageConfig:
+        if self.group_size > 1 and self.advantage == "monte_carlo":
+            raise ValueError(
+                "advantage 'monte_carlo': with group_size > 1 episodes are compared instead"
+            )
         return self
 
 
-def make_creditor(
-    cfg: CreditConfig, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
-) -> Creditor:
+def make_advantage_estimator(
+    cfg: AdvantageConfig, policy: DenoisingPolicy, num_envs: int, generator: torch.Generator
+) -> AdvantageEstimator:
     """The one that is configured.
 
     Args:
-        cfg: See ``CreditConfig``.
+        cfg: See ``AdvantageConfig``.
         policy: Whose observations and normaliser a critic shares.
         num_envs: B, for the running return scale.
         generator: Draws a critic's minibatches.
     """
     if cfg.group_size > 1:
-        return GroupCredit(cfg.group_size)
-    if cfg.credit == "returns":
-        return ReturnCredit()
-    return ValueCredit(cfg, policy, num_envs, generator)
+        return GroupRelativeEstimator(cfg.group_size)
+    if cfg.advantage == "monte_carlo":
+        return MonteCarloEstimator()
+    return GaeEstimator(cfg, policy, num_envs, generator)

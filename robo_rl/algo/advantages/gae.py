@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robo_rl.core.errors import PluginError
 from robo_rl.distributed.moments import Moments
-from robo_rl.distributed.process_group import gathered, own
+from robo_rl.distributed.process_group import all_gather_rows, local_rows
 
 GROUP_STD = 1e-6
 """Added to the std of a group's returns; groups that vary less are dead."""
@@ -124,7 +124,7 @@ class ReturnScale:
             returns.append(running * discount[t] + rew[t])
             running = torch.where(ended[t], 0.0, returns[-1])
         seen = torch.stack(returns)
-        demand_finite(seen)
+        check_finite_returns(seen)
         self.running = running
         self._merge(seen.double())
 
@@ -145,7 +145,7 @@ class ReturnScale:
     def state_dict(self) -> dict[str, Tensor | float]:
         """For checkpoints."""
         return {
-            "running": gathered(self.running),
+            "running": all_gather_rows(self.running),
             "count": self.count,
             "mean": self.mean,
             "sq_dev": self.sq_dev,
@@ -154,10 +154,10 @@ class ReturnScale:
     def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
         """From a checkpoint."""
         self.__dict__.update(state)
-        self.running = own(self.running)
+        self.running = local_rows(self.running)
 
 
-def demand_finite(returns: Tensor) -> None:
+def check_finite_returns(returns: Tensor) -> None:
     """Of rewards or returns (T, B): one that is not would be in all that is made of them.
 
     Raises:

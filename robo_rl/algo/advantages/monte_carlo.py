@@ -6,13 +6,17 @@ from typing import Any
 
 import torch
 
-from robo_rl.algo.advantages.critic_advantages import Credit, compared, stood_in
-from robo_rl.algo.advantages.gae import demand_finite, gae
+from robo_rl.algo.advantages.critic_advantages import (
+    Advantages,
+    normalize_advantages,
+    pad_empty_rank,
+)
+from robo_rl.algo.advantages.gae import check_finite_returns, gae
 from robo_rl.data.rollout import Rollout
 
 
-class ReturnCredit:
-    """Discounted returns to the end of the episode or of the block; see ``credit.Creditor``.
+class MonteCarloEstimator:
+    """Discounted returns to the end of the episode or of the block; see ``credit.AdvantageEstimator``.
 
     Nothing is bootstrapped, so an episode that the block cuts is credited with what it reached:
     use blocks that are long beside episodes, or a critic.
@@ -20,13 +24,13 @@ class ReturnCredit:
 
     warmup_updates = 0
 
-    def assign(self, rollout: Rollout) -> Credit:
+    def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Returns as ``compared``: generalised advantages with λ = 1 and no values.
 
         Raises:
             PluginError: A reward is not finite.
         """
-        demand_finite(rollout.rew)
+        check_finite_returns(rollout.rew)
         nothing = torch.zeros_like(rollout.rew)
         returns, _ = gae(
             rollout.rew,
@@ -38,7 +42,7 @@ class ReturnCredit:
             discount=rollout.discount,
             lam=1.0,
         )
-        return stood_in(compared(rollout, returns))
+        return pad_empty_rank(normalize_advantages(rollout, returns))
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

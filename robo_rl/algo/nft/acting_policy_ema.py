@@ -9,7 +9,7 @@ from torch import nn
 from robo_rl.config.models import ConfigModel
 
 
-class Lag(ConfigModel):
+class ActingPolicyEma(ConfigModel):
     """Decay η of the acting weights: after an update, acting ← η·acting + (1−η)·learnt.
 
     η = min(rise·(i − flat), limit) after the update that i others came before, those that only
@@ -18,17 +18,17 @@ class Lag(ConfigModel):
     limit: 0.999}`` the slowest of its code.
     """
 
-    flat: int = Field(default=0, ge=0)
-    rise: float = Field(default=0.001, ge=0.0)
-    limit: float = Field(default=0.5, ge=0.0, lt=1.0)
+    start: int = Field(default=0, ge=0)
+    slope: float = Field(default=0.001, ge=0.0)
+    max_decay: float = Field(default=0.5, ge=0.0, lt=1.0)
 
     def decay(self, updates: int) -> float:
         """η after so many updates."""
-        return min(self.rise * max(updates - self.flat, 0), self.limit)
+        return min(self.slope * max(updates - self.start, 0), self.max_decay)
 
 
 @torch.no_grad()
-def follow(acting: nn.Module, learnt: nn.Module, decay: float) -> None:
+def ema_update_(acting: nn.Module, learnt: nn.Module, decay: float) -> None:
     """Move the weights of one network to those of another, all but a share ``decay`` of the way."""
     for ours, theirs in zip(acting.parameters(), learnt.parameters(), strict=True):
         ours.lerp_(theirs, 1.0 - decay)

@@ -31,13 +31,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.data.rollout import Rollout, executed
+from robo_rl.data.rollout import Rollout, executed_mask
 
 SMALLEST_ERROR = 1e-5
 """Floor of the mean error that the loss is divided by; the reference code's."""
 
 
-class Decisions(NamedTuple):
+class NftBatch(NamedTuple):
     """What forward-process learning takes of a block.
 
     Args:
@@ -53,16 +53,18 @@ class Decisions(NamedTuple):
     executed: Tensor
 
     @classmethod
-    def of(cls, rollout: Rollout, optimality: Tensor) -> Decisions:
+    def of(cls, rollout: Rollout, optimality: Tensor) -> NftBatch:
         """The valid decisions of a block, with their optimality (N,)."""
         act = rollout.rows(rollout.x[:, :, -1])
         obs = {name: rollout.rows(tensor) for name, tensor in rollout.obs.items()}
-        return cls(obs, act, optimality, executed(rollout.rows(rollout.num_exec), act.shape[1]))
+        return cls(
+            obs, act, optimality, executed_mask(rollout.rows(rollout.num_exec), act.shape[1])
+        )
 
-    def at(self, pick: Tensor) -> Decisions:
+    def select(self, pick: Tensor) -> NftBatch:
         """Some rows of it."""
         obs = {name: tensor[pick] for name, tensor in self.obs.items()}
-        return Decisions(obs, self.act[pick], self.optimality[pick], self.executed[pick])
+        return NftBatch(obs, self.act[pick], self.optimality[pick], self.executed[pick])
 
 
 def optimality(adv: Tensor, clip: float) -> Tensor:
@@ -77,7 +79,7 @@ def nft_loss(
     executed: Tensor,
     *,
     beta: float,
-    self_normalised: bool,
+    self_normalized: bool,
 ) -> Tensor:
     """(r·E(e⁺) + (1−r)·E(e⁻))/β with e⁺ = β·e_θ + (1−β)·e_old, e⁻ = (1+β)·e_old − β·e_θ; (B,).
 
@@ -91,17 +93,17 @@ def nft_loss(
         optimality: (B,) r.
         executed: (B, H, 1) bool.
         beta: How far θ is taken beyond the mixture; small β, large steps.
-        self_normalised: See above.
+        self_normalized: See above.
     """
     plus = beta * new + (1.0 - beta) * old
     minus = (1.0 + beta) * old - beta * new
-    energies = [_energy(e, executed, self_normalised=self_normalised) for e in (plus, minus)]
+    energies = [_energy(e, executed, self_normalized=self_normalized) for e in (plus, minus)]
     return (optimality * energies[0] + (1.0 - optimality) * energies[1]) / beta
 
 
-def _energy(error: Tensor, executed: Tensor, *, self_normalised: bool) -> Tensor:
+def _energy(error: Tensor, executed: Tensor, *, self_normalized: bool) -> Tensor:
     square = executed_mean(error.square(), executed)
-    if not self_normalised:
+    if not self_normalized:
         return square
     return square / executed_mean(error.detach().abs(), executed).clamp(min=SMALLEST_ERROR)
 

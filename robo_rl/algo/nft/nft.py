@@ -17,19 +17,19 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.advantages.factory import CreditConfig, make_creditor
-from robo_rl.algo.nft.acting_policy_ema import Lag, follow
-from robo_rl.algo.nft.forward_process import Decisions, optimality
-from robo_rl.algo.nft.objective import Losses, NftObjective, NftObjectiveConfig
+from robo_rl.algo.advantages.factory import AdvantageConfig, make_advantage_estimator
+from robo_rl.algo.nft.acting_policy_ema import ActingPolicyEma, ema_update_
+from robo_rl.algo.nft.forward_process import NftBatch, optimality
+from robo_rl.algo.nft.objective import NftLosses, NftObjective, NftObjectiveConfig
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
-from robo_rl.distributed.moments import mean
-from robo_rl.optim.adaptive_lr import AdaptiveRate, RateConfig
-from robo_rl.optim.ema import weightless
+from robo_rl.distributed.moments import global_mean
+from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
+from robo_rl.optim.ema import parameterless_modules
 from robo_rl.optim.minibatches import Minibatches
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.precision import autocast
-from robo_rl.optim.step_rollback import Region
+from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.matching import MatchingPolicy
 
@@ -50,8 +50,8 @@ class Nft:
         ConfigError: The policy is not cloned by undoing noise.
     """
 
-    class Config(NftObjectiveConfig, CreditConfig, RateConfig):
-        """Hyper-parameters; see ``NftObjectiveConfig`` and ``CreditConfig``.
+    class Config(NftObjectiveConfig, AdvantageConfig, AdaptiveLrConfig):
+        """Hyper-parameters; see ``NftObjectiveConfig`` and ``AdvantageConfig``.
 
         ``target_shift`` is the root mean square by which an update may move predicted actions, in
         normalised units: a step that leads above twice of it is taken back and ends the update,
@@ -61,9 +61,9 @@ class Nft:
         weight_decay: float = Field(default=0.0, ge=0.0)
         epochs: int = Field(default=4, ge=1)
         target_shift: float = Field(default=0.02, ge=0.0)
-        lag: Lag = Lag()
+        acting_ema: ActingPolicyEma = ActingPolicyEma()
 
-    one_step = False
+    single_step = False
     learns_together: ClassVar[bool] = True
 
     def __init__(
@@ -71,15 +71,15 @@ class Nft:
     ) -> None:
         self.cfg, self.policy, self.generator = cfg, _matching(policy), generator
         self.group_size = cfg.group_size
-        self.credit = make_creditor(cfg, policy, num_envs, generator)
-        self.learner = copy.deepcopy(self.policy, weightless(self.policy))
-        self.learner.base_net = self.learner.base_noise_head = None
-        if cfg.base and policy.base_net is None:
-            policy.anchor()
-        self.base = self.policy.base() if cfg.base else None
+        self.advantage_estimator = make_advantage_estimator(cfg, policy, num_envs, generator)
+        self.learner = copy.deepcopy(self.policy, parameterless_modules(self.policy))
+        self.learner.reference_net = self.learner.reference_noise_head = None
+        if cfg.reference_coef and policy.reference_net is None:
+            policy.freeze_reference()
+        self.base = self.policy.reference_policy() if cfg.reference_coef else None
         net = self.learner.net
-        self.descent = Descent(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
-        self.rate = AdaptiveRate(self.descent, cfg.lr_min, cfg.lr_max)
+        self.optimizer = ClippedOptimizer(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.rate = AdaptiveLr(self.optimizer, cfg.lr_min, cfg.lr_max)
         self.objective = NftObjective(cfg, self.policy, self.learner, generator)
         self.updates = 0
 
@@ -95,66 +95,68 @@ class Nft:
         Raises:
             PluginError: Rewards are not finite, or losses or gradients were not finite for long.
         """
-        rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and len(adv):
-            decisions = Decisions.of(rollout, optimality(adv, self.cfg.adv_clip))
+        rollout, adv, metrics = self.advantage_estimator.compute_advantages(rollout)
+        if self.updates >= self.advantage_estimator.warmup_updates and len(adv):
+            decisions = NftBatch.of(rollout, optimality(adv, self.cfg.adv_clip))
             metrics |= self._fit(decisions, rollout.shards)
-            metrics["adv_clipped"] = float(mean((adv.abs() > self.cfg.adv_clip).float()))
-            follow(self.policy.net, self.learner.net, self.cfg.lag.decay(self.updates))
+            metrics["adv_clip_fraction"] = float(
+                global_mean((adv.abs() > self.cfg.adv_clip).float())
+            )
+            ema_update_(self.policy.net, self.learner.net, self.cfg.acting_ema.decay(self.updates))
         self.updates += 1
-        skipped = metrics.get("skipped_steps", 0.0) + self.descent.skipped
-        return metrics | {"lr": self.descent.lr, "skipped_steps": float(skipped)}
+        skipped = metrics.get("skipped_steps", 0.0) + self.optimizer.skipped
+        return metrics | {"lr": self.optimizer.lr, "skipped_steps": float(skipped)}
 
     def actor_state(self) -> dict[str, Any]:
         """The acting policy, the learner, and its optimiser."""
         return {
             "policy": self.policy.state_dict(),
             "learner": self.learner.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
         }
 
-    def go_back(self, state: dict[str, Any]) -> None:
+    def rollback(self, state: dict[str, Any]) -> None:
         """Return to an earlier ``actor_state``, at half of the present rate, slowly more again."""
-        lr = self.descent.lr
+        lr = self.optimizer.lr
         self._load_actor(state)
-        self.rate.halve(lr)
+        self.rate.halve_below(lr)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
         rest = {"updates": self.updates, "ceiling": self.rate.ceiling}
-        return self.actor_state() | self.credit.state_dict() | rest
+        return self.actor_state() | self.advantage_estimator.state_dict() | rest
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self._load_actor(state)
-        self.credit.load_state_dict(state)
+        self.advantage_estimator.load_state_dict(state)
         self.updates, self.rate.ceiling = state["updates"], state["ceiling"]
 
     def _load_actor(self, state: dict[str, Any]) -> None:
         self.learner.load_state_dict(state["learner"])
         self.policy.load_state_dict(state["policy"])
-        self.descent.optim.load_state_dict(state["optim"])
-        self.base = self.policy.base() if self.cfg.base else None
+        self.optimizer.optim.load_state_dict(state["optim"])
+        self.base = self.policy.reference_policy() if self.cfg.reference_coef else None
 
-    def _fit(self, data: Decisions, shards: Tensor | None) -> dict[str, float]:
+    def _fit(self, data: NftBatch, shards: Tensor | None) -> dict[str, float]:
         """Epochs over the decisions, as long as predictions stay within twice the target."""
-        stats: list[Losses] = []
+        stats: list[NftLosses] = []
         batches = Minibatches(len(data.act), self.cfg.minibatch, self.generator, shards)
-        region = Region(self.rate, self.cfg.target_shift, self.descent.params)
-        for batch, goes_on in batches.passes(self.cfg.epochs):
+        region = StepRollback(self.rate, self.cfg.target_shift, self.optimizer.params)
+        for batch, goes_on in batches.epochs(self.cfg.epochs):
             with autocast(self.cfg.precision, self.learner):
-                found = self.objective.loss(data.at(batch.pick), self.base)
-            stats.append(found.over_all(batch.share))
-            if region.admits(math.sqrt(stats[-1].moved)) and goes_on:
-                region.step(partial(self.descent.step, found.total, batch.share))
-            if region.over:
+                found = self.objective.loss(data.select(batch.indices), self.base)
+            stats.append(found.all_reduce(batch.weight))
+            if region.accepts(math.sqrt(stats[-1].action_shift_sq)) and goes_on:
+                region.step(partial(self.optimizer.step, found.total, batch.weight))
+            if region.done:
                 break
-        region.close()
-        last = stats[-batches.per_pass :]
+        region.finish()
+        last = stats[-batches.per_epoch :]
         return {
             "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
-            "shift": region.moved,
-            "base_gap": sum(float(s.base_gap) for s in last) / len(last),
+            "action_shift": region.distance,
+            "reference_mse": sum(float(s.reference_mse) for s in last) / len(last),
         }
 
 

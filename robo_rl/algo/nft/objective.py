@@ -11,16 +11,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.nft.forward_process import Decisions, executed_mean, nft_loss
+from robo_rl.algo.nft.forward_process import NftBatch, executed_mean, nft_loss
 from robo_rl.config.models import ConfigModel
-from robo_rl.distributed.process_group import here, summed
+from robo_rl.distributed.process_group import all_reduce_sum, rank_info
 from robo_rl.policy.matching import MatchingPolicy
 
 
 class NftObjectiveConfig(ConfigModel):
     """Settings of the loss; advantages have std 1 and are clipped at ``adv_clip``.
 
-    ``beta`` is β: the smaller, the farther an update aims. ``self_normalised`` divides a row's
+    ``beta`` is β: the smaller, the farther an update aims. ``self_normalized`` divides a row's
     errors of the action by their mean; without it the loss is in the units of cloning. ``times``
     draws the noise levels of the policy's denoising steps, or all that cloning draws. ``base``
     weighs the squared distance from the cloned policy's predictions.
@@ -28,29 +28,31 @@ class NftObjectiveConfig(ConfigModel):
 
     beta: float = Field(default=1.0, gt=0.0)
     adv_clip: float = Field(default=5.0, gt=0.0)
-    self_normalised: bool = True
-    times: Literal["steps", "cloning"] = "steps"
-    base: float = Field(default=1e-4, ge=0.0)
+    self_normalized: bool = True
+    time_sampling: Literal["denoising_steps", "bc"] = "denoising_steps"
+    reference_coef: float = Field(default=1e-4, ge=0.0)
 
 
-class Losses(NamedTuple):
+class NftLosses(NamedTuple):
     """Of a minibatch.
 
     Args:
         total: Scalar with gradient.
         moved: Mean square by which predicted actions differ from the acting policy's.
-        base_gap: Mean square by which predictions differ from the cloned policy's.
+        reference_mse: Mean square by which predictions differ from the cloned policy's.
     """
 
     total: Tensor
-    moved: Tensor
-    base_gap: Tensor
+    action_shift_sq: Tensor
+    reference_mse: Tensor
 
-    def over_all(self, share: float) -> Losses:
+    def all_reduce(self, share: float) -> NftLosses:
         """Its numbers over the minibatches of all processes, of which this one's is a share."""
-        if here().size == 1:
+        if rank_info().world_size == 1:
             return self
-        return Losses(*summed(share * torch.stack([part.detach().float() for part in self])))
+        return NftLosses(
+            *all_reduce_sum(share * torch.stack([part.detach().float() for part in self]))
+        )
 
 
 class NftObjective:
@@ -72,7 +74,7 @@ class NftObjective:
     ) -> None:
         self.cfg, self.acting, self.learner, self.generator = cfg, acting, learner, generator
 
-    def loss(self, data: Decisions, base: MatchingPolicy | None) -> Losses:
+    def loss(self, data: NftBatch, base: MatchingPolicy | None) -> NftLosses:
         """Over decisions, at one freshly drawn noise and time each.
 
         Args:
@@ -84,31 +86,31 @@ class NftObjective:
         with torch.no_grad():
             old = _errors(self.acting, data, noise, t)
             cloned = new.detach() if base is None else _errors(base, data, noise, t)
-        level = self.acting.noise_level(t)[:, None, None]
-        base_gap = (new - cloned).square().mean()
-        return Losses(
-            self._apart(new, old, level, data) + self.cfg.base * base_gap,
+        level = self.acting.noise_fraction(t)[:, None, None]
+        reference_mse = (new - cloned).square().mean()
+        return NftLosses(
+            self._contrastive_loss(new, old, level, data) + self.cfg.reference_coef * reference_mse,
             executed_mean((level * (new.detach() - old)).square(), data.executed).mean(),
-            base_gap.detach(),
+            reference_mse.detach(),
         )
 
-    def _apart(self, new: Tensor, old: Tensor, level: Tensor, data: Decisions) -> Tensor:
+    def _contrastive_loss(self, new: Tensor, old: Tensor, level: Tensor, data: NftBatch) -> Tensor:
         """The paper's loss times the clip of its advantages, as its code has it."""
-        unit = level if self.cfg.self_normalised else torch.ones_like(level)
+        unit = level if self.cfg.self_normalized else torch.ones_like(level)
         rows = nft_loss(
             unit * new,
             unit * old,
             data.optimality,
             data.executed,
             beta=self.cfg.beta,
-            self_normalised=self.cfg.self_normalised,
+            self_normalized=self.cfg.self_normalized,
         )
         return self.cfg.adv_clip * rows.mean()
 
     def _draw(self, act: Tensor) -> tuple[Tensor, Tensor]:
         """Noise (B, H, A) and times (B,): where the chain asks the network, or anywhere."""
         noise, t = self.acting.draw_noise(act, self.generator)
-        if self.cfg.times == "cloning":
+        if self.cfg.time_sampling == "bc":
             return noise, t
         trained = self.acting.num_trained
         times = self.acting.eval_sampler.times[-trained:]
@@ -116,5 +118,5 @@ class NftObjective:
         return noise, times[pick].to(act)
 
 
-def _errors(policy: MatchingPolicy, data: Decisions, noise: Tensor, t: Tensor) -> Tensor:
+def _errors(policy: MatchingPolicy, data: NftBatch, noise: Tensor, t: Tensor) -> Tensor:
     return policy.residual_at(policy.encode(data.obs), data.act, noise, t)

@@ -17,15 +17,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.off_policy.kl_to_base import BaseKl, BaseKlConfig, demand_density
-from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.algo.off_policy.reference_kl import ReferenceKl, ReferenceKlConfig, check_has_density
+from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.policy.base import DenoisingPolicy
 
-Value = Callable[[dict[str, Tensor], Tensor], Tensor]
+QFunction = Callable[[dict[str, Tensor], Tensor], Tensor]
 """(observations name → (B, To, …), chunks (B, H, A)) → values (B,)."""
 
 
-class ValueActorConfig(DescentConfig):
+class OffPolicyActorConfig(OptimizerConfig):
     """The actor's learning rate, and what its loss holds besides −Q.
 
     ``range_penalty`` is the price of a squared network unit by which an executed action lies beyond
@@ -35,23 +35,23 @@ class ValueActorConfig(DescentConfig):
 
     lr: float = Field(default=3e-4, gt=0.0)
     range_penalty: float = Field(default=1.0, ge=0.0)
-    anchor: BaseKlConfig = BaseKlConfig()
+    regularization: ReferenceKlConfig = ReferenceKlConfig()
 
 
-class ValueActor(Protocol):
+class OffPolicyActor(Protocol):
     """How a policy acts as far as values are concerned, and how it climbs them.
 
     Args:
         descent: Of its policy's weights.
     """
 
-    descent: Descent
+    optimizer: ClippedOptimizer
 
-    def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """What the policy would do next, (B, H, A), and what that costs besides, (B,)."""
         ...
 
-    def climb(self, obs: dict[str, Tensor], value: Value) -> dict[str, Tensor]:
+    def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
         """One step up the value; returns metrics."""
         ...
 
@@ -64,11 +64,11 @@ class ValueActor(Protocol):
         ...
 
 
-class Climber:
+class ActorTrainer:
     """What all value actors have: a policy, its optimiser, its limits, its base.
 
     Args:
-        cfg: See ``ValueActorConfig``.
+        cfg: See ``OffPolicyActorConfig``.
         policy: Trained in place. If only its last K' steps are to be trained, or an anchor needs
             it, it keeps a frozen copy of its networks from now on.
         generator: Draws actions.
@@ -78,24 +78,30 @@ class Climber:
     """
 
     def __init__(
-        self, cfg: ValueActorConfig, policy: DenoisingPolicy, generator: torch.Generator
+        self, cfg: OffPolicyActorConfig, policy: DenoisingPolicy, generator: torch.Generator
     ) -> None:
-        if (policy.cfg.finetune_steps or cfg.anchor.any) and policy.base_net is None:
-            policy.anchor()
+        if (
+            policy.cfg.finetune_steps or cfg.regularization.enabled
+        ) and policy.reference_net is None:
+            policy.freeze_reference()
         self.cfg, self.policy, self.generator = cfg, policy, generator
         params = (p for p in policy.parameters() if p.requires_grad)
-        self.descent = Descent(params, cfg.lr, cfg.grad_clip)
-        self.anchor = BaseKl(cfg.anchor, policy, generator) if cfg.anchor.any else None
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip)
+        self.regularizer = (
+            ReferenceKl(cfg.regularization, policy, generator)
+            if cfg.regularization.enabled
+            else None
+        )
         limits = policy.act_spec.low, policy.act_spec.high
         self.low, self.high = (_in_network_units(policy, limit) for limit in limits)
 
     @staticmethod
-    def check_policy(cfg: ValueActorConfig, policy: DenoisingPolicy) -> None:
-        """Refuse a policy that its anchor cannot hold, see ``BaseKl``."""
-        if cfg.anchor.any:
-            demand_density(policy)
+    def check_policy(cfg: OffPolicyActorConfig, policy: DenoisingPolicy) -> None:
+        """Refuse a policy that its anchor cannot hold, see ``ReferenceKl``."""
+        if cfg.regularization.enabled:
+            check_has_density(policy)
 
-    def held(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def penalties(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """What an action costs whatever its value, with gradient, and metrics.
 
         Args:
@@ -104,21 +110,21 @@ class Climber:
         """
         beyond = out_of_range(act[:, : self.policy.exec_horizon], self.low, self.high).mean()
         cost, metrics = self.cfg.range_penalty * beyond, {"out_of_range": beyond.detach()}
-        if self.anchor is not None:
-            pull, kl = self.anchor.penalty(self.policy, obs)
+        if self.regularizer is not None:
+            pull, kl = self.regularizer.penalty(self.policy, obs)
             cost, metrics = cost + pull, metrics | kl
         return cost, metrics
 
     def state_dict(self) -> dict[str, Any]:
         """Policy and optimiser."""
-        return {"policy": self.policy.state_dict(), "optim": self.descent.optim.state_dict()}
+        return {"policy": self.policy.state_dict(), "optim": self.optimizer.optim.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.policy.load_state_dict(state["policy"])
-        self.descent.optim.load_state_dict(state["optim"])
-        if self.anchor is not None:
-            self.anchor.renew(self.policy)
+        self.optimizer.optim.load_state_dict(state["optim"])
+        if self.regularizer is not None:
+            self.regularizer.reset_reference(self.policy)
 
 
 def out_of_range(act: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:

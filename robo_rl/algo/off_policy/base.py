@@ -21,26 +21,26 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.advantages.gae import ReturnScale
-from robo_rl.algo.off_policy.actor import ValueActor, ValueActorConfig
+from robo_rl.algo.off_policy.actor import OffPolicyActor, OffPolicyActorConfig
 from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
-from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.data.replay import Replay, Transitions
 from robo_rl.data.rollout import Rollout
-from robo_rl.optim.ema import Follower
-from robo_rl.optim.optimizer import Descent, constant
+from robo_rl.optim.ema import TargetNetwork
+from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class OffPolicyConfig(ValueActorConfig):
-    """Replay, critic and pace; see ``ValueActorConfig`` for the actor's part.
+class OffPolicyConfig(OffPolicyActorConfig):
+    """Replay, critic and pace; see ``OffPolicyActorConfig`` for the actor's part.
 
-    ``updates_per_decision`` are gradient steps of the critic a decision (the update-to-data ratio),
-    once ``warmup_decisions`` have been collected; the actor takes one at every ``actor_every`` of
-    them, but for the first ``critic_first``. ``target_ema`` is the decay of the target critic's
-    average, which follows at every step of the critic. ``target_rule`` makes one value of the
-    ensemble's for a target: min (TD3, SAC), subset_min (REDQ) or mean − κ·std; ``actor_rule`` the
+    ``utd_ratio`` are gradient steps of the critic a decision (the update-to-data ratio),
+    once ``warmup_decisions`` have been collected; the actor takes one at every ``policy_delay`` of
+    them, but for the first ``critic_warmup_steps``. ``target_ema`` is the decay of the target critic's
+    average, which follows at every step of the critic. ``target_aggregation`` makes one value of the
+    ensemble's for a target: min (TD3, SAC), subset_min (REDQ) or mean − κ·std; ``actor_aggregation`` the
     one that the actor climbs. ``scale_rewards`` divides rewards by the running std of the return,
     as PPO does, so that coefficients and temperatures mean the same in every task;
     ``critic.head.bounds`` are then of values in that unit.
@@ -56,22 +56,22 @@ class OffPolicyConfig(ValueActorConfig):
     minibatch: int = Field(default=256, ge=1)
     grad_clip: float = Field(default=10.0, gt=0.0)
     critic_lr: float = Field(default=3e-4, gt=0.0)
-    updates_per_decision: float = Field(default=1.0, gt=0.0)
+    utd_ratio: float = Field(default=1.0, gt=0.0)
     warmup_decisions: int = Field(default=1000, ge=0)
-    critic_first: int = Field(default=0, ge=0)
-    actor_every: int = Field(default=1, ge=1)
+    critic_warmup_steps: int = Field(default=0, ge=0)
+    policy_delay: int = Field(default=1, ge=1)
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
     scale_rewards: bool = True
-    inherit: bool = False
+    warm_start_critics: bool = False
     critic: QCritic.Config = QCritic.Config(members=2)
-    target_rule: Aggregate.Config = Aggregate.Config()
-    actor_rule: Aggregate.Config = Aggregate.Config()
+    target_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
+    actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
     replay: Replay.Config = Replay.Config()
     dynamics_gap: DynamicsGap.Config | None = None
 
     @model_validator(mode="after")
     def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
-        if self.inherit and self.scale_rewards:
+        if self.warm_start_critics and self.scale_rewards:
             raise ValueError(
                 "inherit: values that were learnt offline are of rewards as they are;"
                 " set scale_rewards to false"
@@ -82,9 +82,9 @@ class OffPolicyConfig(ValueActorConfig):
     def _what_is_simulated_is_told_from_what_is_real(self) -> Self:
         if self.dynamics_gap is None:
             return self
-        if not 0 < round(self.minibatch * self.replay.demo_share) < self.minibatch:
+        if not 0 < round(self.minibatch * self.replay.demo_fraction) < self.minibatch:
             raise ValueError(
-                f"dynamics_gap: with replay.demo_share {self.replay.demo_share:g} a minibatch"
+                f"dynamics_gap: with replay.demo_fraction {self.replay.demo_fraction:g} a minibatch"
                 " is not of both kinds, demonstrations, which are real, and simulated experience;"
                 " set it between 0 and 1"
             )
@@ -110,7 +110,7 @@ class OffPolicy:
         ConfigError: The settings ask for what the policy or the ensemble does not offer.
     """
 
-    one_step = False
+    single_step = False
 
     def __init__(
         self,
@@ -118,43 +118,45 @@ class OffPolicy:
         policy: DenoisingPolicy,
         num_envs: int,
         generator: torch.Generator,
-        actor: ValueActor,
+        actor: OffPolicyActor,
     ) -> None:
         self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
-        self.inherits = cfg.inherit
+        self.warm_starts_critics = cfg.warm_start_critics
         self.critic = _critic(cfg.critic, policy)
-        self.target = Follower(self.critic, cfg.target_ema)
-        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
-        rule = Aggregate(cfg.target_rule, cfg.critic.members)
+        self.target = TargetNetwork(self.critic, cfg.target_ema)
+        self.optimizer = ClippedOptimizer(
+            self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
+        )
+        rule = EnsembleAggregation(cfg.target_aggregation, cfg.critic.members)
         self.backup = make_backup(self.critic, self.target.module, rule, generator)
         gap = cfg.dynamics_gap
-        self.gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
-        self.actor_rule = Aggregate(cfg.actor_rule, cfg.critic.members)
+        self.dynamics_gap = None if gap is None else DynamicsGap(gap, self.critic, generator)
+        self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
         self.replay = Replay(cfg.replay)
         self.scale = ReturnScale(num_envs)
         self.updates = self.decisions = self.steps = 0
-        self.owed = 0.0
+        self.pending_steps = 0.0
 
     @property
     def lr(self) -> float:
         """The actor's learning rate as it stands."""
-        return self.actor.descent.lr
+        return self.actor.optimizer.lr
 
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
         """See ``NeedsDemonstrations``."""
         wanted = {
-            "dynamics_gap": self.gap is not None,
+            "dynamics_gap": self.dynamics_gap is not None,
             "replay.corrections": self.cfg.replay.corrections,
         }
         return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
     def add_demonstrations(self, transitions: dict[str, Tensor]) -> None:
         """Take in demonstrations, if batches are to hold any; before the first block."""
-        if self.cfg.replay.demo_share:
+        if self.cfg.replay.demo_fraction:
             self.replay.add_demonstrations(transitions)
 
-    def begin_from(self, weights: Mapping[str, Tensor]) -> None:
+    def warm_start_critics(self, weights: Mapping[str, Tensor]) -> None:
         """Take over the weights of critics, for their average as well; before the first block."""
         self.critic.net.load_state_dict(weights)
         self.target.module.net.load_state_dict(weights)
@@ -171,13 +173,17 @@ class OffPolicy:
         for _ in range(self._due(int(rollout.valid.sum()))):
             metrics.add(self._step())
         self.updates += 1
-        descents = [self.descent, self.actor.descent, *([self.gap.descent] if self.gap else [])]
+        optimizers = [
+            self.optimizer,
+            self.actor.optimizer,
+            *([self.dynamics_gap.optimizer] if self.dynamics_gap else []),
+        ]
         return metrics.take() | {
             "lr": self.lr,
             "gradient_steps": float(self.steps),
-            "replay": float(len(self.replay)),
+            "replay_size": float(len(self.replay)),
             "return_scale": self.scale.std,
-            "skipped_steps": float(sum(descent.skipped for descent in descents)),
+            "skipped_steps": float(sum(optimizer.skipped for optimizer in optimizers)),
         }
 
     def _due(self, fresh: int) -> int:
@@ -185,66 +191,66 @@ class OffPolicy:
         self.decisions += fresh
         if self.decisions < self.cfg.warmup_decisions:
             return 0
-        self.owed += self.cfg.updates_per_decision * fresh
-        due = math.floor(self.owed)
-        self.owed -= due
+        self.pending_steps += self.cfg.utd_ratio * fresh
+        due = math.floor(self.pending_steps)
+        self.pending_steps -= due
         return due
 
     def _step(self) -> dict[str, Tensor]:
         batch = self.replay.sample(self.cfg.minibatch, self.generator)
         if self.cfg.scale_rewards:
             batch = batch._replace(rew=batch.rew / self.scale.std)
-        found = self._fit_critic(batch._replace(act=batch.judged_act(self.generator)))
+        found = self._fit_critic(batch._replace(act=batch.act_with_masked_tail(self.generator)))
         self.steps += 1
-        if self.steps > self.cfg.critic_first and self.steps % self.cfg.actor_every == 0:
-            with constant(self.critic.net):
-                found |= self.actor.climb(batch.obs, self._value)
+        if self.steps > self.cfg.critic_warmup_steps and self.steps % self.cfg.policy_delay == 0:
+            with frozen_weights(self.critic.net):
+                found |= self.actor.update(batch.obs, self._value)
         return found
 
     def _fit_critic(self, batch: Transitions) -> dict[str, Tensor]:
         with torch.no_grad():
-            act, cost = self.actor.successor(batch.next_obs)
+            act, cost = self.actor.next_action(batch.next_obs)
         loss, wanted = self.backup.loss(batch, act, cost)
         weights, found = self._weights(batch)
         loss = weights * loss
-        self.descent.step(loss.mean(dim=1).sum())
+        self.optimizer.step(loss.mean(dim=1).sum())
         self.target.update(self.critic)
         losses = {"critic_loss": loss.detach().mean(dim=1).mean(), "value": wanted.mean()}
         return losses | found
 
     def _weights(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """What the rows count as critics learn, (B,), and metrics of it."""
-        if self.gap is None:
+        if self.dynamics_gap is None:
             return torch.ones_like(batch.rew), {}
-        found, weights = self.gap.step(batch), self.gap.weights(batch)
+        found, weights = self.dynamics_gap.step(batch), self.dynamics_gap.weights(batch)
         simulated = weights[~batch.demo]
         return weights, found | ({"simulated_weight": simulated.mean()} if len(simulated) else {})
 
     def _value(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """The value (B,) that the actor climbs."""
-        return self.actor_rule(self.critic(obs, act), self.generator)
+        return self.actor_aggregation(self.critic(obs, act), self.generator)
 
     def actor_state(self) -> dict[str, Any]:
         """The actor and the critics that it climbs: without them it would be led astray again."""
         return {
             "actor": self.actor.state_dict(),
             "critic": self.critic.state_dict(),
-            "critic_optim": self.descent.optim.state_dict(),
+            "critic_optim": self.optimizer.optim.state_dict(),
             "target": self.target.state_dict(),
         }
 
-    def go_back(self, state: dict[str, Any]) -> None:
+    def rollback(self, state: dict[str, Any]) -> None:
         """Return to an earlier ``actor_state`` at half of the present rate; the replay stays."""
         lr = self.lr
         self._load_actor(state)
-        self.actor.descent.set_lr(0.5 * lr)
+        self.actor.optimizer.set_lr(0.5 * lr)
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs, as nested dicts of tensors and numbers."""
         counters = {name: getattr(self, name) for name in ("updates", "decisions", "steps", "owed")}
         rest = {"replay": self.replay.state_dict(), "scale": self.scale.state_dict()}
-        if self.gap is not None:
-            rest["gap"] = self.gap.state_dict()
+        if self.dynamics_gap is not None:
+            rest["gap"] = self.dynamics_gap.state_dict()
         return self.actor_state() | rest | counters
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -252,15 +258,15 @@ class OffPolicy:
         self._load_actor(state)
         self.replay.load_state_dict(state["replay"])
         self.scale.load_state_dict(state["scale"])
-        if self.gap is not None:
-            self.gap.load_state_dict(state["gap"])
+        if self.dynamics_gap is not None:
+            self.dynamics_gap.load_state_dict(state["gap"])
         self.updates, self.decisions = state["updates"], state["decisions"]
-        self.steps, self.owed = state["steps"], state["owed"]
+        self.steps, self.pending_steps = state["steps"], state["owed"]
 
     def _load_actor(self, state: dict[str, Any]) -> None:
         self.actor.load_state_dict(state["actor"])
         self.critic.load_state_dict(state["critic"])
-        self.descent.optim.load_state_dict(state["critic_optim"])
+        self.optimizer.optim.load_state_dict(state["critic_optim"])
         self.target.load_state_dict(state["target"])
 
 

@@ -36,7 +36,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.critic.q import QCritic
 from robo_rl.data.transitions import Transitions
 from robo_rl.nets.base import dense
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.chain import randn
 
 
@@ -60,7 +60,7 @@ class DynamicsGap:
         lr: float = Field(default=3e-4, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
         noise: float = Field(default=0.1, ge=0.0)
-        least: float = Field(default=1e-5, gt=0.0, le=1.0)
+        min_weight: float = Field(default=1e-5, gt=0.0, le=1.0)
 
     def __init__(self, cfg: Config, critic: QCritic, generator: torch.Generator) -> None:
         self.cfg, self.critic, self.generator = cfg, critic, generator
@@ -70,7 +70,7 @@ class DynamicsGap:
             "outcome": dense([critic.num_inputs + outcome, *cfg.hidden, 1]),
         }
         self.nets = nn.ModuleDict(nets).to(next(critic.net.parameters()))
-        self.descent = Descent(self.nets.parameters(), cfg.lr, cfg.grad_clip)
+        self.optimizer = ClippedOptimizer(self.nets.parameters(), cfg.lr, cfg.grad_clip)
 
     def step(self, batch: Transitions) -> dict[str, Tensor]:
         """One gradient step of both by a batch whose ``act`` critics may see; returns losses.
@@ -79,25 +79,27 @@ class DynamicsGap:
             ConfigError: No row of it is real.
             PluginError: Gradients were not finite for long.
         """
-        _demand_real(batch)
+        _check_has_real_rows(batch)
         decision, added = self._log_odds(batch, self.cfg.noise)
         real = batch.demo.to(decision)
         losses = {
             "gap_decision_loss": F.binary_cross_entropy_with_logits(decision, real),
             "gap_outcome_loss": F.binary_cross_entropy_with_logits(decision.detach() + added, real),
         }
-        self.descent.step(torch.stack([*losses.values()]).sum())
+        self.optimizer.step(torch.stack([*losses.values()]).sum())
         return {name: loss.detach() for name, loss in losses.items()}
 
     @torch.no_grad()
     def weights(self, batch: Transitions) -> Tensor:
         """What the rows' squared TD errors count: (B,), of real ones 1."""
         _, added = self._log_odds(batch, 0.0)
-        return torch.where(batch.demo, 1.0, added.clamp(max=0.0).exp().clamp(min=self.cfg.least))
+        return torch.where(
+            batch.demo, 1.0, added.clamp(max=0.0).exp().clamp(min=self.cfg.min_weight)
+        )
 
     def _log_odds(self, batch: Transitions, noise: float) -> tuple[Tensor, Tensor]:
         """Of being real: by the decision, and what the outcome adds, each (B,)."""
-        decision = self.critic.inputs(self.critic.encode(batch.obs), batch.act)
+        decision = self.critic.join_inputs(self.critic.encode(batch.obs), batch.act)
         both = torch.cat([decision, self._outcome(batch)], dim=-1)
         if noise:
             both = both + noise * randn(both.shape, self.generator).to(both)
@@ -113,20 +115,20 @@ class DynamicsGap:
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"nets": self.nets.state_dict(), "optim": self.descent.optim.state_dict()}
+        return {"nets": self.nets.state_dict(), "optim": self.optimizer.optim.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.nets.load_state_dict(state["nets"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])
 
 
-def _demand_real(batch: Transitions) -> None:
+def _check_has_real_rows(batch: Transitions) -> None:
     if not bool(batch.demo.any()):
         raise ConfigError(
             "nothing real is there to tell what is simulated from",
             where="dynamics_gap",
             expected="logged transitions in every batch",
             found=f"none of {len(batch.demo)}",
-            hint="take a dataset of the robot, and a replay.demo_share that gives it rows",
+            hint="take a dataset of the robot, and a replay.demo_fraction that gives it rows",
         )

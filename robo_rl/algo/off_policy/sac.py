@@ -1,8 +1,8 @@
 """Soft actor-critic on denoising chains; it never learns which policy family it trains.
 
 Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. Source:
-Haarnoja et al. 2018 (arXiv 1812.05905); REDQ (2101.05982) and RLPD (2302.02948) by ``target_rule``,
-``updates_per_decision`` and the replay's ``demo_share``.
+Haarnoja et al. 2018 (arXiv 1812.05905); REDQ (2101.05982) and RLPD (2302.02948) by ``target_aggregation``,
+``utd_ratio`` and the replay's ``demo_fraction``.
 
 What is drawn is a chain, a = x[K], and its probability that of its trained steps: for a Gaussian
 policy, K = 1, the usual one, for a flow of which the last step is trained that of this step given
@@ -20,7 +20,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from robo_rl.algo.off_policy.actor import Climber, Value
+from robo_rl.algo.off_policy.actor import ActorTrainer, QFunction
 from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
 from robo_rl.algo.off_policy.temperature import Temperature
 from robo_rl.core.errors import ConfigError
@@ -80,11 +80,11 @@ class Sac(OffPolicy):
     @staticmethod
     def check_policy(cfg: SacConfig, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
-        Climber.check_policy(cfg, policy)
-        _demand_reachable(policy, cfg.target_std)
+        ActorTrainer.check_policy(cfg, policy)
+        _check_target_std(policy, cfg.target_std)
 
 
-class SoftActor(Climber):
+class SoftActor(ActorTrainer):
     """A policy that likes its draws to be unlikely, at a price that is learnt.
 
     Args:
@@ -98,22 +98,22 @@ class SoftActor(Climber):
 
     def __init__(self, cfg: SacConfig, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         super().__init__(cfg, policy, generator)
-        _demand_reachable(policy, cfg.target_std)
+        _check_target_std(policy, cfg.target_std)
         self.entropy_in_target = cfg.entropy_in_target
         target = entropy(policy, std=cfg.target_std)
         self.temperature = Temperature(cfg.temperature, cfg.temperature_lr, target)
 
-    def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """A draw, and temperature · log-probability of it."""
         act, log_prob = self._draw(obs)
         return act, self.temperature.value * log_prob * self.entropy_in_target
 
-    def climb(self, obs: dict[str, Tensor], value: Value) -> dict[str, Tensor]:
+    def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
         """One step of the policy up Q + temperature · entropy, one of the temperature."""
         act, log_prob = self._draw(obs)
-        cost, metrics = self.held(obs, act)
+        cost, metrics = self.penalties(obs, act)
         soft = value(obs, act) - self.temperature.value * log_prob
-        self.descent.step(cost - soft.mean())
+        self.optimizer.step(cost - soft.mean())
         found = -log_prob.detach().mean()
         self.temperature.step(found)
         return metrics | {"entropy": found, "temperature": self.temperature.value}
@@ -153,7 +153,7 @@ def entropy(policy: DenoisingPolicy, *, std: float | None = None, raw: float = 0
     return float(kernel.entropy()[:, : policy.exec_horizon].sum())
 
 
-def _demand_reachable(policy: DenoisingPolicy, target_std: float) -> None:
+def _check_target_std(policy: DenoisingPolicy, target_std: float) -> None:
     """Beyond the bounds of the noise no temperature is high or low enough.
 
     Raises:

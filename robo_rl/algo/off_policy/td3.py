@@ -17,11 +17,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.off_policy.actor import Climber, Value
+from robo_rl.algo.off_policy.actor import ActorTrainer, QFunction
 from robo_rl.algo.off_policy.base import OffPolicy, OffPolicyConfig
 from robo_rl.core.errors import ConfigError
-from robo_rl.critic.aggregate import Aggregate
-from robo_rl.optim.ema import Follower
+from robo_rl.critic.aggregate import EnsembleAggregation
+from robo_rl.optim.ema import TargetNetwork
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
@@ -33,8 +33,8 @@ class Td3Config(OffPolicyConfig):
     ±``smoothing_clip``, in network units. The average's decay is ``target_ema``, like the critic's.
     """
 
-    actor_every: int = Field(default=2, ge=1)
-    actor_rule: Aggregate.Config = Aggregate.Config(rule="mean")
+    policy_delay: int = Field(default=2, ge=1)
+    actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config(mode="mean")
     smoothing_std: float = Field(default=0.2, ge=0.0)
     smoothing_clip: float = Field(default=0.5, ge=0.0)
 
@@ -63,11 +63,11 @@ class Td3(OffPolicy):
     @staticmethod
     def check_policy(cfg: Td3Config, policy: DenoisingPolicy) -> None:
         """See ``Demanding``."""
-        Climber.check_policy(cfg, policy)
-        _demand_deterministic(policy)
+        ActorTrainer.check_policy(cfg, policy)
+        _check_deterministic_eval(policy)
 
 
-class DeterministicActor(Climber):
+class DeterministicActor(ActorTrainer):
     """A policy under its evaluation sampler, and the average of its weights.
 
     Args:
@@ -76,27 +76,27 @@ class DeterministicActor(Climber):
         generator: Draws noise.
 
     Raises:
-        ConfigError: As ``Climber``; or evaluation draws noise on its way.
+        ConfigError: As ``ActorTrainer``; or evaluation draws noise on its way.
     """
 
     def __init__(self, cfg: Td3Config, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         super().__init__(cfg, policy, generator)
-        _demand_deterministic(policy)
+        _check_deterministic_eval(policy)
         self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
-        self.average = Follower(policy, cfg.target_ema)
+        self.average = TargetNetwork(policy, cfg.target_ema)
 
-    def successor(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """The averaged policy's action with noise; it costs nothing."""
         act = self._act(self.average.module, obs)
         noise = self.smoothing_std * randn(act.shape, self.generator).to(act)
         act = act + noise.clamp(-self.smoothing_clip, self.smoothing_clip)
         return act, torch.zeros_like(act[:, 0, 0])
 
-    def climb(self, obs: dict[str, Tensor], value: Value) -> dict[str, Tensor]:
+    def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
         """One step up Q, one of the average."""
         act = self._act(self.policy, obs)
-        cost, metrics = self.held(obs, act)
-        self.descent.step(cost - value(obs, act).mean())
+        cost, metrics = self.penalties(obs, act)
+        self.optimizer.step(cost - value(obs, act).mean())
         self.average.update(self.policy)
         return metrics
 
@@ -114,8 +114,8 @@ class DeterministicActor(Climber):
         return policy.decode_normalized(obs, policy.eval_sampler.start(shape, self.generator))
 
 
-def _demand_deterministic(policy: DenoisingPolicy) -> None:
-    if not policy.acts_by_decode:
+def _check_deterministic_eval(policy: DenoisingPolicy) -> None:
+    if not policy.eval_is_deterministic:
         raise ConfigError(
             "algorithm 'td3' climbs what evaluation runs, which draws noise here",
             expected="eval_eta 0",

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic, td_target
 from robo_rl.data.replay import Transitions
 
@@ -28,7 +28,7 @@ class Backup(Protocol):
         ...
 
 
-class ValueBackup:
+class ScalarBackup:
     """Targets are values (B,).
 
     Args:
@@ -39,7 +39,11 @@ class ValueBackup:
     """
 
     def __init__(
-        self, critic: QCritic, target: QCritic, rule: Aggregate, generator: torch.Generator
+        self,
+        critic: QCritic,
+        target: QCritic,
+        rule: EnsembleAggregation,
+        generator: torch.Generator,
     ) -> None:
         self.critic, self.target, self.rule, self.generator = critic, target, rule, generator
 
@@ -55,7 +59,7 @@ class ValueBackup:
         return self.critic.loss(batch.obs, batch.act, wanted), wanted
 
 
-class LawBackup:
+class CategoricalBackup:
     """Targets are laws of the return, probabilities (B, n) of a histogram's bins.
 
     The successor's law, moved and shrunk as its value would be, projected onto the bins again
@@ -73,17 +77,21 @@ class LawBackup:
     """
 
     def __init__(
-        self, critic: QCritic, target: QCritic, rule: Aggregate, generator: torch.Generator
+        self,
+        critic: QCritic,
+        target: QCritic,
+        rule: EnsembleAggregation,
+        generator: torch.Generator,
     ) -> None:
         self.critic, self.target, self.rule, self.generator = critic, target, rule, generator
         self.head = critic.histogram
-        rule.demand_mixture()
+        rule.check_is_mixture()
 
     @torch.no_grad()
     def targets(self, batch: Transitions, act: Tensor, cost: Tensor) -> Tensor:
         """See ``Backup``."""
-        centres, laws = self.head.centres, self.target.laws(batch.next_obs, act)
-        shares = self.rule.shares(laws @ centres, self.generator)
+        centres, laws = self.head.centres, self.target.distributions(batch.next_obs, act)
+        shares = self.rule.member_weights(laws @ centres, self.generator)
         law = (shares.unsqueeze(-1) * laws).sum(dim=0)
         rew, discount, terminated = (
             part.unsqueeze(-1) for part in (batch.rew, batch.discount, batch.terminated)
@@ -94,16 +102,16 @@ class LawBackup:
     def loss(self, batch: Transitions, act: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
         """See ``Backup``."""
         law = self.targets(batch, act, cost)
-        return self.critic.law_loss(batch.obs, batch.act, law), law @ self.head.centres
+        return self.critic.distribution_loss(batch.obs, batch.act, law), law @ self.head.centres
 
 
 def make_backup(
-    critic: QCritic, target: QCritic, rule: Aggregate, generator: torch.Generator
+    critic: QCritic, target: QCritic, rule: EnsembleAggregation, generator: torch.Generator
 ) -> Backup:
     """Of values, or of laws where the critic learns these.
 
     Raises:
-        ConfigError: See ``LawBackup``.
+        ConfigError: See ``CategoricalBackup``.
     """
-    learns = LawBackup if critic.distributional else ValueBackup
+    learns = CategoricalBackup if critic.distributional else ScalarBackup
     return learns(critic, target, rule, generator)

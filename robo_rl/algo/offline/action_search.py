@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Seeker(ABC):
-    """Clones better chunks at the data's states; an ``Improver`` once it has its ``Config``.
+class ActionSearch(ABC):
+    """Clones better chunks at the data's states; an ``OfflineAlgorithm`` once it has its ``Config``.
 
     Args:
         optim: Of cloning.
@@ -36,7 +36,7 @@ class Seeker(ABC):
 
     def __init__(
         self,
-        optim: Supervised.Config,
+        optim: SupervisedTrainer.Config,
         minibatch: int,
         policy: DenoisingPolicy,
         replay: Replay,
@@ -45,8 +45,8 @@ class Seeker(ABC):
         generator: torch.Generator,
     ) -> None:
         self.minibatch, self.replay, self.generator = minibatch, replay, generator
-        self.draws_from = policy
-        self.trainer = Supervised(optim, deepcopy(policy).train(), steps)
+        self.behaviour_policy = policy
+        self.trainer = SupervisedTrainer(optim, deepcopy(policy).train(), steps)
 
     @property
     def policy(self) -> DenoisingPolicy:
@@ -54,7 +54,7 @@ class Seeker(ABC):
         return self.trainer.ema.module.eval()
 
     @abstractmethod
-    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
         """Better chunks (N, H, A) in network units at a batch's states, and figures of the search.
 
         What the search itself learns it learns here.
@@ -63,7 +63,7 @@ class Seeker(ABC):
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss, and the figures of the search."""
         batch = self.replay.sample(self.minibatch, self.generator)
-        best, figures = self.find(batch)
+        best, figures = self.search(batch)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(best), self.generator)
         return {"loss": self.trainer.step(loss), **figures}
@@ -77,13 +77,13 @@ class Seeker(ABC):
         self.trainer.load_state_dict(state)
 
 
-def demand_decodes(policy: DenoisingPolicy.Config) -> None:
+def check_eval_is_deterministic(policy: DenoisingPolicy.Config) -> None:
     """Of improvers to whom a policy is a map from noise to chunks.
 
     Raises:
         ConfigError: Its evaluation draws noise on the way as well.
     """
-    if not policy.decodes:
+    if not policy.eval_is_deterministic:
         raise ConfigError(
             "its noise is to be chosen, and its evaluation draws some on the way as well",
             where="policy.eval_eta",

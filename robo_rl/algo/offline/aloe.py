@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from robo_rl.algo.offline.awr import Awr
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.offline_critics.td_critics import OwnCritics
-from robo_rl.algo.policy_samples import acted
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline_critics.td_critics import TdCritics
+from robo_rl.algo.policy_samples import act_normalized
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
 class Aloe(Awr):
-    """Goes on cloning a policy, rows weighted by what they are worth beside it; an ``Improver``.
+    """Goes on cloning a policy, rows weighted by what they are worth beside it; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -43,20 +43,20 @@ class Aloe(Awr):
         The temperature is in units of the spread of the advantages that these begin from.
         """
 
-        critics: OwnCritics.Config = OwnCritics.Config()
+        critics: TdCritics.Config = TdCritics.Config()
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__(cfg, policy, critics, replay, steps=steps, generator=generator)
-        self.own, self.minibatch = OwnCritics(cfg.critics, critics), cfg.critics.minibatch
+        self.td_critics, self.minibatch = TdCritics(cfg.critics, critics), cfg.critics.minibatch
 
     def step(self) -> dict[str, float]:
         """One gradient step of critics and policy; returns losses.
@@ -66,24 +66,27 @@ class Aloe(Awr):
         """
         batch = self.replay.sample(self.minibatch, self.generator)
         with torch.no_grad():
-            follows = acted(self.policy, batch.next_obs, self.generator)
-            ahead = self.own.ahead(batch.next_obs, follows, self.generator)
-        return {"critic_loss": self.own.step(batch, ahead, self.generator), **super().step()}
+            follows = act_normalized(self.policy, batch.next_obs, self.generator)
+            ahead = self.td_critics.next_q(batch.next_obs, follows, self.generator)
+        return {"critic_loss": self.td_critics.step(batch, ahead, self.generator), **super().step()}
 
     @torch.no_grad()
     def advantage(self, batch: Transitions) -> Tensor:
         """See ``Awr``."""
-        act, own = batch.judged_act(self.generator), acted(self.policy, batch.obs, self.generator)
+        act, own = (
+            batch.act_with_masked_tail(self.generator),
+            act_normalized(self.policy, batch.obs, self.generator),
+        )
         twice = {name: torch.cat([each, each]) for name, each in batch.obs.items()}
-        both = self.own.worth(twice, torch.cat([act, own]), self.generator)
+        both = self.td_critics.q_value(twice, torch.cat([act, own]), self.generator)
         did, does = both.chunk(2)
         return did - does
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"trainer": super().state_dict(), "critics": self.own.state_dict()}
+        return {"trainer": super().state_dict(), "critics": self.td_critics.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         super().load_state_dict(state["trainer"])
-        self.own.load_state_dict(state["critics"])
+        self.td_critics.load_state_dict(state["critics"])

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.nets.squashed import SquashedGaussian
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.optimizer import ClippedOptimizer
 
 
-class SmallActor:
+class AuxiliaryActor:
     """Climbs a value, and stays random by its entropy (Haarnoja et al. 2018, arXiv 1812.05905).
 
     Args:
@@ -33,19 +33,19 @@ class SmallActor:
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
         lr: float = Field(default=3e-4, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
-        entropy: float = Field(default=0.05, ge=0.0)
+        entropy_coef: float = Field(default=0.05, ge=0.0)
 
     def __init__(self, cfg: Config, inputs: int, outputs: int, bound: float) -> None:
         self.cfg, self.outputs, self.bound = cfg, outputs, bound
         self.net = SquashedGaussian(inputs, outputs, cfg.hidden)
-        self.descent = Descent(self.net.parameters(), cfg.lr, cfg.grad_clip)
+        self.optimizer = ClippedOptimizer(self.net.parameters(), cfg.lr, cfg.grad_clip)
 
     @torch.no_grad()
-    def draw(self, x: Tensor, generator: torch.Generator) -> Tensor:
+    def sample(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """For inputs (B, D): (B, A)."""
         return self.bound * self.net(x, generator)[0]
 
-    def climb(
+    def update(
         self, x: Tensor, worth: Callable[[Tensor], Tensor], generator: torch.Generator
     ) -> float:
         """One gradient step; returns what is drawn is worth on average.
@@ -61,15 +61,15 @@ class SmallActor:
         drawn, log_prob = self.net(x, generator)
         value = worth(self.bound * drawn)
         scale = value.detach().abs().mean().clamp(min=1e-6)
-        loss = self.cfg.entropy * log_prob / self.outputs - value / scale
-        self.descent.step(loss.mean())
+        loss = self.cfg.entropy_coef * log_prob / self.outputs - value / scale
+        self.optimizer.step(loss.mean())
         return float(value.detach().mean())
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return {"net": self.net.state_dict(), "optim": self.descent.optim.state_dict()}
+        return {"net": self.net.state_dict(), "optim": self.optimizer.optim.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.net.load_state_dict(state["net"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])

@@ -21,8 +21,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.replay import Replay
@@ -34,7 +34,7 @@ _SEEN = 4096
 
 
 class Awr:
-    """Goes on cloning a policy, rows weighted by what they are worth; an ``Improver``.
+    """Goes on cloning a policy, rows weighted by what they are worth; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -53,23 +53,23 @@ class Awr:
         """
 
         temperature: float = Field(default=0.5, gt=0.0)
-        cap: float = Field(default=20.0, gt=1.0)
-        human: float = Field(default=0.0, ge=0.0)
-        batch: int = Field(default=256, ge=1)
-        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+        max_weight: float = Field(default=20.0, gt=1.0)
+        intervention_min_advantage: float = Field(default=0.0, ge=0.0)
+        minibatch: int = Field(default=256, ge=1)
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
-        self.trainer = Supervised(cfg.optim, deepcopy(policy).train(), steps)
+        self.trainer = SupervisedTrainer(cfg.optim, deepcopy(policy).train(), steps)
         self.scale = cfg.temperature * _spread(critics, replay)
 
     @property
@@ -79,17 +79,19 @@ class Awr:
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
-        batch = self.replay.sample(self.cfg.batch, self.generator)
+        batch = self.replay.sample(self.cfg.minibatch, self.generator)
         advantage = self.advantage(batch) / self.scale
-        if self.cfg.human:
-            advantage = at_least(advantage, batch.human, self.cfg.human / self.cfg.temperature)
+        if self.cfg.intervention_min_advantage:
+            advantage = floor_advantage(
+                advantage, batch.human, self.cfg.intervention_min_advantage / self.cfg.temperature
+            )
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
-        return {"loss": self.trainer.step(weights(advantage, self.cfg.cap) * loss)}
+        return {"loss": self.trainer.step(advantage_weights(advantage, self.cfg.max_weight) * loss)}
 
     def advantage(self, batch: Transitions) -> Tensor:
         """Of a batch's own chunks: (B,)."""
-        act = batch.judged_act(self.generator)
+        act = batch.act_with_masked_tail(self.generator)
         return self.critics.advantage(batch.obs, act, self.generator)
 
     def state_dict(self) -> dict[str, Any]:
@@ -101,20 +103,20 @@ class Awr:
         self.trainer.load_state_dict(state)
 
 
-def at_least(advantage: Tensor, rows: Tensor, least: float) -> Tensor:
+def floor_advantage(advantage: Tensor, rows: Tensor, least: float) -> Tensor:
     """Advantages (B,), of some rows (B,) bool no lower than that."""
     return torch.where(rows, advantage.clamp(min=least), advantage)
 
 
-def weights(advantage: Tensor, cap: float) -> Tensor:
+def advantage_weights(advantage: Tensor, max_weight: float) -> Tensor:
     """Of advantages (B,) in units of the temperature: exp, held to cap, divided by their mean."""
-    raw = advantage.exp().clamp(max=cap)
+    raw = advantage.exp().clamp(max=max_weight)
     return raw / raw.mean().clamp(min=1e-6)
 
 
-def _spread(critics: LoggedCritics, replay: Replay) -> float:
+def _spread(critics: OfflineCritics, replay: Replay) -> float:
     """Standard deviation of the advantages of the data, or of some of them."""
     generator = make_generator("spread", 0)
     batch = replay.sample(_SEEN, generator)
-    act = batch.judged_act(generator)
+    act = batch.act_with_masked_tail(generator)
     return max(float(critics.advantage(batch.obs, act, generator).std()), 1e-6)

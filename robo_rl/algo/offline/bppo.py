@@ -18,13 +18,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.replay import Replay
-from robo_rl.data.rollout import Rollout, executed
-from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.data.rollout import Rollout, executed_mask
+from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Chain
@@ -33,8 +33,8 @@ _LEAST = 1e-3
 """Share of ε that the last steps have: a ratio is never held to exactly 1."""
 
 
-class OfflinePpo:
-    """Makes draws likelier that critics think well of; an ``Improver``.
+class Bppo:
+    """Makes draws likelier that critics think well of; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -49,7 +49,7 @@ class OfflinePpo:
             to stay as they were cloned: what is judged and improved again is all of it.
     """
 
-    class Config(ObjectiveConfig, DescentConfig):
+    class Config(ObjectiveConfig, OptimizerConfig):
         """What is compared and held: ``ObjectiveConfig``; ``minibatch`` states a gradient step.
 
         Learning rate and ε fall linearly to 0. Every ``follow`` steps the behaviour policy becomes
@@ -58,28 +58,28 @@ class OfflinePpo:
 
         lr: float = Field(default=1e-4, gt=0.0)
         minibatch: int = Field(default=256, ge=2)
-        follow: int = Field(default=100, ge=0)
+        behaviour_update_every: int = Field(default=100, ge=0)
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
-        check(cfg, policy)
+        check_policy_supports(cfg, policy)
         self.check_settings(policy.cfg)
         self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
         self.policy = deepcopy(policy)
-        if cfg.anchor.needs_base:
-            self.policy.anchor()
+        if cfg.regularization.needs_reference:
+            self.policy.freeze_reference()
         self.behaviour = deepcopy(self.policy).requires_grad_(False)
-        self._base = self.policy.base() if cfg.anchor.needs_base else None
+        self._base = self.policy.reference_policy() if cfg.regularization.needs_reference else None
         params = (p for p in self.policy.parameters() if p.requires_grad)
-        self.descent = Descent(params, cfg.lr, cfg.grad_clip)
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip)
         self.steps, self.done = steps, 0
 
     @staticmethod
@@ -101,16 +101,16 @@ class OfflinePpo:
             PluginError: Gradients were not finite for long.
         """
         left = 1.0 - self.done / self.steps
-        self.descent.set_lr(left * self.cfg.lr)
+        self.optimizer.set_lr(left * self.cfg.lr)
         obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
         with torch.no_grad():
-            one_step = self.cfg.ratio is RatioMode.ONE_STEP
-            chain = self.behaviour.sample(obs, self.generator, one_step=one_step)
+            one_step = self.cfg.ratio is RatioMode.SINGLE_STEP
+            chain = self.behaviour.sample(obs, self.generator, single_step=one_step)
             adv = self.critics.advantage(obs, chain.act, self.generator)
-        loss, kl = self._loss(_block(obs, chain, self.policy.exec_horizon), normalised(adv), left)
-        self.descent.step(loss)
+        loss, kl = self._loss(_block(obs, chain, self.policy.exec_horizon), standardize(adv), left)
+        self.optimizer.step(loss)
         self.done += 1
-        if self.cfg.follow and self.done % self.cfg.follow == 0:
+        if self.cfg.behaviour_update_every and self.done % self.cfg.behaviour_update_every == 0:
             self.behaviour.load_state_dict(self.policy.state_dict())
         return {"loss": float(loss.detach()), "kl": kl, "advantage": float(adv.mean())}
 
@@ -124,14 +124,14 @@ class OfflinePpo:
                 rule, self.policy, self._base, block, adv, self.generator, self.behaviour
             )
             found = objective.loss(torch.arange(objective.size))
-        return found.loss, objective.likelihood.share * found.kl
+        return found.loss, objective.likelihood.units_per_decision * found.kl
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
         return {
             "policy": self.policy.state_dict(),
             "behaviour": self.behaviour.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
             "done": self.done,
         }
 
@@ -139,11 +139,11 @@ class OfflinePpo:
         """Continue from ``state_dict``."""
         self.policy.load_state_dict(state["policy"])
         self.behaviour.load_state_dict(state["behaviour"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])
         self.done = state["done"]
 
 
-def normalised(adv: Tensor) -> Tensor:
+def standardize(adv: Tensor) -> Tensor:
     """Advantages (N,) about their mean, in units of their spread."""
     return (adv - adv.mean()) / adv.std().clamp(min=1e-6)
 
@@ -153,7 +153,7 @@ def _block(obs: dict[str, Tensor], chain: Chain, exec_horizon: int) -> Rollout:
     rows, horizon = chain.x.shape[0], chain.x.shape[2]
     whole, nothing = torch.ones(1, rows), torch.zeros(1, rows, dtype=torch.bool)
     num_exec = torch.full((1, rows), exec_horizon)
-    mask = executed(num_exec[0], horizon)[:, None]
+    mask = executed_mask(num_exec[0], horizon)[:, None]
     return Rollout(
         obs={name: tensor[None] for name, tensor in obs.items()},
         x=chain.x[None],

@@ -9,7 +9,7 @@ algorithm 1, with noise aliasing):
     of noise W(o, w) ← Q(o, π(o, w)),  w ~ N(0, I)
     actor    W(o, w) + entropy
 
-The chunks that steered noise becomes are cloned (``Seeker``), so that a policy goes on, and not a
+The chunks that steered noise becomes are cloned (``ActionSearch``), so that a policy goes on, and not a
 policy with an actor in front of it.
 
 Shapes: B rows of a batch, H horizon, A act_dim.
@@ -23,22 +23,22 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import Seeker, demand_decodes
-from robo_rl.algo.offline.auxiliary_actor import SmallActor
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.offline_critics.td_critics import OwnCritics
-from robo_rl.algo.supervised import Supervised
-from robo_rl.core.seeding import initialising
+from robo_rl.algo.offline.action_search import ActionSearch, check_eval_is_deterministic
+from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline_critics.td_critics import TdCritics
+from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.nets.ensemble import MlpEnsemble
-from robo_rl.optim.optimizer import Descent, constant
+from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
 
-class Dsrl(Seeker):
-    """Clones what comes of noise that an actor chooses; an ``Improver``.
+class Dsrl(ActionSearch):
+    """Clones what comes of noise that an actor chooses; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -49,77 +49,81 @@ class Dsrl(Seeker):
         generator: Draws batches, noise and times.
     """
 
-    class Config(OwnCritics.Config):
+    class Config(TdCritics.Config):
         """``bound`` of the noise's elements, the actor, the values of noise, and cloning."""
 
-        bound: float = Field(default=0.5, gt=0.0)
-        actor: SmallActor.Config = SmallActor.Config()
-        noise_lr: float = Field(default=1e-3, gt=0.0)
-        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+        noise_bound: float = Field(default=0.5, gt=0.0)
+        actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
+        noise_critic_lr: float = Field(default=1e-3, gt=0.0)
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
-        self.cfg, self.critics = cfg, OwnCritics(cfg, critics)
+        self.cfg, self.critics = cfg, TdCritics(cfg, critics)
         seen = policy.obs_spec.size * policy.obs_horizon
         noise = policy.horizon * policy.act_spec.size
-        with initialising("dsrl", generator.initial_seed()):
-            self.actor = SmallActor(cfg.actor, seen, noise, cfg.bound)
+        with seeded_initialization("dsrl", generator.initial_seed()):
+            self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound)
             sizes = [seen + noise, *cfg.actor.hidden, 1]
-            self.worth = MlpEnsemble(1, sizes, layer_norm=True)
-        self.descent = Descent(self.worth.parameters(), cfg.noise_lr, cfg.grad_clip)
+            self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True)
+        self.optimizer = ClippedOptimizer(
+            self.noise_critic.parameters(), cfg.noise_critic_lr, cfg.grad_clip
+        )
 
     @staticmethod
     def check_settings(policy: DenoisingPolicy.Config) -> None:
         """See ``Choosy``."""
-        demand_decodes(policy)
+        check_eval_is_deterministic(policy)
 
-    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
-        """See ``Seeker``: what steered noise becomes; losses, and what it is worth.
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``ActionSearch``: what steered noise becomes; losses, and what it is worth.
 
         Raises:
             PluginError: Gradients were not finite for long.
         """
         with torch.no_grad():
-            ahead = self.critics.ahead(
+            ahead = self.critics.next_q(
                 batch.next_obs, self._steered(batch.next_obs), self.generator
             )
         found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
         seen = self.critics.critic.encode(batch.obs)
-        found["noise_loss"] = self._learn_noise(batch.obs, seen)
-        with constant(self.worth):
-            found["value"] = self.actor.climb(seen, lambda w: self._worth(seen, w), self.generator)
+        found["noise_critic_loss"] = self._fit_noise_critic(batch.obs, seen)
+        with frozen_weights(self.noise_critic):
+            found["value"] = self.actor.update(
+                seen, lambda w: self._noise_value(seen, w), self.generator
+            )
         return self._steered(batch.obs), found
 
     @torch.no_grad()
     def _steered(self, obs: dict[str, Tensor]) -> Tensor:
         """What the policy makes of the actor's noise: (B, H, A)."""
-        return self._made(obs, self.actor.draw(self.critics.critic.encode(obs), self.generator))
+        return self._decode(obs, self.actor.sample(self.critics.critic.encode(obs), self.generator))
 
-    def _made(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+    def _decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """Of noise (B, H·A)."""
-        shape = (len(noise), self.draws_from.horizon, -1)
-        return self.draws_from.decode_normalized(obs, noise.view(shape))
+        shape = (len(noise), self.behaviour_policy.horizon, -1)
+        return self.behaviour_policy.decode_normalized(obs, noise.view(shape))
 
-    def _learn_noise(self, obs: dict[str, Tensor], seen: Tensor) -> float:
+    def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> float:
         with torch.no_grad():
             noise = randn((len(seen), self.actor.outputs), self.generator)
-            wanted = self.critics.worth(obs, self._made(obs, noise), self.generator)
-        loss = (self._worth(seen, noise) - wanted).square().mean()
-        self.descent.step(loss)
+            wanted = self.critics.q_value(obs, self._decode(obs, noise), self.generator)
+        loss = (self._noise_value(seen, noise) - wanted).square().mean()
+        self.optimizer.step(loss)
         return float(loss.detach())
 
-    def _worth(self, seen: Tensor, noise: Tensor) -> Tensor:
+    def _noise_value(self, seen: Tensor, noise: Tensor) -> Tensor:
         """W of noise (B, H·A) in states seen (B, O): (B,)."""
-        return self.worth(torch.cat([seen, noise], dim=-1))[0, :, 0]
+        return self.noise_critic(torch.cat([seen, noise], dim=-1))[0, :, 0]
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
@@ -127,8 +131,8 @@ class Dsrl(Seeker):
             "trainer": super().state_dict(),
             "critics": self.critics.state_dict(),
             "actor": self.actor.state_dict(),
-            "worth": self.worth.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "worth": self.noise_critic.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -136,5 +140,5 @@ class Dsrl(Seeker):
         super().load_state_dict(state["trainer"])
         self.critics.load_state_dict(state["critics"])
         self.actor.load_state_dict(state["actor"])
-        self.worth.load_state_dict(state["worth"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.noise_critic.load_state_dict(state["worth"])
+        self.optimizer.optim.load_state_dict(state["optim"])

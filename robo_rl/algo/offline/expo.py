@@ -9,7 +9,7 @@ chunks and their edits (Dong et al. 2025, EXPO, arXiv 2507.07986, section 4):
     critics Q(o, a) ← rew + discount·(1 − terminated)·max Q' over π*'s candidates at o'
     actor    Q(o, â) + entropy
 
-π is not moved by any value. What π* does is cloned (``Seeker``), so that a policy goes on that
+π is not moved by any value. What π* does is cloned (``ActionSearch``), so that a policy goes on that
 needs no critics to act.
 
 Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
@@ -23,20 +23,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import Seeker
-from robo_rl.algo.offline.auxiliary_actor import SmallActor
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.offline_critics.td_critics import OwnCritics
-from robo_rl.algo.policy_samples import acted
-from robo_rl.algo.supervised import Supervised
-from robo_rl.core.seeding import initialising
+from robo_rl.algo.offline.action_search import ActionSearch
+from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline_critics.td_critics import TdCritics
+from robo_rl.algo.policy_samples import act_normalized
+from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.optim.optimizer import constant
+from robo_rl.optim.optimizer import frozen_weights
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Best(NamedTuple):
+class SearchResult(NamedTuple):
     """What was found in N states.
 
     Args:
@@ -47,13 +47,13 @@ class Best(NamedTuple):
     """
 
     drawn: Tensor
-    before: Tensor
+    drawn_q_value: Tensor
     chunk: Tensor
-    worth: Tensor
+    q_value: Tensor
 
 
-class Expo(Seeker):
-    """Clones the best of a policy's chunks and their edits; an ``Improver``.
+class Expo(ActionSearch):
+    """Clones the best of a policy's chunks and their edits; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -64,57 +64,57 @@ class Expo(Seeker):
         generator: Draws batches, chunks, edits, times and noise.
     """
 
-    class Config(OwnCritics.Config):
+    class Config(TdCritics.Config):
         """``draws`` m, ``bound`` of an edit's elements in normalised units, actor and cloning."""
 
         minibatch: int = Field(default=128, ge=1)
-        draws: int = Field(default=4, ge=1)
-        bound: float = Field(default=0.02, gt=0.0)
-        actor: SmallActor.Config = SmallActor.Config()
-        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+        num_samples: int = Field(default=4, ge=1)
+        edit_bound: float = Field(default=0.02, gt=0.0)
+        actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
         super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
-        self.cfg, self.critics = cfg, OwnCritics(cfg, critics)
+        self.cfg, self.critics = cfg, TdCritics(cfg, critics)
         seen = policy.obs_spec.size * policy.obs_horizon
         chunk = policy.horizon * policy.act_spec.size
-        with initialising("expo", generator.initial_seed()):
-            self.actor = SmallActor(cfg.actor, seen + chunk, chunk, cfg.bound)
+        with seeded_initialization("expo", generator.initial_seed()):
+            self.actor = AuxiliaryActor(cfg.actor, seen + chunk, chunk, cfg.edit_bound)
 
-    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
-        """See ``Seeker``: the best of chunks and edits; losses, what they are worth, and gain.
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``ActionSearch``: the best of chunks and edits; losses, what they are worth, and gain.
 
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        ahead = self.best(batch.next_obs, ahead=True).worth
+        ahead = self.best(batch.next_obs, ahead=True).q_value
         found = {"critic_loss": self.critics.step(batch, ahead, self.generator)}
         best = self.best(batch.obs)
         found["value"] = self._climb(batch.obs, best.drawn)
-        return best.chunk, {**found, "gained": float((best.worth - best.before).mean())}
+        return best.chunk, {**found, "q_gain": float((best.q_value - best.drawn_q_value).mean())}
 
     @torch.no_grad()
-    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> Best:
+    def best(self, obs: dict[str, Tensor], *, ahead: bool = False) -> SearchResult:
         """Of the policy's chunks and their edits in each state.
 
         Args:
             obs: Name → (N, To, …).
             ahead: Judged by Q'.
         """
-        draws = self.cfg.draws
+        draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
-        drawn = acted(self.draws_from, many, self.generator)
-        edited = drawn + self.actor.draw(self._inputs(many, drawn), self.generator).view_as(drawn)
-        judge = self.critics.ahead if ahead else self.critics.worth
+        drawn = act_normalized(self.behaviour_policy, many, self.generator)
+        edited = drawn + self.actor.sample(self._inputs(many, drawn), self.generator).view_as(drawn)
+        judge = self.critics.next_q if ahead else self.critics.q_value
         twice = {name: torch.cat([each, each]) for name, each in many.items()}
         worth = judge(twice, torch.cat([drawn, edited]), self.generator)
         # (2·N·m) to (N, 2·m)
@@ -122,16 +122,16 @@ class Expo(Seeker):
         chunks = torch.stack([drawn, edited]).unflatten(1, (-1, draws)).transpose(0, 1)
         top, rows = choice.argmax(dim=1), torch.arange(len(choice))
         best = chunks.flatten(1, 2)[rows, top]
-        return Best(drawn[::draws], choice[:, 0], best, choice[rows, top])
+        return SearchResult(drawn[::draws], choice[:, 0], best, choice[rows, top])
 
     def _climb(self, obs: dict[str, Tensor], drawn: Tensor) -> float:
         """The actor's step at chunks (N, H, A) of the policy."""
 
         def worth(edit: Tensor) -> Tensor:
-            return self.critics.worth(obs, drawn + edit.view_as(drawn), self.generator)
+            return self.critics.q_value(obs, drawn + edit.view_as(drawn), self.generator)
 
-        with constant(self.critics.critic.net):
-            return self.actor.climb(self._inputs(obs, drawn), worth, self.generator)
+        with frozen_weights(self.critics.critic.net):
+            return self.actor.update(self._inputs(obs, drawn), worth, self.generator)
 
     def _inputs(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
         return torch.cat([self.critics.critic.encode(obs), drawn.flatten(1)], dim=-1)

@@ -2,7 +2,7 @@
 
 The policy before, of whatever family and as many steps, is not differentiated through: its student
 maps the same noise to the same chunk, but for where another is worth more (Park, Li & Levine 2025,
-FQL, arXiv 2502.02538, algorithm 1; ``ValueStudent``): near is π(o, z), w is α, and what follows is
+FQL, arXiv 2502.02538, algorithm 1; ``OneStepActor``): near is π(o, z), w is α, and what follows is
 the mean of the critics' Q'(o', μ(o', z)). What comes of it is a policy of one step.
 
 Shapes: B rows of a batch, H horizon, A act_dim.
@@ -14,16 +14,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import demand_decodes
-from robo_rl.algo.offline.one_step_actor import ValueStudent
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline.action_search import check_eval_is_deterministic
+from robo_rl.algo.offline.one_step_actor import OneStepActor
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Fql(ValueStudent):
-    """Near the policy's own chunk of the same noise; an ``Improver``.
+class Fql(OneStepActor):
+    """Near the policy's own chunk of the same noise; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -34,7 +34,7 @@ class Fql(ValueStudent):
         generator: Draws batches and noise.
     """
 
-    class Config(ValueStudent.Config):
+    class Config(OneStepActor.Config):
         """``alpha`` α: how near."""
 
         alpha: float = Field(default=300.0, gt=0.0)
@@ -43,7 +43,7 @@ class Fql(ValueStudent):
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
@@ -54,12 +54,12 @@ class Fql(ValueStudent):
     @staticmethod
     def check_settings(policy: DenoisingPolicy.Config) -> None:
         """See ``Choosy``."""
-        demand_decodes(policy)
+        check_eval_is_deterministic(policy)
 
-    def near(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """See ``ValueStudent``."""
+    def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
+        """See ``OneStepActor``."""
         return self.teacher.decode_normalized(batch.obs, noise)
 
-    def ahead(self, obs: dict[str, Tensor]) -> Tensor:
-        """See ``ValueStudent``."""
-        return self.critics.target.module(obs, self.does(obs, self.noise(obs))).mean(dim=0)
+    def next_q(self, obs: dict[str, Tensor]) -> Tensor:
+        """See ``OneStepActor``."""
+        return self.critics.target.module(obs, self.act(obs, self.noise(obs))).mean(dim=0)

@@ -18,20 +18,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.offline_critics.td_critics import OwnCritics
-from robo_rl.algo.supervised import Supervised
-from robo_rl.core.seeding import initialising
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline_critics.td_critics import TdCritics
+from robo_rl.algo.supervised import SupervisedTrainer
+from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.optim.optimizer import constant
+from robo_rl.optim.optimizer import frozen_weights
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
-from robo_rl.policy.one_step import student_of
+from robo_rl.policy.one_step import make_one_step_student
 
 
-class ValueStudent(ABC):
-    """Learns the student and critics of what it does; an ``Improver`` once it has its ``Config``.
+class OneStepActor(ABC):
+    """Learns the student and critics of what it does; an ``OfflineAlgorithm`` once it has its ``Config``.
 
     Args:
         cfg: Of critics and student.
@@ -43,28 +43,30 @@ class ValueStudent(ABC):
         generator: Draws batches and noise.
     """
 
-    class Config(OwnCritics.Config):
+    class Config(TdCritics.Config):
         """The critics', and the student's optimiser."""
 
-        optim: Supervised.Config = Field(default=Supervised.Config(lr=3e-4))
+        optim: SupervisedTrainer.Config = Field(default=SupervisedTrainer.Config(lr=3e-4))
 
     def __init__(
         self,
         cfg: Config,
         nearness: float,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
         generator: torch.Generator,
     ) -> None:
-        self.teacher, self.nearness = policy, nearness
+        self.teacher, self.bc_coef = policy, nearness
         self.minibatch, self.replay, self.generator = cfg.minibatch, replay, generator
-        with initialising(type(self).__name__.lower(), generator.initial_seed()):
-            student = student_of(policy).train()  # what the policy cannot lend it is drawn
-        self.trainer = Supervised(cfg.optim, student, steps)
-        self.critics = OwnCritics(cfg, critics)
+        with seeded_initialization(type(self).__name__.lower(), generator.initial_seed()):
+            student = make_one_step_student(
+                policy
+            ).train()  # what the policy cannot lend it is drawn
+        self.trainer = SupervisedTrainer(cfg.optim, student, steps)
+        self.critics = TdCritics(cfg, critics)
 
     @property
     def policy(self) -> DenoisingPolicy:
@@ -72,11 +74,11 @@ class ValueStudent(ABC):
         return self.trainer.ema.module.eval()
 
     @abstractmethod
-    def near(self, batch: Transitions, noise: Tensor) -> Tensor:
+    def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
         """What the student is to stay near to: (B, H, A) in network units, without gradients."""
 
     @abstractmethod
-    def ahead(self, obs: dict[str, Tensor]) -> Tensor:
+    def next_q(self, obs: dict[str, Tensor]) -> Tensor:
         """What follows is worth by Q': (B,), without gradients."""
 
     def step(self) -> dict[str, float]:
@@ -87,13 +89,13 @@ class ValueStudent(ABC):
         """
         batch = self.replay.sample(self.minibatch, self.generator)
         with torch.no_grad():
-            ahead = self.ahead(batch.next_obs)
+            ahead = self.next_q(batch.next_obs)
         critic_loss = self.critics.step(batch, ahead, self.generator)
         loss, value = self._actor_loss(batch)
         found = {"loss": self.trainer.step(loss), "critic_loss": critic_loss}
         return {**found, "value": float(value)}
 
-    def does(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
+    def act(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """The student's chunks (B, H, A), as it stands."""
         return self.trainer.policy.decode_normalized(obs, noise)
 
@@ -106,13 +108,13 @@ class ValueStudent(ABC):
         """Each row's (B,), and the mean value."""
         noise = self.noise(batch.obs)
         with torch.no_grad():
-            near = self.near(batch, noise)
-        act = self.does(batch.obs, noise)
+            near = self.bc_target(batch, noise)
+        act = self.act(batch.obs, noise)
         apart = (act - near).square().mean(dim=(1, 2))
-        with constant(self.critics.critic.net):
+        with frozen_weights(self.critics.critic.net):
             worth = self.critics.critic(batch.obs, act).mean(dim=0)
         scale = worth.detach().abs().mean().clamp(min=1e-6)
-        return self.nearness * apart - worth / scale, worth.detach().mean()
+        return self.bc_coef * apart - worth / scale, worth.detach().mean()
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

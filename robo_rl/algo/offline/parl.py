@@ -13,18 +13,18 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import Seeker
-from robo_rl.algo.offline_critics.base import LoggedCritics
-from robo_rl.algo.policy_samples import acted
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.offline.action_search import ActionSearch
+from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.policy_samples import act_normalized
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Parl(Seeker):
-    """Clones what critics think best of a policy's own chunks; an ``Improver``.
+class Parl(ActionSearch):
+    """Clones what critics think best of a policy's own chunks; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -46,17 +46,17 @@ class Parl(Seeker):
             optim: Of cloning.
         """
 
-        draws: int = Field(default=8, ge=1)
-        climbs: int = Field(default=5, ge=0)
-        stride: float = Field(default=0.002, gt=0.0)
+        num_samples: int = Field(default=8, ge=1)
+        gradient_steps: int = Field(default=5, ge=0)
+        step_size: float = Field(default=0.002, gt=0.0)
         minibatch: int = Field(default=128, ge=1)
-        optim: Supervised.Config = Supervised.Config(lr=3e-4)
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
     def __init__(
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
@@ -65,35 +65,35 @@ class Parl(Seeker):
         super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
         self.cfg, self.critics = cfg, critics
 
-    def find(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
-        """See ``Seeker``: the best chunks, and by how much they are better than drawn."""
-        best, gained = self.better(batch.obs)
-        return best, {"gained": gained}
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+        """See ``ActionSearch``: the best chunks, and by how much they are better than drawn."""
+        best, gained = self.improve_actions(batch.obs)
+        return best, {"q_gain": gained}
 
-    def better(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
+    def improve_actions(self, obs: dict[str, Tensor]) -> tuple[Tensor, float]:
         """The best chunks (N, H, A) found at some states, and how much they gain on average."""
-        draws = self.cfg.draws
+        draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
         with torch.no_grad():
-            drawn = acted(self.draws_from, many, self.generator)
-            worth = self.critics.worth(many, drawn, self.generator).view(-1, draws)
+            drawn = act_normalized(self.behaviour_policy, many, self.generator)
+            worth = self.critics.q_value(many, drawn, self.generator).view(-1, draws)
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]
-        climbed = self._climbed(obs, best)
+        climbed = self._gradient_ascent(obs, best)
         with torch.no_grad():  # one call for both: a rule may draw the critics that it asks
             twice = {name: torch.cat([each, each]) for name, each in obs.items()}
-            both = self.critics.worth(twice, torch.cat([climbed, best]), self.generator)
+            both = self.critics.q_value(twice, torch.cat([climbed, best]), self.generator)
             after, before = both.chunk(2)
             higher = after > before
             gained = torch.where(higher, after, before) - worth.mean(dim=1)
             return torch.where(higher[:, None, None], climbed, best), float(gained.mean())
 
-    def _climbed(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
+    def _gradient_ascent(self, obs: dict[str, Tensor], act: Tensor) -> Tensor:
         """Moved up the critics' gradient; its largest element sets how far a row goes."""
-        for _ in range(self.cfg.climbs):
+        for _ in range(self.cfg.gradient_steps):
             act = act.detach().requires_grad_()
-            worth = self.critics.worth(obs, act, self.generator).sum()
+            worth = self.critics.q_value(obs, act, self.generator).sum()
             (slope,) = torch.autograd.grad(worth, act)
             steepest = slope.abs().amax(dim=(1, 2), keepdim=True).clamp(min=1e-12)
-            act = act + self.cfg.stride * slope / steepest
+            act = act + self.cfg.step_size * slope / steepest
         return act.detach()

@@ -1,6 +1,6 @@
 """TD3+BC: a policy of one step that does what critics prefer, near what the data did.
 
-Source: Fujimoto & Gu 2021 (arXiv 2106.06860, eq. 3 to 5), over whole chunks; ``ValueStudent``. Near
+Source: Fujimoto & Gu 2021 (arXiv 2106.06860, eq. 3 to 5), over whole chunks; ``OneStepActor``. Near
 is the data's own chunk, w is 1/α, and what follows is the rule of Q' at the averaged student's
 chunk with clipped noise on it (Fujimoto et al. 2018, arXiv 1802.09477). A baseline: the student
 learns to pay no heed to its noise, and so does one thing where the data do several.
@@ -14,16 +14,16 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.one_step_actor import ValueStudent
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline.one_step_actor import OneStepActor
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
 
-class Td3Bc(ValueStudent):
-    """Near the data's own chunks; an ``Improver``.
+class Td3Bc(OneStepActor):
+    """Near the data's own chunks; an ``OfflineAlgorithm``.
 
     Args:
         cfg: See Config.
@@ -34,7 +34,7 @@ class Td3Bc(ValueStudent):
         generator: Draws batches and noise.
     """
 
-    class Config(ValueStudent.Config):
+    class Config(OneStepActor.Config):
         """``alpha`` α: how much values count; noise on what follows, in network units."""
 
         alpha: float = Field(default=2.5, gt=0.0)
@@ -45,7 +45,7 @@ class Td3Bc(ValueStudent):
         self,
         cfg: Config,
         policy: DenoisingPolicy,
-        critics: LoggedCritics,
+        critics: OfflineCritics,
         replay: Replay,
         *,
         steps: int,
@@ -56,14 +56,14 @@ class Td3Bc(ValueStudent):
         )
         self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
 
-    def near(self, batch: Transitions, noise: Tensor) -> Tensor:
-        """See ``ValueStudent``."""
+    def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
+        """See ``OneStepActor``."""
         del noise
         return batch.act
 
-    def ahead(self, obs: dict[str, Tensor]) -> Tensor:
-        """See ``ValueStudent``."""
+    def next_q(self, obs: dict[str, Tensor]) -> Tensor:
+        """See ``OneStepActor``."""
         act = self.trainer.ema.module.decode_normalized(obs, self.noise(obs))
         smoothing = self.smoothing_std * randn(act.shape, self.generator).to(act)
         act = act + smoothing.clamp(-self.smoothing_clip, self.smoothing_clip)
-        return self.critics.ahead(obs, act, self.generator)
+        return self.critics.next_q(obs, act, self.generator)

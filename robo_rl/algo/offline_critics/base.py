@@ -1,7 +1,7 @@
 """Critics of logged decisions: what all of them have, however they learn.
 
 Shapes: B rows of a batch, M critics, H actions of a chunk, A act_dim. An ensemble Q with an average
-of its weights Q', of which a rule makes one value, and V of states: an ``Improver`` asks them for
+of its weights Q', of which a rule makes one value, and V of states: an ``OfflineAlgorithm`` asks them for
 Q' and for Q' − V.
 """
 
@@ -15,17 +15,17 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.optim.ema import Follower
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.ema import TargetNetwork
+from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class CriticsConfig(ConfigModel):
+class OfflineCriticsConfig(ConfigModel):
     """Sizes, optimisers and the rule.
 
     ``target_ema`` is the decay of Q', ``rule`` makes one value of its members'.
@@ -36,25 +36,25 @@ class CriticsConfig(ConfigModel):
     grad_clip: float = Field(default=10.0, gt=0.0)
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
     critic: QCritic.Config = QCritic.Config(members=2)
-    rule: Aggregate.Config = Aggregate.Config()
+    aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
     value: ValueCritic.Config = ValueCritic.Config()
 
 
-class LoggedCritics(ABC):
+class OfflineCritics(ABC):
     """Q, Q' and V of a policy's chunks; a ``Learner``.
 
     Args:
-        cfg: See ``CriticsConfig``.
+        cfg: See ``OfflineCriticsConfig``.
         policy: Whose observations, chunks and normaliser they share; stays as it is.
         replay: The data.
         generator: Of batches and of the rule.
     """
 
-    Config = CriticsConfig
+    Config = OfflineCriticsConfig
 
     def __init__(
         self,
-        cfg: CriticsConfig,
+        cfg: OfflineCriticsConfig,
         policy: DenoisingPolicy,
         replay: Replay,
         generator: torch.Generator,
@@ -69,11 +69,11 @@ class LoggedCritics(ABC):
             normalizer=policy.normalizer,
         )
         self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
-        self.target = Follower(self.critic, cfg.target_ema)
-        self.rule = Aggregate(cfg.rule, cfg.critic.members)
-        self.descents = {
-            "critic": Descent(self.critic.net.parameters(), cfg.lr, cfg.grad_clip),
-            "value": Descent(self.value.net.parameters(), cfg.lr, cfg.grad_clip),
+        self.target = TargetNetwork(self.critic, cfg.target_ema)
+        self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)
+        self.optimizers = {
+            "critic": ClippedOptimizer(self.critic.net.parameters(), cfg.lr, cfg.grad_clip),
+            "value": ClippedOptimizer(self.value.net.parameters(), cfg.lr, cfg.grad_clip),
         }
 
     def step(self) -> dict[str, float]:
@@ -96,9 +96,9 @@ class LoggedCritics(ABC):
 
         The generator is the caller's, for the rule: what is drawn from it comes back with it.
         """
-        return self.worth(obs, act, generator) - self.value(obs)
+        return self.q_value(obs, act, generator) - self.value(obs)
 
-    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+    def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q'(o, a) likewise; (B,) with gradients by the chunks where they have them."""
         return self.rule(self.target.module(obs, act), generator)
 
@@ -108,7 +108,7 @@ class LoggedCritics(ABC):
             "critic": self.critic.net.state_dict(),
             "value": self.value.net.state_dict(),
             "target": self.target.state_dict(),
-            "optim": {name: d.optim.state_dict() for name, d in self.descents.items()},
+            "optim": {name: d.optim.state_dict() for name, d in self.optimizers.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -116,5 +116,5 @@ class LoggedCritics(ABC):
         self.critic.net.load_state_dict(state["critic"])
         self.value.net.load_state_dict(state["value"])
         self.target.load_state_dict(state["target"])
-        for name, descent in self.descents.items():
-            descent.optim.load_state_dict(state["optim"][name])
+        for name, optimizer in self.optimizers.items():
+            optimizer.optim.load_state_dict(state["optim"][name])

@@ -23,23 +23,23 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import CriticsConfig, LoggedCritics
-from robo_rl.algo.policy_samples import Answers
+from robo_rl.algo.offline_critics.base import OfflineCritics, OfflineCriticsConfig
+from robo_rl.algo.policy_samples import CachedPolicyActions
 from robo_rl.critic.q import td_target
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class CalQlConfig(CriticsConfig):
+class CalQlConfig(OfflineCriticsConfig):
     """``alpha`` α; ``draws`` of the policy and as many ``anywhere`` within the data's range."""
 
     alpha: float = Field(default=1.0, ge=0.0)
-    draws: int = Field(default=4, ge=1)
-    anywhere: int = Field(default=4, ge=1)
+    num_policy_actions: int = Field(default=4, ge=1)
+    num_random_actions: int = Field(default=4, ge=1)
 
 
-class CalQl(LoggedCritics):
+class CalQl(OfflineCritics):
     """Critics of a policy's actions that think little of those that are not in the data.
 
     Args:
@@ -55,46 +55,52 @@ class CalQl(LoggedCritics):
         self, cfg: CalQlConfig, policy: DenoisingPolicy, replay: Replay, generator: torch.Generator
     ) -> None:
         super().__init__(cfg, policy, replay, generator)
-        self.alpha, self.anywhere = cfg.alpha, cfg.anywhere
-        self.answers = Answers(policy, replay, cfg.draws, generator)
-        self.known = replay.return_to_go()
+        self.alpha, self.num_random_actions = cfg.alpha, cfg.num_random_actions
+        self.policy_actions = CachedPolicyActions(policy, replay, cfg.num_policy_actions, generator)
+        self.returns_to_go = replay.return_to_go()
         tried = replay.transitions(replay.decisions).act
         self.low, self.high = tried.amin(dim=(0, 1)), tried.amax(dim=(0, 1))
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """See ``LoggedCritics``."""
+        """See ``OfflineCritics``."""
         with torch.no_grad():
-            follows = self.answers.one(batch.next_row, self.generator)
-            ahead = self.worth(batch.next_obs, follows, self.generator)
+            follows = self.policy_actions.sample(batch.next_row, self.generator)
+            ahead = self.q_value(batch.next_obs, follows, self.generator)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        act, seen = batch.judged_act(self.generator), self.critic.encode(batch.obs)
-        td_loss = self.critic.loss_of(seen, act, wanted).sum(dim=0).mean()
-        over = (self._mean_beyond(batch, seen) - self.critic.values(seen, act)).sum(dim=0).mean()
-        self.descents["critic"].step(td_loss + self.alpha * over)
+        act, seen = batch.act_with_masked_tail(self.generator), self.critic.encode(batch.obs)
+        td_loss = self.critic.loss_from_features(seen, act, wanted).sum(dim=0).mean()
+        over = (
+            (self._logsumexp_q(batch, seen) - self.critic.values_from_features(seen, act))
+            .sum(dim=0)
+            .mean()
+        )
+        self.optimizers["critic"].step(td_loss + self.alpha * over)
         value_loss = self._learn_value(batch)
         return {
             "value_loss": value_loss,
             "critic_loss": td_loss,
-            "over": over,
+            "conservative_gap": over,
             "value": ahead.mean(),
         }
 
-    def _mean_beyond(self, batch: Transitions, seen: Tensor) -> Tensor:
+    def _logsumexp_q(self, batch: Transitions, seen: Tensor) -> Tensor:
         """The soft maximum of Q over chunks that are not the data's: (M, B)."""
-        own = self.answers.all(batch.row)
-        reach = (self.anywhere, *own.shape[1:])
+        own = self.policy_actions.all(batch.row)
+        reach = (self.num_random_actions, *own.shape[1:])
         drawn = torch.rand(reach, generator=self.generator).to(own)
         chunks = torch.cat([own, self.low + drawn * (self.high - self.low)])
         many = seen.repeat(len(chunks), 1)
-        values = self.critic.values(many, chunks.flatten(0, 1)).unflatten(1, chunks.shape[:2])
-        pi, rest = values.split([len(own), self.anywhere], dim=1)
-        pi = pi.maximum(self.known[batch.row].to(pi))
+        values = self.critic.values_from_features(many, chunks.flatten(0, 1)).unflatten(
+            1, chunks.shape[:2]
+        )
+        pi, rest = values.split([len(own), self.num_random_actions], dim=1)
+        pi = pi.maximum(self.returns_to_go[batch.row].to(pi))
         return torch.cat([pi, rest], dim=1).logsumexp(dim=1) - math.log(len(chunks))
 
     def _learn_value(self, batch: Transitions) -> Tensor:
         with torch.no_grad():
-            own = self.answers.one(batch.row, self.generator)
-            worth = self.worth(batch.obs, own, self.generator)
+            own = self.policy_actions.sample(batch.row, self.generator)
+            worth = self.q_value(batch.obs, own, self.generator)
         loss = 0.5 * (worth - self.value(batch.obs)).square().mean()
-        self.descents["value"].step(loss)
+        self.optimizers["value"].step(loss)
         return loss

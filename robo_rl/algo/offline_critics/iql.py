@@ -20,20 +20,20 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import CriticsConfig, LoggedCritics
+from robo_rl.algo.offline_critics.base import OfflineCritics, OfflineCriticsConfig
 from robo_rl.critic.q import td_target
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class IqlConfig(CriticsConfig):
+class IqlConfig(OfflineCriticsConfig):
     """``expectile`` τ: 0.5 values what the data do on average, 1 the best that is in them."""
 
     expectile: float = Field(default=0.7, ge=0.5, lt=1.0)
 
 
-class Iql(LoggedCritics):
+class Iql(OfflineCritics):
     """Critics of the data's own actions.
 
     Args:
@@ -52,18 +52,18 @@ class Iql(LoggedCritics):
         self.expectile = cfg.expectile
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """See ``LoggedCritics``."""
-        act = batch.judged_act(self.generator)
+        """See ``OfflineCritics``."""
+        act = batch.act_with_masked_tail(self.generator)
         with torch.no_grad():
-            worth = self.worth(batch.obs, act, self.generator)
+            worth = self.q_value(batch.obs, act, self.generator)
         missing = worth - self.value(batch.obs)
         value_loss = expectile_loss(missing, self.expectile).mean()
-        self.descents["value"].step(value_loss)
+        self.optimizers["value"].step(value_loss)
         with torch.no_grad():
             ahead = self.value(batch.next_obs)
             wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
         critic_loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
-        self.descents["critic"].step(critic_loss)
+        self.optimizers["critic"].step(critic_loss)
         return {"value_loss": value_loss, "critic_loss": critic_loss, "value": ahead.mean()}
 
 

@@ -12,15 +12,15 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.models import ConfigModel
 from robo_rl.critic.q import td_target
 from robo_rl.data.transitions import Transitions
-from robo_rl.optim.ema import Follower
-from robo_rl.optim.optimizer import Descent
+from robo_rl.optim.ema import TargetNetwork
+from robo_rl.optim.optimizer import ClippedOptimizer
 
 
-class OwnCritics:
+class TdCritics:
     """Q(o, a) ← rew + discount·(1 − terminated)·what its own next chunk is worth by Q'.
 
     Args:
@@ -36,11 +36,13 @@ class OwnCritics:
         grad_clip: float = Field(default=10.0, gt=0.0)
         target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
 
-    def __init__(self, cfg: Config, critics: LoggedCritics) -> None:
+    def __init__(self, cfg: Config, critics: OfflineCritics) -> None:
         self.rule = critics.rule
         self.critic = deepcopy(critics.target.module).requires_grad_()
-        self.target = Follower(self.critic, cfg.target_ema)
-        self.descent = Descent(self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip)
+        self.target = TargetNetwork(self.critic, cfg.target_ema)
+        self.optimizer = ClippedOptimizer(
+            self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
+        )
 
     def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> float:
         """One step towards targets whose bootstrap is ahead (B,); returns the loss.
@@ -49,17 +51,17 @@ class OwnCritics:
             PluginError: Gradients were not finite for long.
         """
         wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        act = batch.judged_act(generator)
+        act = batch.act_with_masked_tail(generator)
         loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
-        self.descent.step(loss)
+        self.optimizer.step(loss)
         self.target.update(self.critic)
         return float(loss.detach())
 
-    def worth(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+    def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q(o, a) of chunks (B, H, A) in network units, by the rule of those before: (B,)."""
         return self.rule(self.critic(obs, act), generator)
 
-    def ahead(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
+    def next_q(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q'(o, a) likewise."""
         return self.rule(self.target.module(obs, act), generator)
 
@@ -68,11 +70,11 @@ class OwnCritics:
         return {
             "critic": self.critic.net.state_dict(),
             "target": self.target.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.critic.net.load_state_dict(state["critic"])
         self.target.load_state_dict(state["target"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])

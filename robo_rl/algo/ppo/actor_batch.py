@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.noise_history import Before
+from robo_rl.algo.ppo.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ratio_units import Units
-from robo_rl.data.rollout import Rollout, executed
+from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 16384
 """How many rows of kernels are computed at once where no gradient is kept."""
 
 
-class ActorData(NamedTuple):
+class ActorBatch(NamedTuple):
     """What the actor's minibatches are cut from.
 
     Args:
@@ -39,10 +39,10 @@ class ActorData(NamedTuple):
     log_prob: Tensor
     adv: Tensor
     executed: Tensor
-    before: Before | None = None
+    noise_history: NoiseHistory | None = None
 
     @classmethod
-    def of(cls, rollout: Rollout, adv: Tensor) -> ActorData:
+    def of(cls, rollout: Rollout, adv: Tensor) -> ActorBatch:
         """The valid decisions of a block, with their advantages (N,)."""
         x = rollout.rows(rollout.x)
         return cls(
@@ -50,12 +50,12 @@ class ActorData(NamedTuple):
             x,
             rollout.rows(rollout.log_prob),
             adv,
-            executed(rollout.rows(rollout.num_exec), x.shape[2]),
-            Before.of(rollout),
+            executed_mask(rollout.rows(rollout.num_exec), x.shape[2]),
+            NoiseHistory.of(rollout),
         )
 
 
-def embed_units(policy: DenoisingPolicy, data: ActorData, row: Tensor, terms: int) -> Tensor:
+def embed_units(policy: DenoisingPolicy, data: ActorBatch, row: Tensor, terms: int) -> Tensor:
     """Embeddings (R·terms, C) of units' observations; each observation is encoded once."""
     rows, place = row.unique(return_inverse=True)
     shared = len(rows) < len(row)
@@ -64,37 +64,39 @@ def embed_units(policy: DenoisingPolicy, data: ActorData, row: Tensor, terms: in
     return embedding.repeat_interleave(terms, dim=0)
 
 
-def unit_kernel(policy: DenoisingPolicy, data: ActorData, units: Units) -> Kernel:
+def unit_kernel(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Kernel:
     """The policy's kernel at every step of the units, given what came before, (R·J, H, A)."""
     terms = units.k.shape[1]
     rows, k = units.row.repeat_interleave(terms), units.k.flatten()
     kernel = policy.kernel(embed_units(policy, data, units.row, terms), k, data.x[rows, k])
-    if data.before is None:
+    if data.noise_history is None:
         return kernel
-    return policy.follow(kernel, data.before.noise(policy, units), data.before.follows[rows])
+    return policy.correlate_noise(
+        kernel, data.noise_history.noise(policy, units), data.noise_history.noise_continues[rows]
+    )
 
 
-def unit_log_prob(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
+def unit_log_prob(kernel: Kernel, data: ActorBatch, units: Units) -> Tensor:
     """Log-probability of the steps that the chains took, of the executed actions: (R, J)."""
     rows, k = units.row.repeat_interleave(units.k.shape[1]), units.k.flatten()
     return unit_sums(kernel.log_prob(data.x[rows, k + 1]), data, units)
 
 
 @torch.no_grad()
-def log_prob_of_all(policy: DenoisingPolicy, data: ActorData, units: Units) -> Tensor:
+def log_prob_of_all(policy: DenoisingPolicy, data: ActorBatch, units: Units) -> Tensor:
     """``unit_log_prob`` of all units of a block under a policy: (U, J)."""
     parts = slices(units)
     return torch.cat([unit_log_prob(unit_kernel(policy, data, u), data, u) for u in parts])
 
 
-def unit_sums(elements: Tensor, data: ActorData, units: Units) -> Tensor:
+def unit_sums(elements: Tensor, data: ActorBatch, units: Units) -> Tensor:
     """Sums of elements (R·J, H, A) over the actions that were executed: (R, J)."""
     terms = units.k.shape[1]
     mask = data.executed[units.row.repeat_interleave(terms)]
     return (elements * mask).sum(dim=(1, 2)).view(-1, terms)
 
 
-def explore_alike(policy: DenoisingPolicy, other: DenoisingPolicy) -> DenoisingPolicy:
+def copy_exploration(policy: DenoisingPolicy, other: DenoisingPolicy) -> DenoisingPolicy:
     """The policy itself, its noise from now on that of the other, which may be on a schedule."""
     policy.sampler, policy.correlation = other.sampler, other.correlation
     policy.progress = other.progress
@@ -111,7 +113,7 @@ class KernelTable:
     """
 
     @torch.no_grad()
-    def __init__(self, policy: DenoisingPolicy, data: ActorData, units: Units) -> None:
+    def __init__(self, policy: DenoisingPolicy, data: ActorBatch, units: Units) -> None:
         kernels = [unit_kernel(policy, data, part) for part in slices(units)]
         terms = units.k.shape[1]
         self._like = kernels[0]
@@ -119,7 +121,7 @@ class KernelTable:
         stds = [k.std.expand(len(k.mean), *k.std.shape[1:]) for k in kernels]
         self.std = torch.cat(stds).unflatten(0, (-1, terms))
 
-    def at(self, pick: Tensor) -> Kernel:
+    def select(self, pick: Tensor) -> Kernel:
         """The kernels (R·J, H, A) of some units."""
         mean, std = (table[pick].flatten(0, 1) for table in (self.mean, self.std))
         return replace(self._like, mean=mean, std=std)

@@ -9,28 +9,28 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import explore_alike
-from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check
+from robo_rl.algo.ppo.actor_batch import copy_exploration
+from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
-from robo_rl.algo.ppo.surrogate_loss import Surrogate
+from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
-from robo_rl.optim.adaptive_lr import AdaptiveRate, RateConfig
+from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.ema import Ema, Ewma
 from robo_rl.optim.minibatches import Minibatches
-from robo_rl.optim.optimizer import Descent, DescentConfig
+from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
-from robo_rl.optim.step_rollback import Region
+from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.base import DenoisingPolicy
 
 RATIO_TOLERANCE = 1e-3
 
 
-class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
+class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     """How fast the actor learns; the rest is in ``ObjectiveConfig``.
 
     ``target_kl`` is the chain's KL per update in nats: a step that leads above twice of it is taken
-    back and ends the update (``Region``), and the learning rate falls or rises by 1.5 to stay near
+    back and ends the update (``StepRollback``), and the learning rate falls or rises by 1.5 to stay near
     it, within ``lr_min`` and ``lr_max``; 0 leaves both alone.
     ``proximal_ema`` is the decay, per optimiser step, of the average of weights that takes the
     acting policy's place in the trust region; ``ema_decay`` that of the average that is evaluated
@@ -51,12 +51,12 @@ class ActorConfig(ObjectiveConfig, DescentConfig, RateConfig):
 
     @model_validator(mode="after")
     def _weighed_by_what_is_held(self) -> ActorConfig:
-        if self.proximal_ema and self.ratio_of == "mean":
+        if self.proximal_ema and self.ratio_reduction == "mean":
             raise ValueError("proximal_ema: weighs units by the ratio of sums, not of means")
         return self
 
 
-class ActorFit:
+class PpoActor:
     """A policy, its optimiser, and the averages of its weights.
 
     Args:
@@ -71,23 +71,23 @@ class ActorFit:
     def __init__(
         self, cfg: ActorConfig, policy: DenoisingPolicy, generator: torch.Generator
     ) -> None:
-        check(cfg, policy)
+        check_policy_supports(cfg, policy)
         self.cfg, self.policy, self.generator = cfg, policy, generator
-        if cfg.anchor.needs_base and policy.base_net is None:
-            policy.anchor()
+        if cfg.regularization.needs_reference and policy.reference_net is None:
+            policy.freeze_reference()
         params = (p for p in policy.parameters() if p.requires_grad)
-        self.descent = Descent(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
-        self.rate = AdaptiveRate(self.descent, cfg.lr_min, cfg.lr_max)
-        self.proximal = Ewma(policy, cfg.proximal_ema) if cfg.proximal_ema else None
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.rate = AdaptiveLr(self.optimizer, cfg.lr_min, cfg.lr_max)
+        self.proximal_ema = Ewma(policy, cfg.proximal_ema) if cfg.proximal_ema else None
         self.average = Ema(policy, cfg.ema_decay) if cfg.ema_decay else None
         self._base: DenoisingPolicy | None = None
 
     @property
     def lr(self) -> float:
         """The learning rate as it stands."""
-        return self.descent.lr
+        return self.optimizer.lr
 
-    def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+    def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over all units, as long as the chain's KL stays within twice its target.
 
         Args:
@@ -99,79 +99,83 @@ class ActorFit:
         """
         with autocast(self.cfg.precision, self.policy):
             objective = self._objective(rollout, adv)
-        stats, per_unit = list[Surrogate](), objective.likelihood.share
+        stats, per_unit = list[SurrogateLoss](), objective.likelihood.units_per_decision
         batches = Minibatches(
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
-        region = Region(self.rate, self.cfg.target_kl, self._parts())
-        for batch, goes_on in batches.passes(self.cfg.epochs):
+        region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
+        for batch, goes_on in batches.epochs(self.cfg.epochs):
             with autocast(self.cfg.precision, self.policy):
-                found = objective.loss(batch.pick, self._prox())
-            stats.append(found.over_all(batch.share))
+                found = objective.loss(batch.indices, self._proximal_policy())
+            stats.append(found.all_reduce(batch.weight))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            if region.admits(per_unit * stats[-1].kl) and goes_on:
-                region.step(partial(self._step, found.loss, batch.share))
-            if region.over:
+            if region.accepts(per_unit * stats[-1].kl) and goes_on:
+                region.step(partial(self._step, found.loss, batch.weight))
+            if region.done:
                 break
-        region.close()
-        return self._metrics(stats, batches.per_pass, region)
+        region.finish()
+        return self._metrics(stats, batches.per_epoch, region)
 
-    def evaluated(self) -> DenoisingPolicy:
+    def eval_policy(self) -> DenoisingPolicy:
         """The policy that is to be judged: the averaged one, where an average is kept."""
         if self.average is None:
             return self.policy
-        return explore_alike(self.average.module, self.policy)
+        return copy_exploration(self.average.module, self.policy)
 
     def state_dict(self) -> dict[str, Any]:
         """Policy, optimiser, and the averages that are kept."""
         state: dict[str, Any] = {
             "policy": self.policy.state_dict(),
-            "optim": self.descent.optim.state_dict(),
+            "optim": self.optimizer.optim.state_dict(),
         }
         return state | {name: ema.state_dict() for name, ema in self._averages().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.policy.load_state_dict(state["policy"])
-        self.descent.optim.load_state_dict(state["optim"])
+        self.optimizer.optim.load_state_dict(state["optim"])
         for name, ema in self._averages().items():
             ema.load_state_dict(state[name])
         self._base = None
 
     def _averages(self) -> dict[str, Ema[DenoisingPolicy]]:
-        kept = {"proximal": self.proximal, "average": self.average}
+        kept = {"proximal": self.proximal_ema, "average": self.average}
         return {name: ema for name, ema in kept.items() if ema is not None}
 
     def _step(self, loss: Tensor, share: float) -> None:
-        self.descent.step(loss, share)
+        self.optimizer.step(loss, share)
         for ema in self._averages().values():
             ema.update(self.policy)
 
-    def _prox(self) -> DenoisingPolicy | None:
-        if self.proximal is None:
+    def _proximal_policy(self) -> DenoisingPolicy | None:
+        if self.proximal_ema is None:
             return None
-        return explore_alike(self.proximal.module, self.policy)
+        return copy_exploration(self.proximal_ema.module, self.policy)
 
-    def _anchored(self) -> DenoisingPolicy | None:
-        if self._base is None and self.cfg.anchor.needs_base:
-            self._base = self.policy.base()
+    def _reference_policy(self) -> DenoisingPolicy | None:
+        if self._base is None and self.cfg.regularization.needs_reference:
+            self._base = self.policy.reference_policy()
         return self._base
 
     def _objective(self, rollout: Rollout, adv: Tensor) -> Objective:
-        return Objective(self.cfg, self.policy, self._anchored(), rollout, adv, self.generator)
+        return Objective(
+            self.cfg, self.policy, self._reference_policy(), rollout, adv, self.generator
+        )
 
     def _parts(self) -> list[Tensor]:
         """All that a step changes, but the optimiser's own state."""
         averages = self._averages().values()
-        return [*self.descent.params, *(part for ema in averages for part in ema.parts)]
+        return [*self.optimizer.params, *(part for ema in averages for part in ema.mutable_tensors)]
 
-    def _metrics(self, stats: list[Surrogate], per_epoch: int, region: Region) -> dict[str, float]:
+    def _metrics(
+        self, stats: list[SurrogateLoss], per_epoch: int, region: StepRollback
+    ) -> dict[str, float]:
         """The KL that the update ended with, and means over its minibatches."""
         last = stats[-per_epoch:]
         return {
-            "kl": region.moved,
-            "clipped": sum(s.clipped for s in stats) / len(stats),
+            "kl": region.distance,
+            "clip_fraction": sum(s.clip_fraction for s in stats) / len(stats),
             "actor_steps": float(region.steps),
             "ratio_error": stats[0].ratio_error,
             **{name: sum(s.extras[name] for s in last) / len(last) for name in last[0].extras},

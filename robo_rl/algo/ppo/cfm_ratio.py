@@ -17,8 +17,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorData, embed_units, slices, unit_sums
-from robo_rl.algo.ppo.likelihood_ratio import Scored
+from robo_rl.algo.ppo.actor_batch import ActorBatch, embed_units, slices, unit_sums
+from robo_rl.algo.ppo.likelihood_ratio import LogRatios
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
@@ -37,31 +37,33 @@ class CfmLikelihood:
     """
 
     class Config(ConfigModel):
-        """``draws`` is M; ``per_draw`` takes a ratio of every draw instead of one of their mean."""
+        """``draws`` is M; ``per_sample`` takes a ratio of every draw instead of one of their mean."""
 
-        draws: int = Field(default=8, ge=1)
-        per_draw: bool = False
+        num_samples: int = Field(default=8, ge=1)
+        per_sample: bool = False
 
-    share = 1
+    units_per_decision = 1
 
     def __init__(
-        self, cfg: Config, policy: DenoisingPolicy, data: ActorData, generator: torch.Generator
+        self, cfg: Config, policy: DenoisingPolicy, data: ActorBatch, generator: torch.Generator
     ) -> None:
-        policy, self.data = matching(policy), data
-        rows, draws = len(data.adv), cfg.draws
+        policy, self.data = as_matching_policy(policy), data
+        rows, draws = len(data.adv), cfg.num_samples
         act = data.x[:, -1].repeat_interleave(draws, dim=0)
         noise, time = policy.draw_noise(act, generator)
         self._noise, self._time = (v.unflatten(0, (rows, draws)) for v in (noise, time))
         row, j = torch.arange(rows), torch.arange(draws)
         self.units = Units(row, j.expand(rows, -1))
-        if cfg.per_draw:
+        if cfg.per_sample:
             self.units = Units(row.repeat_interleave(draws), j.repeat(rows)[:, None])
         self._old = self._losses_of_all(policy)
 
-    def score(self, policy: DenoisingPolicy, pick: Tensor) -> Scored:
+    def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
         """See ``Likelihood``; there are no kernels."""
-        log_ratio = (self._old[pick] - self._losses(matching(policy), self.units.at(pick))).mean(-1)
-        return Scored(log_ratio, log_ratio, None)
+        log_ratio = (
+            self._old[pick] - self._losses(as_matching_policy(policy), self.units.select(pick))
+        ).mean(-1)
+        return LogRatios(log_ratio, log_ratio, None)
 
     def _losses(self, policy: MatchingPolicy, units: Units) -> Tensor:
         """ℓ at the units' draws: (R, J)."""
@@ -77,7 +79,7 @@ class CfmLikelihood:
         return torch.cat([self._losses(policy, part) for part in slices(self.units)])
 
 
-def matching(policy: DenoisingPolicy) -> MatchingPolicy:
+def as_matching_policy(policy: DenoisingPolicy) -> MatchingPolicy:
     """The policy, if it is cloned by undoing noise at every step of its chain.
 
     Raises:

@@ -11,19 +11,19 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from robo_rl.algo.ppo.actor_batch import (
-    ActorData,
+    ActorBatch,
     KernelTable,
     log_prob_of_all,
     unit_kernel,
     unit_log_prob,
 )
-from robo_rl.algo.ppo.ratio_norm import RatioNorm, guarded
+from robo_rl.algo.ppo.ratio_norm import RatioNorm, guard_log_ratio
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
 
-class Scored(NamedTuple):
+class LogRatios(NamedTuple):
     """What a policy says of a minibatch of units.
 
     Args:
@@ -33,7 +33,7 @@ class Scored(NamedTuple):
     """
 
     log_ratio: Tensor
-    trusted: Tensor
+    trust_region_log_ratio: Tensor
     kernel: Kernel | None
 
 
@@ -46,11 +46,11 @@ class Likelihood(Protocol):
         share: Units whose KLs sum to that of a decision.
     """
 
-    data: ActorData
+    data: ActorBatch
     units: Units
-    share: int
+    units_per_decision: int
 
-    def score(self, policy: DenoisingPolicy, pick: Tensor) -> Scored:
+    def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
         """The policy's ratios over the units ``pick`` (R,), with gradient."""
         ...
 
@@ -71,26 +71,26 @@ class ChainLikelihood:
     def __init__(
         self,
         policy: DenoisingPolicy,
-        data: ActorData,
+        data: ActorBatch,
         units: Units,
         *,
-        share: int,
+        units_per_decision: int,
         norm: RatioNorm,
-        anew: bool = False,
+        rescore: bool = False,
     ) -> None:
-        self.data, self.units, self.share = data, units, share
+        self.data, self.units, self.units_per_decision = data, units, units_per_decision
         self._old = KernelTable(policy, data, units) if norm is RatioNorm.GUARD else None
         drawn = data.log_prob[units.row[:, None], units.k]
-        self._acted = log_prob_of_all(policy, data, units) if anew else drawn
+        self._acted = log_prob_of_all(policy, data, units) if rescore else drawn
 
-    def score(self, policy: DenoisingPolicy, pick: Tensor) -> Scored:
+    def score(self, policy: DenoisingPolicy, pick: Tensor) -> LogRatios:
         """See ``Likelihood``."""
-        units = self.units.at(pick)
+        units = self.units.select(pick)
         kernel = unit_kernel(policy, self.data, units)
         log_prob = unit_log_prob(kernel, self.data, units)
         acted = self._acted[pick]
         log_ratio = log_prob.sum(-1) - acted.sum(-1)
         if self._old is None:
-            return Scored(log_ratio, log_ratio, kernel)
-        steps = guarded(log_prob - acted, self._old.at(pick), kernel, self.data, units)
-        return Scored(log_ratio, steps.sum(-1), kernel)
+            return LogRatios(log_ratio, log_ratio, kernel)
+        steps = guard_log_ratio(log_prob - acted, self._old.select(pick), kernel, self.data, units)
+        return LogRatios(log_ratio, steps.sum(-1), kernel)

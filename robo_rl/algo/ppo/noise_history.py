@@ -17,7 +17,7 @@ from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Before(NamedTuple):
+class NoiseHistory(NamedTuple):
     """The decision before each of a block.
 
     Args:
@@ -32,34 +32,34 @@ class Before(NamedTuple):
     obs: dict[str, Tensor]
     x: Tensor
     k_star: Tensor | None
-    carried: Tensor
-    at: Tensor
-    follows: Tensor
+    initial_noise: Tensor
+    position: Tensor
+    noise_continues: Tensor
 
     @classmethod
-    def of(cls, rollout: Rollout) -> Before | None:
+    def of(cls, rollout: Rollout) -> NoiseHistory | None:
         """That of a block; None if its noise is not correlated."""
-        if rollout.follows is None or rollout.carried is None:
+        if rollout.noise_continues is None or rollout.initial_noise is None:
             return None
         return cls(
             {name: tensor.flatten(0, 1) for name, tensor in rollout.obs.items()},
             rollout.x.flatten(0, 1),
             None if rollout.k_star is None else rollout.k_star.flatten(),
-            rollout.carried,
+            rollout.initial_noise,
             rollout.valid.flatten().nonzero().flatten(),
-            rollout.rows(rollout.follows),
+            rollout.rows(rollout.noise_continues),
         )
 
     def noise(self, policy: DenoisingPolicy, units: Units) -> Tensor:
         """The noise that the units' steps followed, as the policy sees it now: (R·J, H, A)."""
-        envs, terms = len(self.carried), units.k.shape[1]
-        here = self.at[units.row]
+        envs, terms = len(self.initial_noise), units.k.shape[1]
+        here = self.position[units.row]
         earlier = (here - envs).clamp(min=0)
         embedding = policy.encode({name: o[earlier] for name, o in self.obs.items()})
         k = units.k if self.k_star is None else self.k_star[earlier][:, None]
         rows, k = earlier.repeat_interleave(terms), k.flatten()
         kernel = policy.kernel(embedding.repeat_interleave(terms, dim=0), k, self.x[rows, k])
         here = here.repeat_interleave(terms)
-        carried = self.carried[here % envs, units.k.flatten()]
+        carried = self.initial_noise[here % envs, units.k.flatten()]
         first = (here < envs)[:, None, None]
         return torch.where(first, carried, kernel.noise(self.x[rows, k + 1]))

@@ -11,14 +11,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_sums
-from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood, matching
-from robo_rl.algo.ppo.likelihood_ratio import ChainLikelihood, Likelihood, Scored
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_sums
+from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood, as_matching_policy
+from robo_rl.algo.ppo.likelihood_ratio import ChainLikelihood, Likelihood, LogRatios
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units, units_per_decision
-from robo_rl.algo.ppo.regularizers import Anchor, AnchorConfig
-from robo_rl.algo.ppo.surrogate_loss import Rule, Surrogate, surrogate
-from robo_rl.algo.ppo.trust_region import Epsilon, Trust, clip_ramp
+from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer
+from robo_rl.algo.ppo.surrogate_loss import SurrogateLoss, TrustRegionConfig, surrogate
+from robo_rl.algo.ppo.trust_region import Epsilon, TrustRegion, clip_ramp
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.precision import Precision, PrecisionConfig
@@ -30,7 +30,7 @@ class ObjectiveConfig(PrecisionConfig):
     """What is compared, what holds it, and what is added.
 
     ``ratio`` says what a sample unit is. Its likelihood is a sum over the unit's elements, and
-    ``clip`` is ε of the ratio in these joint units; ``ratio_of: mean`` is for published settings
+    ``clip`` is ε of the ratio in these joint units; ``ratio_reduction: mean`` is for published settings
     that average instead: ratio, ε and entropy are then of the mean over elements, KLs stay joint.
     ``clip_high`` is ε above 1 where that is to differ, ``clip_base`` ε at the noisiest trained
     step, from which it rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε
@@ -41,26 +41,30 @@ class ObjectiveConfig(PrecisionConfig):
     """
 
     ratio: RatioMode = RatioMode.JOINT
-    ratio_of: Literal["sum", "mean"] = "sum"
+    ratio_reduction: Literal["sum", "mean"] = "sum"
     cfm: CfmLikelihood.Config = CfmLikelihood.Config()
-    trust: Trust = Trust.CLIP
+    trust_region: TrustRegion = TrustRegion.CLIP
     clip: float = Field(default=0.2, gt=0.0)
     clip_high: float = Field(default=0.0, ge=0.0)
     clip_base: float = Field(default=0.0, ge=0.0)
     ratio_norm: RatioNorm = RatioNorm.NONE
     log_ratio_max: float = Field(default=5.0, gt=0.0)
     denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
-    entropy: float = Field(default=0.0, ge=0.0)
-    anchor: AnchorConfig = AnchorConfig()
+    entropy_coef: float = Field(default=0.0, ge=0.0)
+    regularization: RegularizationConfig = RegularizationConfig()
 
     @model_validator(mode="after")
     def _options_fit_the_ratio(self) -> ObjectiveConfig:
         if self.clip_base and self.ratio in (RatioMode.JOINT, RatioMode.CFM):
             raise ValueError(f"clip_base: a unit of ratio '{self.ratio}' has no single step")
         guarded = self.ratio_norm is RatioNorm.GUARD
-        if guarded and self.ratio_of == "mean":
-            raise ValueError("ratio_of: ratio_norm 'guard' is of sums")
-        kernels = {"ratio_norm": guarded, "entropy": self.entropy, "anchor": self.anchor.any}
+        if guarded and self.ratio_reduction == "mean":
+            raise ValueError("ratio_reduction: ratio_norm 'guard' is of sums")
+        kernels = {
+            "ratio_norm": guarded,
+            "entropy": self.entropy_coef,
+            "anchor": self.regularization.enabled,
+        }
         for name, used in kernels.items():
             if used and self.ratio is RatioMode.CFM:
                 raise ValueError(f"{name}: ratio 'cfm' has no kernels to work on")
@@ -91,13 +95,15 @@ class Objective:
         acted: DenoisingPolicy | None = None,
     ) -> None:
         self.cfg, self.policy = cfg, policy
-        self.data = ActorData.of(rollout, adv)
+        self.data = ActorBatch.of(rollout, adv)
         self._steps = policy.trainable_steps.nonzero().flatten()
-        self.likelihood = self._compare(acted or policy, rollout, generator)
+        self.likelihood = self._make_likelihood(acted or policy, rollout, generator)
         self._anchor = None
-        if cfg.anchor.any:
+        if cfg.regularization.enabled:
             units = self.likelihood.units
-            self._anchor = Anchor(cfg.anchor, policy, base, self.data, units, generator)
+            self._anchor = Regularizer(
+                cfg.regularization, policy, base, self.data, units, generator
+            )
 
     @property
     def size(self) -> int:
@@ -109,24 +115,26 @@ class Objective:
         parts = rollout.shards
         return None if parts is None else parts[self.likelihood.units.row]
 
-    def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> Surrogate:
+    def loss(self, pick: Tensor, proximal: DenoisingPolicy | None = None) -> SurrogateLoss:
         """The loss of the units ``pick`` (R,).
 
         Args:
             pick: Indices of units.
             proximal: What the trust region is around, where that is not the acting policy.
         """
-        units, behind = self.likelihood.units.at(pick), None
+        units, behind = self.likelihood.units.select(pick), None
         scored = self.likelihood.score(self.policy, pick)
-        scored = scored._replace(trusted=scored.trusted / self._terms(units, scored.kernel))
+        scored = scored._replace(
+            trusted=scored.trust_region_log_ratio / self._terms(units, scored.kernel)
+        )
         if proximal is not None:
             with torch.no_grad():
                 behind = self.likelihood.score(proximal, pick).log_ratio
         adv = self.data.adv[units.row] * self._step_discount(units.k)
-        found = surrogate(scored, adv, self._rule(units.k), behind)
+        found = surrogate(scored, adv, self._trust_region(units.k), behind)
         return self._with_extras(found, scored, pick)
 
-    def _compare(
+    def _make_likelihood(
         self, policy: DenoisingPolicy, rollout: Rollout, generator: torch.Generator
     ) -> Likelihood:
         cfg, rows = self.cfg, len(self.data.adv)
@@ -137,25 +145,32 @@ class Objective:
         share = units_per_decision(cfg.ratio, self._steps)
         anew = cfg.precision is not Precision.FP32
         norm = cfg.ratio_norm
-        return ChainLikelihood(policy, self.data, units, share=share, norm=norm, anew=anew)
+        return ChainLikelihood(
+            policy, self.data, units, units_per_decision=share, norm=norm, rescore=anew
+        )
 
-    def _with_extras(self, found: Surrogate, scored: Scored, pick: Tensor) -> Surrogate:
+    def _with_extras(self, found: SurrogateLoss, scored: LogRatios, pick: Tensor) -> SurrogateLoss:
         """Entropy and anchors, where the settings have them."""
         loss, extras = found.loss, dict[str, float]()
-        if scored.kernel is not None and self.cfg.entropy:
-            units = self.likelihood.units.at(pick)
+        if scored.kernel is not None and self.cfg.entropy_coef:
+            units = self.likelihood.units.select(pick)
             entropy = unit_sums(scored.kernel.entropy(), self.data, units).sum(-1)
             entropy = (entropy / self._terms(units, scored.kernel)).mean()
-            loss, extras["entropy"] = loss - self.cfg.entropy * entropy, float(entropy.detach())
+            loss, extras["entropy"] = (
+                loss - self.cfg.entropy_coef * entropy,
+                float(entropy.detach()),
+            )
         if scored.kernel is not None and self._anchor is not None:
             penalties = self._anchor.penalties(self.policy, scored.kernel, pick)
             loss = loss + self._anchor.total(penalties)
-            extras |= {f"anchor/{name}": float(p.detach().mean()) for name, p in penalties.items()}
+            extras |= {
+                f"regularization/{name}": float(p.detach().mean()) for name, p in penalties.items()
+            }
         return found._replace(loss=loss, extras=extras)
 
     def _terms(self, units: Units, kernel: Kernel | None) -> Tensor | float:
         """By what units' sums are divided, (R,): how many executed elements are scored, or 1."""
-        if self.cfg.ratio_of == "sum":
+        if self.cfg.ratio_reduction == "sum":
             return 1.0
         steps = 1 if kernel is None else units.k.shape[1]  # without kernels: a mean over draws
         actions = self.data.executed[units.row].sum(dim=(1, 2)).clamp(min=1)
@@ -169,9 +184,9 @@ class Objective:
             return 1.0
         return self.cfg.denoise_discount ** (self.policy.num_steps - 1 - k[:, 0]).float()
 
-    def _rule(self, k: Tensor) -> Rule:
+    def _trust_region(self, k: Tensor) -> TrustRegionConfig:
         low, high = (self._epsilon(each, k) for each in (self.cfg.clip, self._clip_high))
-        return Rule(self.cfg.trust, low, high, self.cfg.log_ratio_max)
+        return TrustRegionConfig(self.cfg.trust_region, low, high, self.cfg.log_ratio_max)
 
     def _epsilon(self, epsilon: float, k: Tensor) -> Epsilon:
         if not self.cfg.clip_base:
@@ -185,20 +200,20 @@ class Objective:
         return self.cfg.clip_high or self.cfg.clip
 
 
-def check(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
+def check_policy_supports(cfg: ObjectiveConfig, policy: DenoisingPolicy) -> None:
     """Refuse a policy that does not offer what the settings ask for.
 
     Raises:
         ConfigError: It has no density, no noise that is learnt, or no cloning loss to compare.
     """
     if cfg.ratio is RatioMode.CFM:
-        matching(policy)
+        as_matching_policy(policy)
     elif not bool(policy.trainable_steps.any()):
         raise ConfigError(
             "no denoising step is both stochastic and trained",
             hint="use an exploring sampler (flow_noise, flow_sde …), or more finetune_steps",
         )
-    if cfg.entropy and not policy.sampler.learns_noise:
+    if cfg.entropy_coef and not policy.sampler.learns_noise:
         raise ConfigError(
             "an entropy bonus needs noise that is learnt",
             expected="a sampler such as flow_noise or gaussian",

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_sums
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_sums
 from robo_rl.algo.ppo.ratio_units import Units
 from robo_rl.policy.chain import Kernel
 
@@ -28,7 +28,9 @@ class RatioNorm(StrEnum):
     GUARD = "guard"
 
 
-def guarded(log_ratio: Tensor, old: Kernel, new: Kernel, data: ActorData, units: Units) -> Tensor:
+def guard_log_ratio(
+    log_ratio: Tensor, old: Kernel, new: Kernel, data: ActorBatch, units: Units
+) -> Tensor:
     """(ln r + b)·σ per step; (R, J).
 
     Args:
@@ -41,7 +43,7 @@ def guarded(log_ratio: Tensor, old: Kernel, new: Kernel, data: ActorData, units:
     return (log_ratio + unit_sums(old.kl(new), data, units)) * _spread(old, data, units)
 
 
-def _spread(kernel: Kernel, data: ActorData, units: Units) -> Tensor:
+def _spread(kernel: Kernel, data: ActorBatch, units: Units) -> Tensor:
     """σ of a step's noise: the root mean square over its executed elements; (R, J)."""
     square = unit_sums(kernel.scale().square().expand_as(kernel.mean), data, units)
     count = data.executed[units.row].sum(dim=(1, 2)) * kernel.mean.shape[-1]

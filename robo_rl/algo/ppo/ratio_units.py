@@ -23,14 +23,14 @@ from robo_rl.core.errors import ConfigError
 class RatioMode(StrEnum):
     """What a sample unit is: one step, all of them, or the one step that was random; or no step.
 
-    per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); one_step: the Flow-SDE
+    per_step: DPPO (2409.00588), RL-100; joint: ReinFlow (2505.22094); single_step: the Flow-SDE
     hybrid (2510.25889). cfm: FPO (2507.21053), which needs no likelihood of the chain; see
     ``algo.cfm``.
     """
 
     PER_STEP = "per_step"
     JOINT = "joint"
-    ONE_STEP = "one_step"
+    SINGLE_STEP = "single_step"
     CFM = "cfm"
 
 
@@ -40,7 +40,7 @@ class Units(NamedTuple):
     row: Tensor
     k: Tensor
 
-    def at(self, pick: Tensor) -> Units:
+    def select(self, pick: Tensor) -> Units:
         """Some of them."""
         return Units(self.row[pick], self.k[pick])
 
@@ -52,15 +52,15 @@ def make_units(mode: RatioMode, rows: int, steps: Tensor, k_star: Tensor | None)
         mode: What a unit is; ``cfm`` makes its own.
         rows: N.
         steps: (K',) the steps that are trained.
-        k_star: (N,) the one stochastic step of each chain; for one_step.
+        k_star: (N,) the one stochastic step of each chain; for single_step.
 
     Raises:
-        ConfigError: one_step without chains drawn that way.
+        ConfigError: single_step without chains drawn that way.
     """
     row = torch.arange(rows, device=steps.device)
-    if mode is RatioMode.ONE_STEP:
+    if mode is RatioMode.SINGLE_STEP:
         if k_star is None:
-            raise ConfigError("ratio 'one_step' needs chains with one stochastic step each")
+            raise ConfigError("ratio 'single_step' needs chains with one stochastic step each")
         return Units(row, k_star[:, None])
     if mode is RatioMode.JOINT:
         return Units(row, steps.expand(rows, -1))

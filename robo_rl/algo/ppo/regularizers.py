@@ -12,9 +12,9 @@ from torch import Tensor
 
 from robo_rl.algo.ppo.actor_batch import (
     ROWS_AT_ONCE,
-    ActorData,
+    ActorBatch,
     KernelTable,
-    explore_alike,
+    copy_exploration,
     unit_kernel,
     unit_log_prob,
     unit_sums,
@@ -25,33 +25,33 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import Kernel
 
 
-class AnchorConfig(ConfigModel):
+class RegularizationConfig(ConfigModel):
     """Coefficients, 0 is off; all are mean penalties per unit, added to the actor's loss.
 
     ``forward_kl`` is KL(base ‖ policy), which keeps all that the base did, ``reverse_kl``
     KL(policy ‖ base), which keeps to what the base did: both in closed form at the states of the
-    chains that were acted. ``bc_base`` is −log-probability of chains drawn from the base on the
-    same observations (DPPO's regulariser, arXiv 2409.00588, its code), ``bc_own`` that of the
+    chains that were acted. ``bc_reference`` is −log-probability of chains drawn from the base on the
+    same observations (DPPO's regulariser, arXiv 2409.00588, its code), ``bc_rollout`` that of the
     chains that were acted themselves, an anchor to the policy that acted.
     """
 
     forward_kl: float = Field(default=0.0, ge=0.0)
     reverse_kl: float = Field(default=0.0, ge=0.0)
-    bc_base: float = Field(default=0.0, ge=0.0)
-    bc_own: float = Field(default=0.0, ge=0.0)
+    bc_reference: float = Field(default=0.0, ge=0.0)
+    bc_rollout: float = Field(default=0.0, ge=0.0)
 
     @property
-    def needs_base(self) -> bool:
+    def needs_reference(self) -> bool:
         """Whether the cloned policy must be kept."""
-        return bool(self.forward_kl or self.reverse_kl or self.bc_base)
+        return bool(self.forward_kl or self.reverse_kl or self.bc_reference)
 
     @property
-    def any(self) -> bool:
+    def enabled(self) -> bool:
         """Whether there is any anchor at all."""
-        return self.needs_base or bool(self.bc_own)
+        return self.needs_reference or bool(self.bc_rollout)
 
 
-class Anchor:
+class Regularizer:
     """The penalties over one block.
 
     Args:
@@ -65,21 +65,21 @@ class Anchor:
 
     def __init__(
         self,
-        cfg: AnchorConfig,
+        cfg: RegularizationConfig,
         policy: DenoisingPolicy,
         base: DenoisingPolicy | None,
-        data: ActorData,
+        data: ActorBatch,
         units: Units,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.data, self.units = cfg, data, units
         self._base: KernelTable | None = None
-        self._imitated: ActorData | None = None
+        self._imitated: ActorBatch | None = None
         if base is not None:
-            base = explore_alike(base, policy)
+            base = copy_exploration(base, policy)
             if cfg.forward_kl or cfg.reverse_kl:
                 self._base = KernelTable(base, data, units)
-            if cfg.bc_base:
+            if cfg.bc_reference:
                 chains = _chains(base, data, generator)
                 self._imitated = data._replace(x=chains, before=None)
 
@@ -91,16 +91,16 @@ class Anchor:
             kernel: Its kernels at the units.
             pick: (R,) the units.
         """
-        units, found = self.units.at(pick), dict[str, Tensor]()
+        units, found = self.units.select(pick), dict[str, Tensor]()
         if self._base is not None:
-            base = self._base.at(pick)
+            base = self._base.select(pick)
             found["forward_kl"] = unit_kl(base, kernel, self.data, units)
             found["reverse_kl"] = unit_kl(kernel, base, self.data, units)
         if self._imitated is not None:
             again = unit_kernel(policy, self._imitated, units)
-            found["bc_base"] = -unit_log_prob(again, self._imitated, units).sum(-1)
-        if self.cfg.bc_own:
-            found["bc_own"] = -unit_log_prob(kernel, self.data, units).sum(-1)
+            found["bc_reference"] = -unit_log_prob(again, self._imitated, units).sum(-1)
+        if self.cfg.bc_rollout:
+            found["bc_rollout"] = -unit_log_prob(kernel, self.data, units).sum(-1)
         return found
 
     def total(self, penalties: dict[str, Tensor]) -> Tensor:
@@ -110,16 +110,16 @@ class Anchor:
         return torch.stack(terms).sum()
 
 
-def unit_kl(one: Kernel, other: Kernel, data: ActorData, units: Units) -> Tensor:
+def unit_kl(one: Kernel, other: Kernel, data: ActorBatch, units: Units) -> Tensor:
     """KL(one ‖ other) of units in closed form, ‖Δμ‖²/2σ² where both have one σ; (R,).
 
     Where the noise is one offset of the chunk, what bends it counts as well (``Kernel.bend``).
     """
-    return unit_sums(one.kl(other) + one.bend(other), data, units).sum(-1)
+    return unit_sums(one.kl(other) + one.kl_shape_term(other), data, units).sum(-1)
 
 
 @torch.no_grad()
-def _chains(base: DenoisingPolicy, data: ActorData, generator: torch.Generator) -> Tensor:
+def _chains(base: DenoisingPolicy, data: ActorBatch, generator: torch.Generator) -> Tensor:
     """A chain of the base for every decision: (N, K+1, H, A)."""
     parts = [
         base.sample(

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from robo_rl.algo.ppo.likelihood_ratio import Scored
-from robo_rl.algo.ppo.trust_region import LOSSES, Epsilon, Trust
-from robo_rl.distributed.process_group import here, summed
+from robo_rl.algo.ppo.likelihood_ratio import LogRatios
+from robo_rl.algo.ppo.trust_region import LOSSES, Epsilon, TrustRegion
+from robo_rl.distributed.process_group import all_reduce_sum, rank_info
 
 
-class Rule(NamedTuple):
+class TrustRegionConfig(NamedTuple):
     """How ratios become a loss.
 
     Args:
@@ -25,13 +25,13 @@ class Rule(NamedTuple):
         log_ratio_max: Bound of |ln r| in the loss; a unit beyond it has no gradient.
     """
 
-    trust: Trust
+    trust_region: TrustRegion
     low: Epsilon
     high: Epsilon
     log_ratio_max: float
 
 
-class Surrogate(NamedTuple):
+class SurrogateLoss(NamedTuple):
     """A minibatch's loss, and what it says of the update.
 
     Args:
@@ -44,25 +44,32 @@ class Surrogate(NamedTuple):
 
     loss: Tensor
     kl: float
-    clipped: float
+    clip_fraction: float
     ratio_error: float
     extras: dict[str, float]
 
-    def over_all(self, share: float) -> Surrogate:
+    def all_reduce(self, share: float) -> SurrogateLoss:
         """Its numbers over the minibatches of all processes, of which this one's is a share."""
-        if here().size == 1:
+        if rank_info().world_size == 1:
             return self
-        kl, clipped, error, *extras = summed(
+        kl, clipped, error, *extras = all_reduce_sum(
             share
             * torch.tensor(
-                [self.kl, self.clipped, self.ratio_error, *self.extras.values()],
+                [self.kl, self.clip_fraction, self.ratio_error, *self.extras.values()],
                 dtype=torch.float64,
             )
         ).tolist()
-        return Surrogate(self.loss, kl, clipped, error, dict(zip(self.extras, extras, strict=True)))
+        return SurrogateLoss(
+            self.loss, kl, clipped, error, dict(zip(self.extras, extras, strict=True))
+        )
 
 
-def surrogate(scored: Scored, adv: Tensor, rule: Rule, behind: Tensor | None = None) -> Surrogate:
+def surrogate(
+    scored: LogRatios,
+    adv: Tensor,
+    rule: TrustRegionConfig,
+    proximal_log_ratio: Tensor | None = None,
+) -> SurrogateLoss:
     """The trust region's loss over units.
 
     ``behind`` decouples the policy that the update must stay near from the one that acted (Hilton
@@ -75,25 +82,29 @@ def surrogate(scored: Scored, adv: Tensor, rule: Rule, behind: Tensor | None = N
         rule: How ratios become a loss.
         behind: (R,) ln r of the proximal policy to the acting one, without gradient.
     """
-    trusted = scored.trusted if behind is None else scored.trusted - behind
+    trusted = (
+        scored.trust_region_log_ratio
+        if proximal_log_ratio is None
+        else scored.trust_region_log_ratio - proximal_log_ratio
+    )
     ratio = _bounded(trusted, rule).exp()
-    losses = LOSSES[rule.trust](ratio, adv, rule.low, rule.high)
-    if behind is not None:
-        losses = _bounded(behind, rule).exp() * losses
+    losses = LOSSES[rule.trust_region](ratio, adv, rule.low, rule.high)
+    if proximal_log_ratio is not None:
+        losses = _bounded(proximal_log_ratio, rule).exp() * losses
     loss = losses.mean()
     with torch.no_grad():
         gap, log_ratio = ratio - 1.0, scored.log_ratio
         outside = (gap > rule.high) | (-gap > rule.low)
         raw = log_ratio.exp()
-        return Surrogate(
+        return SurrogateLoss(
             loss,
             kl=float((raw - 1.0 - log_ratio).mean()),
-            clipped=float(outside.float().mean()),
+            clip_fraction=float(outside.float().mean()),
             ratio_error=float((raw - 1.0).abs().mean()),
             extras={},
         )
 
 
-def _bounded(log_ratio: Tensor, rule: Rule) -> Tensor:
+def _bounded(log_ratio: Tensor, rule: TrustRegionConfig) -> Tensor:
     """|ln r| bounded; log-probabilities never are, a clamp kills their gradient near the mean."""
     return log_ratio.clamp(-rule.log_ratio_max, rule.log_ratio_max)

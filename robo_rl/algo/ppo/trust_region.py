@@ -21,7 +21,7 @@ RAMP = 3.0
 """The exponent c of ``clip_ramp``."""
 
 
-class Trust(StrEnum):
+class TrustRegion(StrEnum):
     """What holds the ratio: PPO's clip, its dual clip, or SPO's penalty."""
 
     CLIP = "clip"
@@ -65,10 +65,10 @@ def spo(ratio: Tensor, adv: Tensor, low: Epsilon, high: Epsilon) -> Tensor:
     return -(adv * ratio - adv.abs() * (ratio - 1.0).square() / (2.0 * epsilon))
 
 
-LOSSES: dict[Trust, TrustLoss] = {
-    Trust.CLIP: clip,
-    Trust.DUAL_CLIP: dual_clip,
-    Trust.SPO: spo,
+LOSSES: dict[TrustRegion, TrustLoss] = {
+    TrustRegion.CLIP: clip,
+    TrustRegion.DUAL_CLIP: dual_clip,
+    TrustRegion.SPO: spo,
 }
 
 

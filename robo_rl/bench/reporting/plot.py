@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from robo_rl.bench.suite.curves import Point
-from robo_rl.bench.suite.suite import Reported
+from robo_rl.bench.suite.suite import ReportConfig
 from robo_rl.report.charts import linear_axis
-from robo_rl.report.line_figure import Frame, lines_figure
+from robo_rl.report.line_figure import FigureFrame, lines_figure
 
 _GRID = 120
 
@@ -18,7 +18,7 @@ Curves = Mapping[str, Sequence[Sequence[Point]]]
 """Method → the curve of every seed."""
 
 
-def figure(title: str, curves: Curves, axis: str, report: Reported) -> str:
+def figure(title: str, curves: Curves, axis: str, report: ReportConfig) -> str:
     """What is measured, in training, against env steps or seconds, one line a method.
 
     A line is the mean over seeds, each pooled over a window of episodes; a run that has ended
@@ -34,13 +34,15 @@ def figure(title: str, curves: Curves, axis: str, report: Reported) -> str:
     end = float(max(ends, default=1.0))
     x_axis = linear_axis(0.0, end, tight=True)
     lines = {name: mean_curve(seeds, axis, report, end) for name, seeds in curves.items()}
-    y_axis = report.kind.axis([y for line in lines.values() for _, y in line])
+    y_axis = report.score_measure.axis([y for line in lines.values() for _, y in line])
     name = axis.replace("_", " ")
-    return lines_figure(Frame(title, name, x_axis, y_axis, report.kind.is_rate), lines)
+    return lines_figure(
+        FigureFrame(title, name, x_axis, y_axis, report.score_measure.is_rate), lines
+    )
 
 
 def mean_curve(
-    seeds: Sequence[Sequence[Point]], axis: str, report: Reported, end: float
+    seeds: Sequence[Sequence[Point]], axis: str, report: ReportConfig, end: float
 ) -> list[tuple[float, float]]:
     """Points of the mean over seeds, from where all have a value; empty where none does."""
     grid = np.linspace(0.0, end, _GRID)
@@ -51,8 +53,8 @@ def mean_curve(
     return [(float(x), float(y)) for x, y in zip(grid, mean, strict=True) if not math.isnan(y)]
 
 
-def _held(points: Sequence[Point], axis: str, report: Reported, grid: np.ndarray) -> np.ndarray:
+def _held(points: Sequence[Point], axis: str, report: ReportConfig, grid: np.ndarray) -> np.ndarray:
     """The value last reached at each place of the grid; NaN before there is one."""
     places = np.array([getattr(point, axis) for point in points], dtype=np.float64)
-    values = np.array([math.nan, *report.kind.pool(points, report.window)])
+    values = np.array([math.nan, *report.score_measure.pooled_curve(points, report.window)])
     return values[np.searchsorted(places, grid, side="right")]

@@ -15,13 +15,13 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["stale"]:
         names = "; ".join(summary["stale"])
         yield f"left out, since kept under other settings (--redo runs them again): {names}"
-    if others := summary["elsewhere"]:
+    if others := summary["other_world"]:
         names = "; ".join(f"{cell} ({differs})" for cell, differs in others.items())
         yield f"left out, since measured in another world (--redo runs them again): {names}"
     if summary["unscored"]:
         names = "; ".join(summary["unscored"])
         yield f"kept without what is reported, so not counted as a seed: {names}"
-    machines, commits = (summary["made"][name] for name in ("machines", "commits"))
+    machines, commits = (summary["provenance"][name] for name in ("machines", "commits"))
     if len(machines) > 1:
         groups = _groups(machines, "on")
         yield f"seconds are not comparable, since runs were not made alike: {groups}"
@@ -34,12 +34,12 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
         )
     elif commits:
         yield f"made by {next(iter(commits))}"
-    if interrupted := summary["made"]["interrupted"]:
+    if interrupted := summary["provenance"]["interrupted"]:
         names = "; ".join(interrupted)
         yield f"gone on with after an interruption, {len(interrupted)}: {names}"
-    if unnoted := summary["made"]["unnoted"]:
+    if unnoted := summary["provenance"]["interruption_unknown"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
-    if summary["unplaced"]:
+    if summary["world_unknown"]:
         yield f"of {summary['unplaced']} the world that they were measured in was not recorded"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from robo_rl.bench.suite.formatting import NOTHING, number, percent, sure, times, when
-from robo_rl.bench.suite.suite import Reported
+from robo_rl.bench.suite.formatting import (
+    NOTHING,
+    format_number,
+    format_ratio,
+    format_time,
+    percent,
+    with_interval,
+)
+from robo_rl.bench.suite.suite import ReportConfig
 from robo_rl.train.checkpoint.progress import duration
 
 Numbers = Mapping[str, Any]
@@ -21,7 +28,7 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table]:
+def tables(summary: Numbers, report: ReportConfig, methods: list[str]) -> list[Table]:
     """All tables of a summary that have rows."""
     found = [
         _by_task(summary, report),
@@ -35,25 +42,25 @@ def tables(summary: Numbers, report: Reported, methods: list[str]) -> list[Table
     return [table for table in found if table.rows]
 
 
-def _by_task(summary: Numbers, report: Reported) -> Table:
-    kind = report.kind
+def _by_task(summary: Numbers, report: ReportConfig) -> Table:
+    kind = report.score_measure
     header = ("task", "method", "seeds", "before", *kind.columns, "one step", "min a run")
     rows = [
         (
             task,
             method,
             str(each["seeds"]),
-            kind.worth(each["before"]),
-            *kind.words(each["after"], each[kind.score], each["low"], each["high"]),
-            kind.worth(each["one_step"]),
-            number(each["minutes"]),
+            kind.format_value(each["before"]),
+            *kind.table_cells(each["after"], each[kind.score], each["low"], each["high"]),
+            kind.format_value(each["one_step"]),
+            format_number(each["minutes"]),
         )
         for task, method, each in _pairs(summary)
     ]
     return Table("Every task", header, rows)
 
 
-def _times(summary: Numbers, report: Reported) -> Table:
+def _times(summary: Numbers, report: ReportConfig) -> Table:
     """Medians of env steps and of seconds to each rate, beside what they began with."""
     rates = [f"{100 * rate:g}" for rate in report.thresholds]
     header = (
@@ -67,12 +74,12 @@ def _times(summary: Numbers, report: Reported) -> Table:
         (
             task,
             method,
-            report.kind.worth(each["before"]),
-            *(when(each["env_steps"][rate], number) for rate in rates),
-            *(when(each["seconds"][rate], duration) for rate in rates),
+            report.score_measure.format_value(each["before"]),
+            *(format_time(each["env_steps"][rate], format_number) for rate in rates),
+            *(format_time(each["seconds"][rate], duration) for rate in rates),
         )
         for task, method, each in _pairs(summary)
-        if report.kind.is_rate and any(each["env_steps"][rate]["of"] for rate in rates)
+        if report.score_measure.is_rate and any(each["env_steps"][rate]["of"] for rate in rates)
     ]
     curve = "in training" if report.curve == "training" else "without exploration"
     return Table(f"Env steps and time to a success rate {curve}, medians", header, rows)
@@ -103,13 +110,16 @@ def _gates(summary: Numbers) -> Table:
     header = (
         *("task", "method", "seed", "stage"),
         *("return before", "its value", "return after", "its value"),
-        *("widened by", "strangeness", "goes on"),
+        *("widened by", "ood_distance", "goes on"),
     )
     rows = [
         (
             *(each["task"], each["method"], str(each["seed"]), each["stage"]),
-            *(sure(each[name]) for name in ("before", "value_before", "after", "value_after")),
-            *(_known(each[name]) for name in ("model_error", "strangeness")),
+            *(
+                with_interval(each[name])
+                for name in ("before", "value_before", "after", "value_after")
+            ),
+            *(_known(each[name]) for name in ("model_error", "ood_distance")),
             _goes_on(each["accepted"], each["waived"]),
         )
         for each in summary["gates"]
@@ -121,8 +131,8 @@ def _known(amount: float | None) -> str:
     return NOTHING if amount is None else f"{amount:.2f}"
 
 
-def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table:
-    kind, scores = report.kind, report.kind.columns[-2:]
+def _over_tasks(summary: Numbers, report: ReportConfig, methods: list[str]) -> Table:
+    kind, scores = report.score_measure, report.score_measure.columns[-2:]
     better = f"better than {report.reference}"
     header = (
         "method",
@@ -135,7 +145,7 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
         "one step",
         better,
         "worse than before",
-        "fallen",
+        "degraded",
         "rollbacks",
         "stopped early",
     )
@@ -144,10 +154,12 @@ def _over_tasks(summary: Numbers, report: Reported, methods: list[str]) -> Table
             method,
             f"{each['tasks']} of {len(summary['tasks'])}",
             str(each["seeds"]),
-            kind.worth(each["before"]),
-            *kind.words(None, each[kind.score], each["low"], each["high"])[-2:],
-            *kind.words(None, *(each.get(name) for name in ("iqm", "iqm_low", "iqm_high")))[-2:],
-            kind.worth(each["one_step"]),
+            kind.format_value(each["before"]),
+            *kind.table_cells(None, each[kind.score], each["low"], each["high"])[-2:],
+            *kind.table_cells(None, *(each.get(name) for name in ("iqm", "iqm_low", "iqm_high")))[
+                -2:
+            ],
+            kind.format_value(each["one_step"]),
             _improvement(each),
             f"{each['worse']} of {each['cells']}",
             _fallen(each),
@@ -171,18 +183,20 @@ def _improvement(each: Numbers) -> str:
     return f"{percent(each['improvement'])} {ends}".removesuffix(f" {NOTHING}")
 
 
-def _ratios(summary: Numbers, report: Reported) -> Table:
+def _ratios(summary: Numbers, report: ReportConfig) -> Table:
     rows = [
         (
             name.replace("_", " "),
             f"{which.slow} ÷ {which.fast}",
-            f"{which.of.replace('_', ' ')} to {percent(which.success)}",
-            when({**each, **ONE}, times),
+            f"{which.axis.replace('_', ' ')} to {percent(which.threshold)}",
+            format_time({**each, **ONE}, format_ratio),
             str(len(each["pairs"])),
             _range(each["pairs"]),
-            times(each["mean"]),
+            format_ratio(each["mean"]),
             NOTHING if each["low"] is None else f"[{each['low']:.2f}, {each['high']:.2f}]",
-            " ÷ ".join(report.kind.worth(each["before"][side]) for side in ("slow", "fast")),
+            " ÷ ".join(
+                report.score_measure.format_value(each["before"][side]) for side in ("slow", "fast")
+            ),
         )
         for name, each in summary["ratios"].items()
         for which in [report.ratios[name]]
@@ -204,20 +218,24 @@ def _ratios(summary: Numbers, report: Reported) -> Table:
 def _range(pairs: Sequence[Numbers]) -> str:
     """The least and the largest of some ratios."""
     ends = [choose(pairs, key=lambda pair: pair["ratio"]) for choose in (min, max) if pairs]
-    return " … ".join(when({**end, **ONE, "median": end["ratio"]}, times) for end in ends)
+    return " … ".join(
+        format_time({**end, **ONE, "median": end["ratio"]}, format_ratio) for end in ends
+    )
 
 
-def _verdicts(summary: Numbers, report: Reported) -> Table:
+def _verdicts(summary: Numbers, report: ReportConfig) -> Table:
     rows = [
         (
             f"{each['method']} – {each['reference']}",
-            NOTHING if each["difference"] is None else report.kind.apart(each["difference"]),
+            NOTHING
+            if each["difference"] is None
+            else report.score_measure.format_difference(each["difference"]),
             str(each["seeds"]),
             _verdict(each),
         )
         for each in summary["sequential"]
     ]
-    level = percent(report.sequential.level)
+    level = percent(report.sequential.alpha)
     title = (
         f"Sequential test of {report.measure}, level {level} for all pairs of the suite together"
     )

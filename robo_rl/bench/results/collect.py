@@ -10,18 +10,20 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from robo_rl.bench.results.record import Kept, KeptStage, Row, read_json
-from robo_rl.bench.results.timings import Pace, paces
-from robo_rl.bench.suite.curves import Point, looks, thinned
+from robo_rl.bench.results.cell_record import CellRecord, CurveRow, StageResult, read_json
+from robo_rl.bench.results.run_conditions import RunConditions, conditions_of
+from robo_rl.bench.suite.curves import Point, eval_curve, training_curve
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.core.errors import DataError
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.pipeline.run import RUN, stage_folder
-from robo_rl.train.pipeline.sessions import starts
+from robo_rl.train.pipeline.sessions import read_sessions
 from robo_rl.train.pipeline.stage import Report
 
 
-def record(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
+def make_cell_record(
+    suite: str, cell: Cell, run: Path, shared: Sequence[str], last: RunConditions
+) -> CellRecord:
     """What a finished run has to show.
 
     Args:
@@ -42,7 +44,9 @@ def record(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace)
         raise DataError("has what cannot be kept", where=run, found=found) from error
 
 
-def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pace) -> Kept:
+def _recorded(
+    suite: str, cell: Cell, run: Path, shared: Sequence[str], last: RunConditions
+) -> CellRecord:
     places = {
         label: run / stage_folder(index, label)
         for index, label in enumerate(cell.experiment.stages)
@@ -50,7 +54,7 @@ def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pa
     provenance = _provenance(run / RUN)
     metrics = places.get(cell.stage, run) / "metrics.jsonl"
     lines = read_metrics(metrics) if metrics.is_file() else []
-    return Kept(
+    return CellRecord(
         suite=suite,
         **cell.key._asdict(),
         digest=cell.digest,
@@ -58,13 +62,13 @@ def _recorded(suite: str, cell: Cell, run: Path, shared: Sequence[str], last: Pa
         ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         jobs=last.jobs,
         threads=last.threads,
-        sittings=paces(run),
+        sittings=conditions_of(run),
         versions=provenance["versions"],
         world=_world(places),
         machine=provenance["machine"],
         stages={label: _stage(place, label in shared) for label, place in places.items()},
-        curve=_rows(thinned(lines)),
-        clean=_rows(looks(lines)),
+        curve=_rows(training_curve(lines)),
+        clean=_rows(eval_curve(lines)),
         config=cell.settings,
     )
 
@@ -87,23 +91,23 @@ def _world(places: Mapping[str, Path]) -> dict[str, str]:
     return {} if report is None else report.world
 
 
-def _stage(place: Path, shared: bool) -> KeptStage:
+def _stage(place: Path, shared: bool) -> StageResult:
     report = Report.read(place)
     if report is None:
         raise DataError("has no report", where=place, hint="run the suite again")
-    return KeptStage(
+    return StageResult(
         seconds=round(report.seconds, 3),
         status=report.status,
         gate="" if report.gate is None else f"{report.gate.name}: {report.gate.detail}",
         shared=shared,
-        starts=starts(place),
+        starts=read_sessions(place),
         numbers=report.numbers,
     )
 
 
-def _rows(points: Sequence[Point]) -> tuple[Row, ...]:
+def _rows(points: Sequence[Point]) -> tuple[CurveRow, ...]:
     known = [None if math.isnan(point.returns) else point.returns for point in points]
     return tuple(
-        Row(p.env_steps, round(p.seconds, 3), p.episodes, p.successes, returns)
+        CurveRow(p.env_steps, round(p.seconds, 3), p.episodes, p.successes, returns)
         for p, returns in zip(points, known, strict=True)
     )

@@ -26,30 +26,30 @@ ERROR = 0.01
 _SPLITS = 32
 
 
-class Block(NamedTuple):
+class CurveBlock(NamedTuple):
     """Neighbouring points of a curve together."""
 
     episodes: int
     successes: int
 
 
-def blocks(points: Sequence[Point], window: int) -> list[Block]:
+def curve_blocks(points: Sequence[Point], window: int) -> list[CurveBlock]:
     """The curve in blocks of at least ``window`` episodes, none in two of them.
 
     They are counted from the end, so that the last one is the window in which the run ended; what
     is left over at the beginning is left out.
     """
-    found: list[Block] = []
+    found: list[CurveBlock] = []
     episodes = successes = 0
     for point in reversed(points):
         episodes, successes = episodes + point.episodes, successes + point.successes
         if episodes >= window:
-            found.append(Block(episodes, successes))
+            found.append(CurveBlock(episodes, successes))
             episodes = successes = 0
     return found[::-1]
 
 
-def has_fallen(points: Sequence[Point], window: int, fall: float) -> bool:
+def has_degraded(points: Sequence[Point], window: int, fall: float) -> bool:
     """Whether the last window's success is truly more than ``fall`` below an earlier stretch's.
 
     Stretches are of 1, 2, 4 … blocks in a row, before the last one. That block's upper bound
@@ -57,7 +57,7 @@ def has_fallen(points: Sequence[Point], window: int, fall: float) -> bool:
     half all together (union bound), so that a run whose success did not fall by more than ``fall``
     counts with at most ``ERROR``, however many windows it has.
     """
-    *earlier, last = blocks(points, window) or [Block(0, 0)]
+    *earlier, last = curve_blocks(points, window) or [CurveBlock(0, 0)]
     if not earlier:
         return False
     stretches = list(_stretches(earlier))
@@ -70,15 +70,15 @@ def has_fallen(points: Sequence[Point], window: int, fall: float) -> bool:
     )
 
 
-def _stretches(found: Sequence[Block]) -> Iterator[Block]:
+def _stretches(found: Sequence[CurveBlock]) -> Iterator[CurveBlock]:
     """All of 1, 2, 4 … blocks in a row."""
     sums = np.cumsum([(0, 0), *found], axis=0)
     for size in (2**i for i in range(len(found).bit_length())):
         for episodes, successes in (sums[size:] - sums[:-size]).tolist():
-            yield Block(episodes, successes)
+            yield CurveBlock(episodes, successes)
 
 
-def depth(points: Sequence[Point], window: int) -> float:
+def degradation_depth(points: Sequence[Point], window: int) -> float:
     """How far the last block's success is below the best one's; NaN of fewer than two blocks.
 
     Every block's episodes are split at random into two halves: one says which block was the best,
@@ -86,7 +86,7 @@ def depth(points: Sequence[Point], window: int) -> float:
     mean of that is 0, so of a single run it may be negative. It is averaged over several splits, of
     fixed seed.
     """
-    found = np.array(blocks(points, window), dtype=np.int64).reshape(-1, 2)
+    found = np.array(curve_blocks(points, window), dtype=np.int64).reshape(-1, 2)
     if len(found) < 2:
         return math.nan
     generator = np.random.default_rng(0)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from robo_rl.bench.results.record import Kept, Measured
-from robo_rl.bench.results.scores import measured
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
+from robo_rl.bench.results.scores import stage_number
+from robo_rl.bench.suite.suite import CellKey
 
 NAMED = {
     "before": "return_before",
@@ -23,13 +23,13 @@ NAMED = {
 ACCEPTED = "accepted"
 
 
-def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
+def collect_gate_outcomes(kept: Mapping[CellKey, CellRecord]) -> list[dict[str, Any]]:
     """Of every stage of a run that had such a gate; those of a task and a method stand together.
 
     Returns:
         ``task``, ``method``, ``seed`` and ``stage``, its label; ``before`` and ``after``, the mean
         returns of both policies, with ``value_before`` and ``value_after``, each a mapping of
-        ``value``, ``low`` and ``high``; ``strangeness`` of the new one, and ``model_error``, by
+        ``value``, ``low`` and ``high``; ``ood_distance`` of the new one, and ``model_error``, by
         which the values' intervals are widened, where they are known; ``accepted``, whether the new
         policy went on, and ``waived``, whether against what the gate said.
     """
@@ -40,7 +40,7 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
             **key._asdict(),
             "stage": label,
             **{name: _ends(stage.numbers[wanted]) for name, wanted in NAMED.items()},
-            "strangeness": measured(each, label, "strangeness_after"),
+            "ood_distance": stage_number(each, label, "ood_distance_after"),
             "model_error": each.config.get("stages", {}).get(label, {}).get("model_error"),
             "accepted": bool(stage.numbers[ACCEPTED]),
             "waived": stage.status == "waived",
@@ -51,7 +51,7 @@ def gates(kept: Mapping[Key, Kept]) -> list[dict[str, Any]]:
     ]
 
 
-def by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def group_by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of ``gates``, those of a task, a method and a stage together.
 
     Returns:
@@ -72,5 +72,5 @@ def by_method(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _ends(number: Measured) -> dict[str, float | None]:
+def _ends(number: NumberRecord) -> dict[str, float | None]:
     return {"value": number.value, "low": number.low, "high": number.high}

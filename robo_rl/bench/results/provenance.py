@@ -5,30 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from robo_rl.bench.results.record import Kept
-from robo_rl.bench.results.timings import Pace, described
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.run_conditions import RunConditions, describe_machine
+from robo_rl.bench.suite.suite import CellKey
 
 UNKNOWN = "of unknown version"
 
 
-def made(kept: Mapping[Key, Kept]) -> dict[str, Any]:
+def run_provenance(kept: Mapping[CellKey, CellRecord]) -> dict[str, Any]:
     """``machines`` and ``commits`` with their cells, and cells ``interrupted`` or ``unnoted``."""
     return {
-        "machines": _grouped(kept, lambda each: [_machine(each, pace) for pace in each.paces]),
+        "machines": _grouped(kept, lambda each: [_machine(each, pace) for pace in each.conditions]),
         "commits": _grouped(kept, lambda each: [f"robo-rl {v or UNKNOWN}" for v in each.commits]),
         "interrupted": [str(key) for key, each in kept.items() if each.interrupted],
-        "unnoted": [str(key) for key, each in kept.items() if each.interrupted is None],
+        "interruption_unknown": [
+            str(key) for key, each in kept.items() if each.interrupted is None
+        ],
     }
 
 
-def versions(kept: Mapping[Key, Kept]) -> list[str]:
+def versions(kept: Mapping[CellKey, CellRecord]) -> list[str]:
     """What numbers depend on besides that, of all processes that worked on them."""
     return sorted({text for each in kept.values() for text in _versions(each)})
 
 
 def _grouped(
-    kept: Mapping[Key, Kept], how: Callable[[Kept], Iterable[str]]
+    kept: Mapping[CellKey, CellRecord], how: Callable[[CellRecord], Iterable[str]]
 ) -> dict[str, list[str]]:
     """Cells by how they were made; one that took several sittings may be there several times."""
     found: dict[str, list[str]] = {}
@@ -38,13 +40,13 @@ def _grouped(
     return dict(sorted(found.items()))
 
 
-def _machine(kept: Kept, pace: Pace) -> str:
+def _machine(kept: CellRecord, pace: RunConditions) -> str:
     """What seconds depend on."""
-    place = pace.machine or described(kept.machine)
+    place = pace.machine or describe_machine(kept.machine)
     return f"{place}, {pace.jobs} at once, {pace.threads} threads each"
 
 
-def _versions(kept: Kept) -> set[str]:
+def _versions(kept: CellRecord) -> set[str]:
     names = ("python", "torch", "numpy", "mujoco", "gymnasium", "metaworld")
     noted = [start for stage in kept.stages.values() for start in stage.starts]
     texts = (

@@ -7,43 +7,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robo_rl.bench.results.record import Kept, Measured
-from robo_rl.bench.suite.suite import Reported
+from robo_rl.bench.results.cell_record import CellRecord, NumberRecord
+from robo_rl.bench.suite.suite import ReportConfig
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def measured(kept: Kept, stage: str | None, name: str) -> float | None:
+def stage_number(kept: CellRecord, stage: str | None, name: str) -> float | None:
     """A number of one of a cell's stages; None if it has none of that name."""
     found = kept.stages[stage].numbers.get(name) if stage in kept.stages else None
-    value = found.value if isinstance(found, Measured) else found
+    value = found.value if isinstance(found, NumberRecord) else found
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def score(kept: Kept, report: Reported) -> float | None:
+def score(kept: CellRecord, report: ReportConfig) -> float | None:
     """That of the policy that counts."""
-    after = measured(kept, report.stage, report.measure)
-    return None if after is None else report.kind.score_of(after, before(kept, report))
+    after = stage_number(kept, report.stage, report.measure)
+    return (
+        None if after is None else report.score_measure.score_of(after, score_before(kept, report))
+    )
 
 
-def before(kept: Kept, report: Reported) -> float | None:
+def score_before(kept: CellRecord, report: ReportConfig) -> float | None:
     """What the policy was worth that the stage that counts began with."""
-    return measured(kept, report.stage, f"{report.measure}_before")
+    return stage_number(kept, report.stage, f"{report.measure}_before")
 
 
-def episodes(kept: Iterable[Kept], report: Reported) -> int:
+def episodes(kept: Iterable[CellRecord], report: ReportConfig) -> int:
     """In how many episodes these cells were judged together; 0 where one does not say."""
     numbers = [each.stages[report.stage].numbers.get(report.measure) for each in kept]
-    known = [found.n or 0 if isinstance(found, Measured) else 0 for found in numbers]
+    known = [found.n or 0 if isinstance(found, NumberRecord) else 0 for found in numbers]
     return sum(known) if all(known) else 0
 
 
-def stopped_early(kept: Kept, report: Reported) -> bool:
+def stopped_early(kept: CellRecord, report: ReportConfig) -> bool:
     """Whether training ended before its budget, because what it had learnt was enough."""
     settings = kept.config.get("stages", {}).get(report.stage, {})
     for budget in ("updates", "env_steps"):
-        made, most = measured(kept, report.stage, budget), settings.get(budget)
+        made, most = stage_number(kept, report.stage, budget), settings.get(budget)
         if made is None or (most is not None and made >= most):
             return False
     return True
@@ -65,7 +67,9 @@ class Scores:
         report: What is measured.
     """
 
-    def __init__(self, tasks: Iterable[str], kept: Iterable[Kept], report: Reported) -> None:
+    def __init__(
+        self, tasks: Iterable[str], kept: Iterable[CellRecord], report: ReportConfig
+    ) -> None:
         self.by_task: dict[str, dict[int, float]] = {task: {} for task in tasks}
         for each in kept:
             value = score(each, report)

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.scores import Scores, common_seeds
-from robo_rl.bench.suite.suite import Key, Suite
-from robo_rl.stats.sequential import Decision, Verdict, compare_sequentially
+from robo_rl.bench.suite.suite import CellKey, Suite
+from robo_rl.stats.sequential import Decision, PairVerdict, compare_sequentially
 
 
 def verdicts(
-    suite: Suite, kept: Mapping[Key, Kept], methods: Collection[str]
+    suite: Suite, kept: Mapping[CellKey, CellRecord], methods: Collection[str]
 ) -> list[dict[str, Any]]:
     """Verdicts on each method against the reference.
 
@@ -55,13 +55,13 @@ def planned(suite: Suite) -> list[int]:
     """All seeds that the test may look at: the suite's, then those that follow its largest."""
     plan = suite.report.sequential
     further = count(max(suite.seeds) + 1)
-    size = plan.group * plan.groups
+    size = plan.seeds_per_group * plan.num_groups
     return [*suite.seeds, *islice(further, max(0, size - len(suite.seeds)))][:size]
 
 
 def _looked_at(suite: Suite, there: Collection[int]) -> tuple[list[int], list[int]]:
     """Seeds of the groups that are complete, and what the next one lacks."""
-    seeds, size = planned(suite), suite.report.sequential.group
+    seeds, size = planned(suite), suite.report.sequential.seeds_per_group
     for start in range(0, len(seeds), size):
         lacking = [seed for seed in seeds[start : start + size] if seed not in there]
         if lacking:
@@ -69,7 +69,7 @@ def _looked_at(suite: Suite, there: Collection[int]) -> tuple[list[int], list[in
     return seeds, []
 
 
-def _scores(suite: Suite, kept: Mapping[Key, Kept], method: str) -> Scores:
+def _scores(suite: Suite, kept: Mapping[CellKey, CellRecord], method: str) -> Scores:
     own = [each for each in kept.values() if each.method == method]
     return Scores(suite.tasks, own, suite.report)
 
@@ -79,5 +79,5 @@ def _told(decision: Decision, following: list[int]) -> dict[str, Any]:
         "verdict": str(decision.verdict),
         "difference": None if math.isnan(decision.difference) else decision.difference,
         "seeds": decision.seeds,
-        "next": following if decision.verdict is Verdict.MORE_SEEDS else [],
+        "next": following if decision.verdict is PairVerdict.MORE_SEEDS else [],
     }

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from robo_rl.bench.results.record import DELETE, FORMAT, Kept, read_json
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.results.cell_record import DELETE, FORMAT, CellRecord, read_json
+from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
 from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.core.file_lock import lock_file
@@ -30,11 +30,11 @@ class Results:
     def __init__(self, root: Path, suite: str) -> None:
         self.root, self.suite = root, suite
 
-    def path(self, key: Key) -> Path:
+    def path(self, key: CellKey) -> Path:
         """A cell's file."""
         return self.root / self.suite / key.task / key.method / f"{key.seed}.json"
 
-    def read(self) -> dict[Key, Kept]:
+    def read(self) -> dict[CellKey, CellRecord]:
         """All that is kept.
 
         Raises:
@@ -43,7 +43,7 @@ class Results:
         files = sorted((self.root / self.suite).glob("*/*/*.json"))
         return {kept.key: kept for kept in map(self._read, files)}
 
-    def find(self, key: Key) -> Kept | None:
+    def find(self, key: CellKey) -> CellRecord | None:
         """What is kept of one cell by now.
 
         Raises:
@@ -52,7 +52,7 @@ class Results:
         path = self.path(key)
         return self._read(path) if path.is_file() else None
 
-    def write(self, kept: Kept) -> Path:
+    def write(self, kept: CellRecord) -> Path:
         """Keep a cell, whole or not at all.
 
         Raises:
@@ -91,9 +91,9 @@ class Results:
             (place / PROBE).unlink(missing_ok=True)
             yield
 
-    def _read(self, path: Path) -> Kept:
+    def _read(self, path: Path) -> CellRecord:
         try:
-            kept = Kept.model_validate(_of_this_format(path, read_json(path)))
+            kept = CellRecord.model_validate(_of_this_format(path, read_json(path)))
         except ValidationError as error:
             first = error.errors()[0]
             found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

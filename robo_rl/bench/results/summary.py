@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from robo_rl.bench.results.averages import Numbers, averages, of_seeds
-from robo_rl.bench.results.gate_outcomes import by_method, gates
-from robo_rl.bench.results.provenance import made, versions
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.averages import Numbers, averages, select_seeds
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.gate_outcomes import collect_gate_outcomes, group_by_method
+from robo_rl.bench.results.provenance import run_provenance, versions
 from robo_rl.bench.results.scores import Scores, score
 from robo_rl.bench.results.sequential_verdicts import verdicts
-from robo_rl.bench.results.time_to_threshold import ratio, times
-from robo_rl.bench.results.worlds import elsewhere
+from robo_rl.bench.results.time_to_threshold import median_times, time_ratio
+from robo_rl.bench.results.world_mismatch import world_mismatches
 from robo_rl.bench.suite.plan import Cell
-from robo_rl.bench.suite.suite import Key, Suite
+from robo_rl.bench.suite.suite import CellKey, Suite
 from robo_rl.stats.across_runs import improvement_bounds, probability_of_improvement
 
 
-class Whole(NamedTuple):
+class FullSuite(NamedTuple):
     """A whole suite, and its good cells: whatever part is looked at, it is tested as a whole."""
 
     suite: Suite
-    good: Mapping[Key, Kept]
+    records: Mapping[CellKey, CellRecord]
 
 
 def summarise(
     name: str,
     suite: Suite,
-    cells: Mapping[Key, Cell],
-    kept: Mapping[Key, Kept],
-    whole: Whole | None = None,
+    cells: Mapping[CellKey, Cell],
+    kept: Mapping[CellKey, CellRecord],
+    whole: FullSuite | None = None,
 ) -> Numbers:
     """All that is reported.
 
@@ -54,11 +54,13 @@ def summarise(
         recorded; ``machines``, ``versions``, and ``made``: which
         cells were made under which of these, which were interrupted, and of which that is unnoted.
     """
-    good = current(cells, kept)
-    same = of_now(cells, kept)
+    good = comparable_cells(cells, kept)
+    same = with_current_settings(cells, kept)
     stale = [key for key in cells if key in kept and key not in same]
-    ratios = {label: ratio(suite.report, each, good) for label, each in suite.report.ratios.items()}
-    how, saw = made(good), gates(good)
+    ratios = {
+        label: time_ratio(suite.report, each, good) for label, each in suite.report.ratios.items()
+    }
+    how, saw = run_provenance(good), collect_gate_outcomes(good)
     return {
         **_methods(suite, good),
         **{label: each["median"] for label, each in ratios.items()},
@@ -66,32 +68,36 @@ def summarise(
         "suite": name,
         "ratios": ratios,
         "gates": saw,
-        "improved": by_method(saw),
-        "sequential": verdicts(*(whole or Whole(suite, good)), suite.methods),
+        "improved": group_by_method(saw),
+        "sequential": verdicts(*(whole or FullSuite(suite, good)), suite.methods),
         "missing": [str(key) for key in cells if key not in kept],
         "stale": [str(key) for key in stale],
-        "elsewhere": {str(key): found for key, found in elsewhere(same).items()},
-        "unplaced": sum(not each.world for each in good.values()),
+        "other_world": {str(key): found for key, found in world_mismatches(same).items()},
+        "world_unknown": sum(not each.world for each in good.values()),
         "unscored": [str(key) for key, each in good.items() if score(each, suite.report) is None],
         "machines": list(how["machines"]),
         "versions": versions(good),
-        "made": how,
+        "provenance": how,
     }
 
 
-def current(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+def comparable_cells(
+    cells: Mapping[CellKey, Cell], kept: Mapping[CellKey, CellRecord]
+) -> dict[CellKey, CellRecord]:
     """Those kept cells that can be compared: of the settings of now, and of one world."""
-    found = of_now(cells, kept)
-    others = elsewhere(found)
+    found = with_current_settings(cells, kept)
+    others = world_mismatches(found)
     return {key: each for key, each in found.items() if key not in others}
 
 
-def of_now(cells: Mapping[Key, Cell], kept: Mapping[Key, Kept]) -> dict[Key, Kept]:
+def with_current_settings(
+    cells: Mapping[CellKey, Cell], kept: Mapping[CellKey, CellRecord]
+) -> dict[CellKey, CellRecord]:
     """Those kept cells that were made under the settings of now."""
-    return {key: kept[key] for key in cells if key in kept and kept[key].is_of(cells[key])}
+    return {key: kept[key] for key in cells if key in kept and kept[key].matches_cell(cells[key])}
 
 
-def _methods(suite: Suite, kept: Mapping[Key, Kept]) -> Numbers:
+def _methods(suite: Suite, kept: Mapping[CellKey, CellRecord]) -> Numbers:
     """Every method over all tasks."""
     scores = _scores(suite, kept)
     return {
@@ -101,19 +107,19 @@ def _methods(suite: Suite, kept: Mapping[Key, Kept]) -> Numbers:
     }
 
 
-def _task(suite: Suite, kept: Mapping[Key, Kept], task: str) -> Numbers:
+def _task(suite: Suite, kept: Mapping[CellKey, CellRecord], task: str) -> Numbers:
     """Every method that has been run on a task."""
     found: Numbers = {}
     for method in suite.methods:
         own = _of(kept, task=task, method=method)
         if own:
             scores = Scores([task], own, suite.report)
-            chosen = of_seeds(own, scores.seeds)
-            found[method] = averages(suite.report, scores, own) | times(suite.report, chosen)
+            chosen = select_seeds(own, scores.seeds)
+            found[method] = averages(suite.report, scores, own) | median_times(suite.report, chosen)
     return found
 
 
-def _of(kept: Mapping[Key, Kept], **labels: str) -> list[Kept]:
+def _of(kept: Mapping[CellKey, CellRecord], **labels: str) -> list[CellRecord]:
     """Cells of a task, a method, or both."""
     return [
         each
@@ -122,7 +128,7 @@ def _of(kept: Mapping[Key, Kept], **labels: str) -> list[Kept]:
     ]
 
 
-def _scores(suite: Suite, kept: Mapping[Key, Kept]) -> dict[str, Scores]:
+def _scores(suite: Suite, kept: Mapping[CellKey, CellRecord]) -> dict[str, Scores]:
     return {
         method: Scores(suite.tasks, _of(kept, method=method), suite.report)
         for method in suite.methods

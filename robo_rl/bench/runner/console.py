@@ -12,7 +12,7 @@ from rich.text import Text
 _PLAIN_EVERY_S = 60.0
 
 
-class Board:
+class ProgressDisplay:
     """Live lines on a terminal; elsewhere a line when a cell begins and ends, and one a minute.
 
     Use as a context manager.
@@ -29,7 +29,7 @@ class Board:
         self._clock, self._printed = clock, clock()
         self._live: Live | None = None
 
-    def __enter__(self) -> Board:
+    def __enter__(self) -> ProgressDisplay:
         if self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
@@ -39,11 +39,11 @@ class Board:
         if self._live is not None:
             self._live.stop()
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """A line that stays."""
         self._console.print(line, soft_wrap=True, highlight=False, markup=False)
 
-    def show(self, running: Sequence[tuple[str, str]], total: str) -> None:
+    def update(self, running: Sequence[tuple[str, str]], total: str) -> None:
         """The state of things.
 
         Args:
@@ -57,4 +57,4 @@ class Board:
         elif self._clock() - self._printed >= _PLAIN_EVERY_S:
             self._printed = self._clock()
             for line in (*lines, total):
-                self.say(line)
+                self.print_line(line)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from statistics import median
 
-from robo_rl.bench.results.record import Kept
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.suite.suite import CellKey
 
 START_S = 5.0
 """What a run takes before its first stage begins, about."""
 
 
-class Estimate:
+class EtaEstimator:
     """Medians of kept cells: of the same task and method, else of the method, else of all.
 
     What cells of a task and seed share is counted once for these, as what a cell of them took up.
@@ -21,25 +21,25 @@ class Estimate:
         kept: Whatever is kept, also under other settings.
     """
 
-    def __init__(self, kept: Iterable[Kept]) -> None:
+    def __init__(self, kept: Iterable[CellRecord]) -> None:
         self._seconds: dict[tuple[str, ...], list[float]] = {}
         self._shared: dict[str, list[float]] = {}
         for each in kept:
-            self.add(each)
+            self.update(each)
 
-    def add(self, kept: Kept) -> None:
+    def update(self, kept: CellRecord) -> None:
         """Learn from a cell."""
         for group in _groups(kept.key):
             self._seconds.setdefault(group, []).append(START_S + kept.seconds)
         self._shared.setdefault(kept.task, []).append(kept.shared_seconds)
 
-    def seconds(self, key: Key) -> float | None:
+    def seconds(self, key: CellKey) -> float | None:
         """Of one cell; None where nothing is known."""
         known = (self._seconds[group] for group in _groups(key) if group in self._seconds)
         return next((median(found) for found in known), None)
 
     def total(
-        self, keys: Iterable[Key], lots: Collection[tuple[str, int]], jobs: int
+        self, keys: Iterable[CellKey], lots: Collection[tuple[str, int]], jobs: int
     ) -> float | None:
         """Of several cells.
 
@@ -59,5 +59,5 @@ class Estimate:
         return (sum(known) + shared) / jobs if len(known) == len(each) else None
 
 
-def _groups(key: Key) -> list[tuple[str, ...]]:
+def _groups(key: CellKey) -> list[tuple[str, ...]]:
     return [(key.task, key.method), (key.method,), ()]

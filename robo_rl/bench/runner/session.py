@@ -5,24 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from robo_rl.bench.results.collect import record
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.collect import make_cell_record
+from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.results.store import Results
-from robo_rl.bench.results.timings import Pace
-from robo_rl.bench.runner.console import Board
-from robo_rl.bench.runner.eta import Estimate
-from robo_rl.bench.runner.jobs import BusyError, Job, stop
-from robo_rl.bench.runner.work import FinishedError, Work
+from robo_rl.bench.runner.console import ProgressDisplay
+from robo_rl.bench.runner.eta import EtaEstimator
+from robo_rl.bench.runner.run_process import RunLockedError, RunProcess, stop_runs
+from robo_rl.bench.runner.run_tasks import FinishedError, RunTask
 from robo_rl.bench.suite.plan import Cell
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.errors import CheckpointError, RoboRlError
 from robo_rl.train.checkpoint.progress import duration
-from robo_rl.train.pipeline.world_digest import other_parts, world_of
+from robo_rl.train.pipeline.world_digest import changed_parts, world_of
 
 _GLANCE_S = 0.2
 
 
-class Sitting:
+class BenchSession:
     """Works through runs; one that fails holds up none but those that build upon it.
 
     Args:
@@ -32,16 +32,18 @@ class Sitting:
         board: What the user sees.
     """
 
-    def __init__(self, results: Results, pace: Pace, estimate: Estimate, board: Board) -> None:
+    def __init__(
+        self, results: Results, pace: RunConditions, estimate: EtaEstimator, board: ProgressDisplay
+    ) -> None:
         self._results, self._pace = results, pace
         self._estimate, self._board = estimate, board
         self._elsewhere: set[str] = set()
-        self._queue: list[Work] = []
-        self._running: list[tuple[Work, Job]] = []
-        self.finished: list[Key] = []
+        self._queue: list[RunTask] = []
+        self._running: list[tuple[RunTask, RunProcess]] = []
+        self.finished: list[CellKey] = []
         self.failed: dict[str, str] = {}
 
-    def run(self, works: Iterable[Work]) -> None:
+    def run(self, works: Iterable[RunTask]) -> None:
         """Run these; what went wrong is in ``failed``, label → what it said last.
 
         Raises:
@@ -58,7 +60,7 @@ class Sitting:
             problem = f"cannot be written: {error.strerror or error}"
             raise CheckpointError(problem, where=error.filename) from error
         finally:
-            stop(job for _, job in self._running)
+            stop_runs(job for _, job in self._running)
             self._running.clear()
 
     def _begin(self) -> None:
@@ -74,37 +76,37 @@ class Sitting:
                 self._queue.remove(work)
                 self._fail(work, "what it shares with others was not made")
 
-    def _coming(self) -> list[Work]:
+    def _coming(self) -> list[RunTask]:
         return [*self._queue, *(work for work, _ in self._running)]
 
-    def _start(self, work: Work) -> None:
+    def _start(self, work: RunTask) -> None:
         """Begin it; what another process is making for several cells stays in the queue."""
         try:
-            job = work.begin(self._pace, self._is_kept)
-        except BusyError:
-            if work.makes is not None:
+            job = work.start(self._pace, self._is_kept)
+        except RunLockedError:
+            if work.provides is not None:
                 self._wait(work)
                 return
             self._fail(work, "another process is at it")
         except FinishedError:
-            self._board.say(f"{work.label}: kept by another process meanwhile")
+            self._board.print_line(f"{work.label}: kept by another process meanwhile")
         except RoboRlError as error:
             self._fail(work, str(error))
         else:
             self._running.append((work, job))
-            self._board.say(f"{work.label}: begun, log in {job.log}")
+            self._board.print_line(f"{work.label}: begun, log in {job.log}")
         self._queue.remove(work)
 
-    def _wait(self, work: Work) -> None:
+    def _wait(self, work: RunTask) -> None:
         if work.label not in self._elsewhere:
             self._elsewhere.add(work.label)
-            self._board.say(f"{work.label}: another process is making it, waiting")
+            self._board.print_line(f"{work.label}: another process is making it, waiting")
 
     def _is_kept(self, cell: Cell) -> bool:
         kept = self._results.find(cell.key)
-        if kept is None or not kept.is_of(cell):
+        if kept is None or not kept.matches_cell(cell):
             return False
-        return not (kept.world and other_parts(kept.world, world_of(cell.experiment)))
+        return not (kept.world and changed_parts(kept.world, world_of(cell.experiment)))
 
     def _look(self) -> None:
         """Take in what has ended."""
@@ -118,38 +120,40 @@ class Sitting:
             self._running.remove((work, job))
             job.close()  # not before it is kept, lest another process begin it
 
-    def _keep(self, work: Work) -> None:
+    def _keep(self, work: RunTask) -> None:
         try:
             kept = self._record(work)
         except RoboRlError as error:
             self._fail(work, str(error))
             return
         self._results.write(kept)
-        self._estimate.add(kept)
+        self._estimate.update(kept)
         self.finished.append(kept.key)
         if others := [each for each in kept.commits if each != self._pace.version]:
             ours = self._pace.version or "of unknown version"
-            self._board.say(f"{work.label}: made by robo-rl {', '.join(others)}; this is {ours}")
-        self._board.say(f"{work.label}: done after {duration(work.seconds)}")
+            self._board.print_line(
+                f"{work.label}: made by robo-rl {', '.join(others)}; this is {ours}"
+            )
+        self._board.print_line(f"{work.label}: done after {duration(work.seconds)}")
 
-    def _record(self, work: Work) -> Kept:
+    def _record(self, work: RunTask) -> CellRecord:
         assert work.cell is not None
-        shared = work.takes.labels if work.takes else ()
-        return record(self._results.suite, work.cell, work.run, shared, self._pace)
+        shared = work.requires.labels if work.requires else ()
+        return make_cell_record(self._results.suite, work.cell, work.run, shared, self._pace)
 
-    def _fail(self, work: Work, problem: str) -> None:
+    def _fail(self, work: RunTask, problem: str) -> None:
         self.failed[work.label] = problem
-        self._board.say(f"{work.label}: {problem}")
+        self._board.print_line(f"{work.label}: {problem}")
 
     def _show(self) -> None:
         running = [(work.label, job.last_line()) for work, job in self._running]
         coming = self._coming()
         keys = [work.cell.key for work in coming if work.cell is not None]
-        lots = {work.makes.lot for work in coming if work.makes is not None}
+        lots = {work.provides.task_and_seed for work in coming if work.provides is not None}
         parts = [f"{len(self.finished)} done", f"{len(keys)} to come"]
         seconds = self._estimate.total(keys, lots, self._pace.jobs)
         gone = sum(work.seconds for work, _ in self._running) / self._pace.jobs
         if seconds is not None and seconds > gone:
             parts.append(f"{duration(seconds - gone)} left")
         parts += [f"{len(self.failed)} failed"] if self.failed else []
-        self._board.show(running, " · ".join(parts))
+        self._board.update(running, " · ".join(parts))

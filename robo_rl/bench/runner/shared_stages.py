@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from robo_rl.bench.results.timings import note, paces
+from robo_rl.bench.results.run_conditions import add_conditions, conditions_of
 from robo_rl.bench.suite.plan import Cell
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.atomic_files import staged_directory
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import stage_folder
@@ -23,7 +23,7 @@ from robo_rl.train.pipeline.stage import REPORT, stage_digest
 
 
 @dataclass(frozen=True)
-class Share:
+class SharedStages:
     """The first stages of several cells.
 
     Args:
@@ -35,10 +35,10 @@ class Share:
     """
 
     name: str
-    lot: tuple[str, int]
+    task_and_seed: tuple[str, int]
     labels: tuple[str, ...]
     experiment: Experiment
-    parent: Share | None
+    parent: SharedStages | None
 
     def is_done(self, root: Path) -> bool:
         """Whether its last stage is there."""
@@ -46,22 +46,22 @@ class Share:
         return (root / self.name / last / REPORT).is_file()
 
 
-def shares(cells: Iterable[Cell], labels: Sequence[str]) -> dict[Key, Share]:
+def find_shared_stages(cells: Iterable[Cell], labels: Sequence[str]) -> dict[CellKey, SharedStages]:
     """The longest share of every cell that has one.
 
     Args:
         cells: All of a suite, whichever are to be run.
         labels: Stages that may be shared, as far as a cell begins with them.
     """
-    users: dict[str, list[Key]] = {}
-    digests: dict[Key, list[str]] = {}
+    users: dict[str, list[CellKey]] = {}
+    digests: dict[CellKey, list[str]] = {}
     of = {cell.key: cell for cell in cells}
     for key, cell in of.items():
         digests[key] = [stage_digest(cell.experiment, i) for i in range(_common(cell, labels))]
         for digest in digests[key]:
             users.setdefault(digest, []).append(key)
-    made: dict[str, Share] = {}
-    found: dict[Key, Share] = {}
+    made: dict[str, SharedStages] = {}
+    found: dict[CellKey, SharedStages] = {}
     for key, cell in of.items():
         for index, digest in enumerate(digests[key]):
             following = digests[key][index + 1 : index + 2]
@@ -74,7 +74,7 @@ def shares(cells: Iterable[Cell], labels: Sequence[str]) -> dict[Key, Share]:
     return found
 
 
-def take_up(share: Share, root: Path, run: Path) -> None:
+def copy_shared_stages(share: SharedStages, root: Path, run: Path) -> None:
     """Put the share's stages into a run that does not have them, and note how they were made.
 
     Args:
@@ -86,7 +86,7 @@ def take_up(share: Share, root: Path, run: Path) -> None:
         DataError: The list of its sittings, or of the run's, is damaged.
         OSError: They cannot be copied; what is there is whole.
     """
-    note(run, paces(root / share.name))
+    add_conditions(run, conditions_of(root / share.name))
     for index, label in enumerate(share.labels):
         folder = stage_folder(index, label)
         if (run / folder / REPORT).exists():
@@ -105,10 +105,12 @@ def _common(cell: Cell, labels: Sequence[str]) -> int:
     return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
-def _share(cell: Cell, index: int, digest: str, parent: Share | None) -> Share:
+def _share(cell: Cell, index: int, digest: str, parent: SharedStages | None) -> SharedStages:
     stages = dict(list(cell.experiment.stages.items())[: index + 1])
     waive = {k: why for k, why in cell.experiment.waive.items() if k in stages}
     name = f"{cell.key.task}.{cell.key.seed}.{digest}"
     changes = {"name": name, "stages": stages, "waive": waive}
     lot = cell.key.task, cell.key.seed
-    return Share(name, lot, tuple(stages), cell.experiment.model_copy(update=changes), parent)
+    return SharedStages(
+        name, lot, tuple(stages), cell.experiment.model_copy(update=changes), parent
+    )

@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.bench.reporting.tables import Table, tables
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.run_conditions import RunConditions, describe_machine
 from robo_rl.bench.results.store import Results
-from robo_rl.bench.results.summary import Whole, current, of_now, summarise
-from robo_rl.bench.results.timings import Pace, described
-from robo_rl.bench.results.worlds import elsewhere
-from robo_rl.bench.runner.console import Board
-from robo_rl.bench.runner.eta import Estimate
-from robo_rl.bench.runner.session import Sitting
-from robo_rl.bench.runner.work import Work, works
-from robo_rl.bench.suite.plan import Cell, Plan
-from robo_rl.bench.suite.suite import Key, Suite, keys, only
+from robo_rl.bench.results.summary import (
+    FullSuite,
+    comparable_cells,
+    summarise,
+    with_current_settings,
+)
+from robo_rl.bench.results.world_mismatch import world_mismatches
+from robo_rl.bench.runner.console import ProgressDisplay
+from robo_rl.bench.runner.eta import EtaEstimator
+from robo_rl.bench.runner.run_tasks import RunTask, run_tasks
+from robo_rl.bench.runner.session import BenchSession
+from robo_rl.bench.suite.plan import Cell, SuitePlan
+from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys, select_part
 from robo_rl.bench.suite.suite_file import load_plan
-from robo_rl.config.provenance import machine, versions
+from robo_rl.config.provenance import machine_info, versions
 from robo_rl.env.gym_envs.env import usable_cpus
 
 
-class State(StrEnum):
+class CellState(StrEnum):
     """How far a cell is."""
 
     KEPT = "kept"
@@ -35,11 +40,11 @@ class State(StrEnum):
     TO_RUN = "to run"
 
 
-_NOT_COMPARED = {State.STALE, State.ELSEWHERE}
+_NOT_COMPARED = {CellState.STALE, CellState.ELSEWHERE}
 
 
 @dataclass(frozen=True)
-class Folders:
+class BenchFolders:
     """Where things are.
 
     Args:
@@ -53,7 +58,7 @@ class Folders:
     published: Path | None = None
 
 
-class Desk:
+class SuiteRunner:
     """One suite.
 
     Args:
@@ -66,31 +71,31 @@ class Desk:
         DataError: Something that is kept is damaged.
     """
 
-    def __init__(self, name: str, overrides: Sequence[str], folders: Folders) -> None:
-        self.plan: Plan = load_plan(name, overrides)
+    def __init__(self, name: str, overrides: Sequence[str], folders: BenchFolders) -> None:
+        self.plan: SuitePlan = load_plan(name, overrides)
         self.results = Results(folders.results, self.plan.name)
         self.out = folders.out / self.plan.name
         self.part: Suite = self.plan.suite
-        self.kept: dict[Key, Kept] = self.results.read()
-        self.cells: dict[Key, Cell] = self.plan.cells(self._seeds(), self.kept)
+        self.kept: dict[CellKey, CellRecord] = self.results.read()
+        self.cells: dict[CellKey, Cell] = self.plan.cells(self._seeds(), self.kept)
         known = (
             {} if folders.published is None else Results(folders.published, self.plan.name).read()
         )
-        self.estimate = Estimate({**known, **self.kept}.values())
+        self.estimate = EtaEstimator({**known, **self.kept}.values())
         self._all_seeds = True
 
-    def choose(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
+    def select(self, tasks: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> None:
         """Look at a part of the suite only, or at further seeds; see ``only``."""
-        self.part = only(self.plan.suite, tasks, methods, seeds, self.plan.name)
+        self.part = select_part(self.plan.suite, tasks, methods, seeds, self.plan.name)
         self._all_seeds = not seeds
         known = {key.seed for key in self.cells}
         self.cells |= self.plan.cells([seed for seed in self.part.seeds if seed not in known])
 
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[CellKey]:
         """Cells of the suite, or of the part chosen; unless seeds are, also kept ones of others."""
-        own = keys(self.part)
+        own = cell_keys(self.part)
         seeds = self._seeds() if self._all_seeds else self.part.seeds
-        further = keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
+        further = cell_keys(self.part, [seed for seed in seeds if seed not in self.part.seeds])
         return own + [key for key in further if key in self.kept and key in self.cells]
 
     def _seeds(self) -> list[int]:
@@ -99,31 +104,33 @@ class Desk:
         found = {k.seed for k in self.kept if k.task in suite.tasks and k.method in suite.methods}
         return [*suite.seeds, *sorted(found - set(suite.seeds))]
 
-    def states(self) -> dict[Key, State]:
+    def states(self) -> dict[CellKey, CellState]:
         """How far each cell is."""
-        others = elsewhere(of_now(self.cells, self.kept))
+        others = world_mismatches(with_current_settings(self.cells, self.kept))
         found = {key: self._state(key) for key in self.keys()}
-        return {key: State.ELSEWHERE if key in others else state for key, state in found.items()}
+        return {
+            key: CellState.ELSEWHERE if key in others else state for key, state in found.items()
+        }
 
-    def to_run(self, *, redo: bool) -> list[Key]:
+    def to_run(self, *, redo: bool) -> list[CellKey]:
         """Cells that are not kept; with ``redo`` also those that are ``stale``."""
-        wanted = {State.BEGUN, State.TO_RUN} | (_NOT_COMPARED if redo else set())
+        wanted = {CellState.BEGUN, CellState.TO_RUN} | (_NOT_COMPARED if redo else set())
         return [key for key, state in self.states().items() if state in wanted]
 
-    def stale(self) -> list[Key]:
+    def stale(self) -> list[CellKey]:
         """Cells that are kept under other settings, or of another world than the newest."""
         return [key for key, state in self.states().items() if state in _NOT_COMPARED]
 
-    def works(self, chosen: Sequence[Key]) -> list[Work]:
+    def run_tasks(self, chosen: Sequence[CellKey]) -> list[RunTask]:
         """Runs that these cells take, those of what they share included, but for what is done.
 
         Raises:
             ConfigError: One that is kept under other settings cannot run under those of now.
         """
         again = {key: self.plan.cell(key) for key in chosen if key in self.kept}
-        return works(self.cells | again, chosen, self.plan.suite.shared, self.out)
+        return run_tasks(self.cells | again, chosen, self.plan.suite.shared, self.out)
 
-    def run(self, jobs: int, *, redo: bool) -> Sitting:
+    def run(self, jobs: int, *, redo: bool) -> BenchSession:
         """Run what is neither kept nor, unless it is to be redone, kept under other settings.
 
         Args:
@@ -137,33 +144,33 @@ class Desk:
         jobs = jobs or self.plan.suite.jobs
         chosen = self.to_run(redo=redo)
         threads = max(1, usable_cpus() // jobs)
-        version, place = versions().get("robo-rl", ""), described(machine())
-        pace = Pace(jobs=jobs, threads=threads, version=version, machine=place)
-        with Board() as board:
-            sitting = Sitting(self.results, pace, self.estimate, board)
+        version, place = versions().get("robo-rl", ""), describe_machine(machine_info())
+        pace = RunConditions(jobs=jobs, threads=threads, version=version, machine=place)
+        with ProgressDisplay() as board:
+            sitting = BenchSession(self.results, pace, self.estimate, board)
             if chosen:
                 self.results.demand_writable()
-                sitting.run(self.works(chosen))
+                sitting.run(self.run_tasks(chosen))
         self.kept = self.results.read()
         return sitting
 
-    def good(self) -> dict[Key, Kept]:
+    def valid_records(self) -> dict[CellKey, CellRecord]:
         """What is kept and of the settings of now."""
-        return current({key: self.cells[key] for key in self.keys()}, self.kept)
+        return comparable_cells({key: self.cells[key] for key in self.keys()}, self.kept)
 
     def summary(self) -> dict[str, Any]:
         """The numbers; see ``summarise``."""
         cells = {key: self.cells[key] for key in self.keys()}
-        whole = Whole(self.plan.suite, current(self.cells, self.kept))
+        whole = FullSuite(self.plan.suite, comparable_cells(self.cells, self.kept))
         return summarise(self.plan.name, self.part, cells, self.kept, whole)
 
     def tables(self, summary: dict[str, Any]) -> list[Table]:
         """A summary's tables."""
         return tables(summary, self.part.report, list(self.part.methods))
 
-    def _state(self, key: Key) -> State:
+    def _state(self, key: CellKey) -> CellState:
         cell = self.cells[key]
         if key in self.kept:
-            return State.KEPT if self.kept[key].is_of(cell) else State.STALE
+            return CellState.KEPT if self.kept[key].matches_cell(cell) else CellState.STALE
         run = self.out / key.task / key.method / cell.experiment.name
-        return State.BEGUN if run.is_dir() else State.TO_RUN
+        return CellState.BEGUN if run.is_dir() else CellState.TO_RUN

@@ -6,39 +6,39 @@ from collections.abc import Iterator
 from typing import cast
 
 from robo_rl.config.merge import merge
-from robo_rl.config.search_path import read
-from robo_rl.config.yaml_nodes import Node
+from robo_rl.config.search_path import read_config
+from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 
 
-def expanded(node: Node) -> Node:
+def expand_layer(node: YamlNode) -> YamlNode:
     """An overlay with what it is based on: a mapping, or the name of a config.
 
     Raises:
         ConfigError: It is neither.
     """
     if node.value is None:
-        return Node({}, node.origin)
+        return YamlNode({}, node.origin)
     if isinstance(node.value, str):
-        return read(node.value)
+        return read_config(node.value)
     if not isinstance(node.value, dict):
         raise ConfigError("overrides must be a mapping or the name of a config", where=node.origin)
-    values = dict(cast("dict[str, Node]", node.value))
-    bases = values.pop("base", Node([], node.origin))
-    tree = Node({}, node.origin)
+    values = dict(cast("dict[str, YamlNode]", node.value))
+    bases = values.pop("base", YamlNode([], node.origin))
+    tree = YamlNode({}, node.origin)
     for base in _listed(bases):
-        tree = merge(tree, read(base))
-    return merge(tree, Node(values, node.origin))
+        tree = merge(tree, read_config(base))
+    return merge(tree, YamlNode(values, node.origin))
 
 
-def _listed(bases: Node) -> Iterator[str]:
+def _listed(bases: YamlNode) -> Iterator[str]:
     entries = bases.value if isinstance(bases.value, list) else [bases]
-    for entry in cast("list[Node]", entries):
+    for entry in cast("list[YamlNode]", entries):
         if not isinstance(entry.value, str):
             raise ConfigError("base must list names", where=bases.origin)
         yield entry.value
 
 
-def nothing() -> Node:
+def empty_layer() -> YamlNode:
     """A layer that changes nothing."""
-    return Node({}, "")
+    return YamlNode({}, "")

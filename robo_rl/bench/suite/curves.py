@@ -27,7 +27,7 @@ class Point(NamedTuple):
     returns: float
 
 
-def thinned(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> list[Point]:
+def training_curve(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> list[Point]:
     """A curve out of the lines of ``metrics.jsonl``, in at most so many points.
 
     Neighbouring updates are put together, so that no episode is lost.
@@ -41,14 +41,14 @@ def thinned(metrics: Sequence[Mapping[str, float]], most: int = MAX_POINTS) -> l
     return points
 
 
-def looks(metrics: Sequence[Mapping[str, float]]) -> list[Point]:
+def eval_curve(metrics: Sequence[Mapping[str, float]]) -> list[Point]:
     """The curve of evaluations on the way (``train.probe``), a point each; time stands still."""
     seconds, points = 0.0, list[Point]()
     for row in metrics:
         seconds += row.get("collect_s", 0.0) + row.get("update_s", 0.0)
-        if episodes := int(row.get("clean_episodes", 0)):
-            good, steps = round(row["clean_success"] * episodes), int(row.get("env_steps", 0))
-            points.append(Point(steps, seconds, episodes, good, row["clean_return"]))
+        if episodes := int(row.get("eval/episodes", 0)):
+            good, steps = round(row["eval/success"] * episodes), int(row.get("env_steps", 0))
+            points.append(Point(steps, seconds, episodes, good, row["eval/return"]))
     return points
 
 
@@ -67,7 +67,7 @@ def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
     return sum(value * weight for value, weight in pairs) / total if total else math.nan
 
 
-def pooled(points: Sequence[Point], window: int) -> list[float]:
+def pooled_success(points: Sequence[Point], window: int) -> list[float]:
     """Success rate at each point, over the fewest latest points that hold ``window`` episodes.
 
     It is NaN as long as fewer have ended.
@@ -97,7 +97,7 @@ def _windows(points: Sequence[Point], window: int) -> Iterator[Sequence[Point]]:
         yield points[first : last + 1] if episodes >= window else ()
 
 
-def reached(points: Sequence[Point], rate: float, window: int) -> Point | None:
+def first_reaching(points: Sequence[Point], rate: float, window: int) -> Point | None:
     """The first point at which the pooled success rate is at least ``rate``."""
-    pairs = zip(points, pooled(points, window), strict=True)
+    pairs = zip(points, pooled_success(points, window), strict=True)
     return next((point for point, now in pairs if now >= rate), None)

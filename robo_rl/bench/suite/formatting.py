@@ -14,12 +14,12 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.1f} %"
 
 
-def times(ratio: float | None) -> str:
+def format_ratio(ratio: float | None) -> str:
     """A ratio."""
     return NOTHING if ratio is None else f"{ratio:.2f}×"
 
 
-def number(amount: float | None) -> str:
+def format_number(amount: float | None) -> str:
     """Three digits, with k and M for thousands and millions."""
     if amount is None:
         return NOTHING
@@ -29,13 +29,13 @@ def number(amount: float | None) -> str:
     return f"{amount:.3g}"
 
 
-def sure(amount: Numbers) -> str:
+def with_interval(amount: Numbers) -> str:
     """A number, and its interval if it has one."""
     low, value, high = (amount[name] for name in ("low", "value", "high"))
     return f"{value:.2f}" if low is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def when(time: Numbers, show: Any) -> str:
+def format_time(time: Numbers, show: Any) -> str:
     """A median; ``>`` or ``≤`` where it is but a bound, and how many runs got there if not all."""
     if time["median"] is None:
         return NOTHING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from robo_rl.bench.suite.suite import Key, Reported, Suite
+from robo_rl.bench.suite.suite import CellKey, ReportConfig, Suite
 from robo_rl.config.registry import Component
 from robo_rl.core.suggestions import did_you_mean
 
@@ -15,7 +15,9 @@ Stages = Mapping[str, Component]
 """Label → stage, of a cell."""
 
 
-def misnamed(suite: Suite, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
+def unknown_stage_labels(
+    suite: Suite, stages: Mapping[CellKey, Stages]
+) -> Iterator[tuple[Place, str]]:
     """Labels of a suite that are no stages: where they stand, and what is wrong.
 
     ``report.stage`` must be a stage of every cell, the others of at least one; the defaults of
@@ -35,7 +37,7 @@ def misnamed(suite: Suite, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place
             yield place, f"no stage '{label}'; {did_you_mean(label, known)}"
 
 
-def _missing(label: str, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
+def _missing(label: str, stages: Mapping[CellKey, Stages]) -> Iterator[tuple[Place, str]]:
     """The first cell that lacks the stage that counts."""
     for key, own in stages.items():
         if label not in own:
@@ -44,9 +46,11 @@ def _missing(label: str, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, 
             return
 
 
-def _not_looked_at(report: Reported, stages: Mapping[Key, Stages]) -> Iterator[tuple[Place, str]]:
+def _not_looked_at(
+    report: ReportConfig, stages: Mapping[CellKey, Stages]
+) -> Iterator[tuple[Place, str]]:
     """The first cell that has no clean curve to show, where one is asked for."""
-    for key, own in stages.items() if report.curve == "clean" else ():
+    for key, own in stages.items() if report.curve == "eval" else ():
         probe = getattr(getattr(own.get(report.stage), "cfg", None), "probe", None)
         if not getattr(probe, "every", 0):
             problem = f"'clean', but {key} sets no stages.{report.stage}.probe.every"
@@ -57,9 +61,9 @@ def _not_looked_at(report: Reported, stages: Mapping[Key, Stages]) -> Iterator[t
 def _others(suite: Suite) -> Iterator[tuple[Place, str]]:
     """All that is not a default."""
     student, shared = suite.report.student, Suite.model_fields["shared"].default
-    if student not in (None, Reported.model_fields["student"].default):
+    if student not in (None, ReportConfig.model_fields["student"].default):
         yield ("report", "student"), str(student)
-    for label in suite.report.clock:
+    for label in suite.report.prior_stages:
         yield ("report", "clock"), label
     for label in suite.shared:
         if label not in shared:

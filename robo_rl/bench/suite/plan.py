@@ -6,13 +6,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from robo_rl.bench.suite.config_layers import expanded, nothing
-from robo_rl.bench.suite.label_checks import misnamed
-from robo_rl.bench.suite.suite import Key, Suite, keys
-from robo_rl.config.compose import tree_of
+from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
+from robo_rl.bench.suite.label_checks import unknown_stage_labels
+from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
+from robo_rl.config.compose import resolve_tree
 from robo_rl.config.merge import merge
 from robo_rl.config.models import ConfigTree, validate
-from robo_rl.config.yaml_nodes import Node
+from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
 from robo_rl.train.pipeline.stage import stage_digest
@@ -34,10 +34,10 @@ class Cell:
         stage: Whose curves are kept.
     """
 
-    key: Key
+    key: CellKey
     experiment: Experiment
     digest: str
-    written: dict[str, Any] = field(compare=False)
+    explicit_settings: dict[str, Any] = field(compare=False)
     stage: str = ""
 
     @property
@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SuitePlan:
     """A suite with its overrides.
 
     Args:
@@ -64,12 +64,12 @@ class Plan:
     name: str
     suite: Suite
     section: ConfigTree
-    base: Node
-    overlays: dict[str, dict[str, Node]]
-    last: Node
+    base: YamlNode
+    overlays: dict[str, dict[str, YamlNode]]
+    cli_overrides: YamlNode
     changed: tuple[str, ...]
 
-    def cell(self, key: Key, *, has_run: bool = False) -> Cell:
+    def cell(self, key: CellKey, *, has_run: bool = False) -> Cell:
         """Compose and check one cell.
 
         Args:
@@ -79,7 +79,7 @@ class Plan:
         Raises:
             ConfigError: All that does not fit, with its places.
         """
-        tree = tree_of(self._node(key))
+        tree = resolve_tree(self._node(key))
         experiment = validate(tree, Experiment, HAS_RUN if has_run else None)
         digest = stage_digest(experiment, len(experiment.stages) - 1)
         waive = {
@@ -91,8 +91,8 @@ class Plan:
         return Cell(key, named, digest, tree.values, self.suite.report.stage)
 
     def cells(
-        self, seeds: Sequence[int] | None = None, have_run: Container[Key] = ()
-    ) -> dict[Key, Cell]:
+        self, seeds: Sequence[int] | None = None, have_run: Container[CellKey] = ()
+    ) -> dict[CellKey, Cell]:
         """All of them.
 
         Args:
@@ -102,9 +102,9 @@ class Plan:
         Raises:
             ConfigError: All that does not fit in any of them, with its places.
         """
-        found: dict[Key, Cell] = {}
+        found: dict[CellKey, Cell] = {}
         problems: dict[str, None] = {}
-        for key in keys(self.suite, seeds):
+        for key in cell_keys(self.suite, seeds):
             try:
                 found[key] = self.cell(key, has_run=key in have_run)
             except ConfigError as error:
@@ -115,19 +115,19 @@ class Plan:
             raise ConfigError("\n".join(problems))
         return found
 
-    def _misnamed(self, cells: Mapping[Key, Cell]) -> Iterator[str]:
+    def _misnamed(self, cells: Mapping[CellKey, Cell]) -> Iterator[str]:
         stages = {key: cell.experiment.stages for key, cell in cells.items()}
-        for place, problem in misnamed(self.suite, stages):
+        for place, problem in unknown_stage_labels(self.suite, stages):
             path = (FOLDER, *place)
             yield f"{self.section.origin(path)} {'.'.join(path)}: {problem}"
 
-    def _node(self, key: Key) -> Node:
-        own = self.overlays["cells"].get(key.task, nothing()).value
+    def _node(self, key: CellKey) -> YamlNode:
+        own = self.overlays["cells"].get(key.task, empty_layer()).value
         layers = [self.overlays["tasks"][key.task], self.overlays["methods"][key.method]]
         layers += [own[key.method]] if key.method in own else []
         node = self.base
         for layer in layers:
-            node = merge(node, expanded(layer))
+            node = merge(node, expand_layer(layer))
         origin = f"suite {self.name}"
-        fixed = {"name": Node("cell", origin), "seed": Node(key.seed, origin)}
-        return merge(merge(node, self.last, in_order=False), Node(fixed, origin))
+        fixed = {"name": YamlNode("cell", origin), "seed": YamlNode(key.seed, origin)}
+        return merge(merge(node, self.cli_overrides, in_order=False), YamlNode(fixed, origin))

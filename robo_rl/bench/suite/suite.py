@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from robo_rl.bench.suite.measure import MEASURES, Measure
+from robo_rl.bench.suite.score_measures import MEASURES, ScoreMeasure
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
@@ -26,7 +26,7 @@ from robo_rl.train.evaluation.evaluate import Measure as Name
 Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 """A task's or a method's; also the name of a folder."""
 
-Curve = Literal["training", "clean"]
+Curve = Literal["training", "eval"]
 """Of training episodes, or of evaluations on the way."""
 
 RESERVED = frozenset(
@@ -37,17 +37,17 @@ RESERVED = frozenset(
         "sequential",
         "missing",
         "stale",
-        "elsewhere",
-        "unplaced",
+        "other_world",
+        "world_unknown",
         "unscored",
         "machines",
     }
-    | {"versions", "made"}
+    | {"versions", "provenance"}
 )
 """What a summary calls its other parts, beside the methods."""
 
 
-class Key(NamedTuple):
+class CellKey(NamedTuple):
     """Which cell."""
 
     task: str
@@ -58,24 +58,24 @@ class Key(NamedTuple):
         return f"{self.task} {self.method} {self.seed}"
 
 
-class Ratio(ConfigModel):
+class TimeRatioConfig(ConfigModel):
     """How many times as long ``slow`` takes to a success rate as ``fast`` does; the median."""
 
     fast: str = "default"
     slow: str
-    success: float = Field(default=0.9, gt=0.0, le=1.0)
-    of: Literal["seconds", "env_steps"] = "seconds"
+    threshold: float = Field(default=0.9, gt=0.0, le=1.0)
+    axis: Literal["seconds", "env_steps"] = "seconds"
 
 
-class Sequential(ConfigModel):
+class SequentialTestConfig(ConfigModel):
     """Plan of the sequential test: seeds a group, number of groups, level of the family."""
 
-    group: int = Field(default=3, ge=1)
-    groups: int = Field(default=3, ge=1)
-    level: float = Field(default=0.05, gt=0.0, lt=1.0)
+    seeds_per_group: int = Field(default=3, ge=1)
+    num_groups: int = Field(default=3, ge=1)
+    alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
 
 
-class Reported(ConfigModel):
+class ReportConfig(ConfigModel):
     """What is reported.
 
     ``stage`` makes the policy that counts, and its curve: ``training`` is of the episodes that it
@@ -95,13 +95,13 @@ class Reported(ConfigModel):
     reference: str = "default"
     thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)
     window: int = Field(default=200, ge=1)
-    clock: tuple[str, ...] = ()
-    fall: float = Field(default=0.05, gt=0.0)
-    ratios: dict[str, Ratio] = Field(default_factory=dict)
-    sequential: Sequential = Sequential()
+    prior_stages: tuple[str, ...] = ()
+    degradation_threshold: float = Field(default=0.05, gt=0.0)
+    ratios: dict[str, TimeRatioConfig] = Field(default_factory=dict)
+    sequential: SequentialTestConfig = SequentialTestConfig()
 
     @property
-    def kind(self) -> Measure:
+    def score_measure(self) -> ScoreMeasure:
         """What ``measure`` names."""
         return MEASURES[self.measure]
 
@@ -115,7 +115,7 @@ class Suite(ConfigModel):
     number.
     """
 
-    about: str = ""
+    description: str = ""
     notes: str = ""
     experiment: dict[str, Any] = Field(default_factory=dict)
     tasks: dict[Label, Any] = Field(min_length=1)
@@ -124,7 +124,7 @@ class Suite(ConfigModel):
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
     shared: tuple[str, ...] = ("collect", "bc")
     jobs: int = Field(default=1, ge=1)
-    report: Reported = Reported()
+    report: ReportConfig = ReportConfig()
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Suite:
@@ -145,7 +145,7 @@ class Suite(ConfigModel):
                 yield from _check(f"report.ratios.{name}", "method", method, self.methods)
             if name in self.methods:
                 yield f"report.ratios.{name}: is the name of a method"
-        if self.report.ratios and not self.report.kind.is_rate:
+        if self.report.ratios and not self.report.score_measure.is_rate:
             of = f"but report.measure is '{self.report.measure}'"
             yield f"report.ratios: of times to a success rate, {of}"
         for name in [*self.methods, *self.report.ratios]:
@@ -155,7 +155,7 @@ class Suite(ConfigModel):
             yield "seeds: one is there twice"
 
 
-def only(
+def select_part(
     suite: Suite,
     tasks: Sequence[str] = (),
     methods: Sequence[str] = (),
@@ -194,7 +194,7 @@ def only(
     )
 
 
-def keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[Key]:
+def cell_keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[CellKey]:
     """All cells, seeds outermost, so that a matrix that is cut short is balanced.
 
     Args:
@@ -202,7 +202,7 @@ def keys(suite: Suite, seeds: Sequence[int] | None = None) -> list[Key]:
         seeds: In place of its own.
     """
     return [
-        Key(task, method, seed)
+        CellKey(task, method, seed)
         for seed in (suite.seeds if seeds is None else seeds)
         for task in suite.tasks
         for method in suite.methods

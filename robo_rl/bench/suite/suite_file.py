@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from robo_rl.bench.suite.config_layers import expanded, nothing
-from robo_rl.bench.suite.plan import FOLDER, Plan
+from robo_rl.bench.suite.config_layers import empty_layer, expand_layer
+from robo_rl.bench.suite.plan import FOLDER, SuitePlan
 from robo_rl.bench.suite.suite import Suite
-from robo_rl.config.compose import overlay, tree_of
+from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.merge import merge
 from robo_rl.config.models import ConfigModel, ConfigTree, validate
-from robo_rl.config.search_path import available, read
-from robo_rl.config.yaml_nodes import Node
+from robo_rl.config.search_path import available_configs, read_config
+from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
 
@@ -25,7 +25,7 @@ class _Root(ConfigModel):
     suite: Suite
 
 
-def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
+def load_plan(name: str, overrides: Sequence[str] = ()) -> SuitePlan:
     """Read a suite.
 
     Args:
@@ -39,52 +39,52 @@ def load_plan(name: str, overrides: Sequence[str] = ()) -> Plan:
     stem, tree, foreign = _found(name)
     last = overlay(overrides)
     of_suite, of_cells = _parted(last)
-    whole = dict(cast("dict[str, Node]", merge(tree, of_suite).value))
+    whole = dict(cast("dict[str, YamlNode]", merge(tree, of_suite).value))
     if FOLDER not in whole or not isinstance(whole[FOLDER].value, dict):
         raise ConfigError("is no suite", where=tree.origin, expected="a key 'suite'")
     section = whole.pop(FOLDER)
     own = _own(section)
-    experiment = expanded(section.value.get("experiment", nothing()))
-    return Plan(
+    experiment = expand_layer(section.value.get("experiment", empty_layer()))
+    return SuitePlan(
         name=stem,
         suite=validate(own, _Root).suite,
         section=own,
-        base=merge(Node(whole, tree.origin), experiment),
+        base=merge(YamlNode(whole, tree.origin), experiment),
         overlays={key: _labelled(section, key) for key in _OVERLAYS},
-        last=of_cells,
+        cli_overrides=of_cells,
         changed=(*([name] if foreign else []), *_changed(last)),
     )
 
 
-def _found(name: str) -> tuple[str, Node, bool]:
+def _found(name: str) -> tuple[str, YamlNode, bool]:
     """Name and tree of a suite, and whether its file is not the one that is found by its name."""
-    known = names()
+    known = suite_names()
     if name not in known and not name.endswith((".yaml", ".yml")):
         raise ConfigError(f"no suite '{name}'", hint=did_you_mean(name, known))
-    tree = read(f"{FOLDER}/{name}" if name in known else name)
+    tree = read_config(f"{FOLDER}/{name}" if name in known else name)
     stem = name.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
-    return stem, tree, stem in known and read(f"{FOLDER}/{stem}").origin != tree.origin
+    return stem, tree, stem in known and read_config(f"{FOLDER}/{stem}").origin != tree.origin
 
 
-def _parted(last: Node) -> tuple[Node, Node]:
+def _parted(last: YamlNode) -> tuple[YamlNode, YamlNode]:
     """Overrides of the suite itself, and of its cells.
 
     Apart, since what is merged first comes first: a stage that is named on the command line keeps
     the place that it has in the file.
     """
-    given = cast("dict[str, Node]", last.value)
+    given = cast("dict[str, YamlNode]", last.value)
     own = {key: node for key, node in given.items() if key == FOLDER}
     rest = {key: node for key, node in given.items() if key != FOLDER}
-    return Node(own, last.origin), Node(rest, last.origin)
+    return YamlNode(own, last.origin), YamlNode(rest, last.origin)
 
 
-def names() -> list[str]:
+def suite_names() -> list[str]:
     """All suites at hand."""
     prefix = f"{FOLDER}/"
-    return sorted(n.removeprefix(prefix) for n in available() if n.startswith(prefix))
+    return sorted(n.removeprefix(prefix) for n in available_configs() if n.startswith(prefix))
 
 
-def _own(section: Node) -> ConfigTree:
+def _own(section: YamlNode) -> ConfigTree:
     """The suite's own settings; of overrides only the labels, since they are checked in cells."""
     values = dict(section.value)
     for key in ("tasks", "methods"):
@@ -92,27 +92,29 @@ def _own(section: Node) -> ConfigTree:
             values[key] = _blanked(values[key])
     if "cells" in values and isinstance(values["cells"].value, dict):
         blank = {task: _blanked(node) for task, node in values["cells"].value.items()}
-        values["cells"] = Node(blank, values["cells"].origin)
+        values["cells"] = YamlNode(blank, values["cells"].origin)
     values.pop("experiment", None)
-    return tree_of(Node({FOLDER: Node(values, section.origin)}, section.origin))
+    return resolve_tree(YamlNode({FOLDER: YamlNode(values, section.origin)}, section.origin))
 
 
-def _changed(last: Node) -> Iterator[str]:
+def _changed(last: YamlNode) -> Iterator[str]:
     """Keys of the command line's overrides that change cells, or what is kept of them."""
-    for key, node in cast("dict[str, Node]", last.value).items():
+    for key, node in cast("dict[str, YamlNode]", last.value).items():
         if key != FOLDER:
             yield key
         elif isinstance(node.value, dict):
-            own = cast("dict[str, Node]", node.value)
+            own = cast("dict[str, YamlNode]", node.value)
             yield from (f"{FOLDER}.{each}" for each in own if each not in _HARMLESS)
 
 
-def _blanked(node: Node) -> Node:
+def _blanked(node: YamlNode) -> YamlNode:
     if not isinstance(node.value, dict):
         return node
-    return Node({label: Node({}, each.origin) for label, each in node.value.items()}, node.origin)
+    return YamlNode(
+        {label: YamlNode({}, each.origin) for label, each in node.value.items()}, node.origin
+    )
 
 
-def _labelled(section: Node, key: str) -> dict[str, Node]:
-    found = section.value.get(key, nothing()).value
-    return cast("dict[str, Node]", found) if isinstance(found, dict) else {}
+def _labelled(section: YamlNode, key: str) -> dict[str, YamlNode]:
+    found = section.value.get(key, empty_layer()).value
+    return cast("dict[str, YamlNode]", found) if isinstance(found, dict) else {}

@@ -20,11 +20,11 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import missing_extra
 from robo_rl.core.errors import SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.env.gym_envs.fingerprint import of_gym
+from robo_rl.env.gym_envs.fingerprint import gym_fingerprint
 from robo_rl.env.gym_envs.pool import GymPool
 from robo_rl.env.gym_envs.steps import block_steps, cut_first_step
 from robo_rl.env.workers.pooled_env import PooledEnv, env_seed
-from robo_rl.env.workers.shared_memory import EnvRequest, Interface
+from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -95,7 +95,7 @@ class GymEnv(PooledEnv[GymPool]):
     @staticmethod
     def fingerprint(cfg: GymEnvConfig) -> Fingerprint:
         """Of what registers the id and what it names, as far as that is known here."""
-        return of_gym(cfg.id, cfg.import_module)
+        return gym_fingerprint(cfg.id, cfg.import_module)
 
     def __init__(self, cfg: GymEnvConfig, num_envs: int) -> None:
         if importlib.util.find_spec("gymnasium") is None:  # the workers need it, not we
@@ -156,7 +156,7 @@ class GymEnv(PooledEnv[GymPool]):
         raise SpecError("'act' does not fit", expected=expected, found=tuple(act.shape))
 
 
-def _obs_spec(interface: Interface) -> ObsSpec:
+def _obs_spec(interface: EnvInterface) -> ObsSpec:
     items: dict[str, TensorSpec] = {}
     for name, (shape, dtype) in interface.obs.items():
         low, high = interface.obs_limits.get(name, ((), ()))
@@ -164,7 +164,7 @@ def _obs_spec(interface: Interface) -> ObsSpec:
     return ObsSpec(items=items)
 
 
-def _act_spec(interface: Interface) -> ActSpec:
+def _act_spec(interface: EnvInterface) -> ActSpec:
     return ActSpec(
         shape=(interface.act_dim,),
         low=interface.act_low,

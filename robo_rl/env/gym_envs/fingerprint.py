@@ -10,7 +10,7 @@ from robo_rl.config.fingerprint import Fingerprint, distributions_of, versions_o
 _SIMULATORS = ("gymnasium", "mujoco")
 
 
-def of_gym(env_id: str, import_module: str) -> Fingerprint:
+def gym_fingerprint(env_id: str, import_module: str) -> Fingerprint:
     """Of an id; the modules that register it are looked up, and not imported.
 
     Args:

@@ -46,14 +46,14 @@ class MetaWorldConfig(PoolConfig):
             for ending.
         terminate_on_success: Whether success ends an episode.
         max_episode_steps: Time limit in env steps of 12.5 ms.
-        noise_memory: Correlation of the demonstrator's noise from one env step to the next.
+        noise_correlation: Correlation of the demonstrator's noise from one env step to the next.
     """
 
     task: str
     reward: Literal["success", "dense"] = "success"
     terminate_on_success: bool = True
     max_episode_steps: int = Field(default=200, gt=0)
-    noise_memory: float = Field(default=0.0, ge=0.0, lt=1.0)
+    noise_correlation: float = Field(default=0.0, ge=0.0, lt=1.0)
 
 
 class MetaWorld(GymEnv):
@@ -99,7 +99,7 @@ class MetaWorld(GymEnv):
             **pool,
         )
         super().__init__(request, num_envs)
-        self.task_name, self._memory = cfg.task, cfg.noise_memory
+        self.task_name, self._memory = cfg.task, cfg.noise_correlation
         state = self.obs_spec.items["state"].model_copy(update={"names": OBS_NAMES})
         self.obs_spec = ObsSpec(items={"state": state})
         self.act_spec = self.act_spec.model_copy(update={"names": ACT_NAMES, "reference": "delta"})

@@ -40,9 +40,9 @@ def make(
     warnings.filterwarnings("ignore", module=r"metaworld|gymnasium")
     cls = _env_class(task)
     if quick:
-        from robo_rl.env.gym_envs.metaworld_fast import quicken
+        from robo_rl.env.gym_envs.metaworld_fast import use_fast_methods
 
-        quicken(cls)
+        use_fast_methods(cls)
     env = cls(seed=0)
     env._freeze_rand_vec = False
     env.seeded_rand_vec = True

@@ -25,14 +25,14 @@ import mujoco as _mujoco
 import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
-from robo_rl.env.gym_envs.metaworld_fast_math import quicken_numbers
+from robo_rl.env.gym_envs.metaworld_fast_math import use_fast_math
 
 _mj: Any = _mujoco  # whose stubs leave out most of it
 _HAND_DOWN = np.array([1.0, 0.0, 1.0, 0.0])  # quaternion of the body that the hand follows
 
 
 @cache
-def quicken(cls: Any) -> None:
+def use_fast_methods(cls: Any) -> None:
     """Replace the slow methods of a goal-observable env class, but for those its task defines."""
     task = cls.__mro__[1]
     for name, method in _METHODS.items():
@@ -40,7 +40,7 @@ def quicken(cls: Any) -> None:
             setattr(cls, name, method)
     cls._initialize_simulation = _initialise(task)
     cls._reset_hand = _reset_hand(task)
-    quicken_numbers(task.__module__)
+    use_fast_math(task.__module__)
 
 
 class _Handles:

@@ -19,7 +19,7 @@ Rotation: Any = _Rotation
 _original_tolerance = reward_utils.tolerance
 
 
-def quicken_numbers(module: str) -> None:
+def use_fast_math(module: str) -> None:
     """Have a module of Meta-World's, and with it all, use the functions of this one."""
     reward_utils.tolerance = tolerance
     if getattr(sys.modules[module], "Rotation", None) is Rotation and _quat_is_exact():

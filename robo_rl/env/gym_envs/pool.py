@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.env.gym_envs.steps import copy_block
-from robo_rl.env.serve.server import Arrays, fate
-from robo_rl.env.workers.channel import Channel
-from robo_rl.env.workers.child_interpreter import serve
-from robo_rl.env.workers.pool import Lost, WorkerLostError, WorkerPool
-from robo_rl.env.workers.shared_memory import EnvRequest, Interface, fields, share
+from robo_rl.env.serve.server import Arrays, exit_description
+from robo_rl.env.workers.channel import PickleConnection
+from robo_rl.env.workers.child_interpreter import start_interpreter
+from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError, WorkerPool
+from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, share_arrays, shared_fields
 
 if TYPE_CHECKING:
     from robo_rl.env.gym_envs.steps import Block
@@ -43,9 +43,9 @@ class GymWorker:
         self._where, self._num_envs, self._room = _where(request), len(ids), 0
         self._start_timeout_s, self._step_timeout_s = start_timeout_s, step_timeout_s
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._channel = Channel(ours)
+        self._channel = PickleConnection(ours)
         with theirs:
-            self._process = serve("robo_rl.env.gym_envs.worker", theirs.fileno())
+            self._process = start_interpreter("robo_rl.env.gym_envs.worker", theirs.fileno())
         self.pid, self._started_at = self._process.pid, time.monotonic()
         self.arrays: Arrays = {}
         self._progress_then = 0
@@ -55,12 +55,12 @@ class GymWorker:
     def join(self) -> None:
         """Learn what its envs are; see ``Worker``."""
         answer = self._await(0, self._start_timeout_s, self._started_at)
-        if isinstance(answer, Lost):
+        if isinstance(answer, WorkerLoss):
             problem = f"a worker did not start: {answer.reason}"
             raise WorkerLostError(problem, where=self._where, reason=answer.reason)
         if isinstance(answer, RoboRlError):
             raise answer
-        self.world: Interface = answer
+        self.world: EnvInterface = answer
         self.reserve(1)
 
     def reserve(self, steps: int) -> None:
@@ -71,10 +71,10 @@ class GymWorker:
         """
         if self._room < steps:
             shapes, message = (
-                fields(self.world, self._num_envs, steps),
+                shared_fields(self.world, self._num_envs, steps),
                 (0, "memory", {"steps": steps}),
             )
-            self.arrays = share(shapes, lambda fd: self._channel.send(message, fd))
+            self.arrays = share_arrays(shapes, lambda fd: self._channel.send(message, fd))
             self._room = steps
 
     def send(self, kind: str, seq: int, **arguments: Any) -> None:
@@ -83,7 +83,7 @@ class GymWorker:
         with suppress(OSError):
             self._channel.send((seq, kind, arguments))
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
         """Wait for an answer; see ``Worker``."""
         return self._await(seq, self._step_timeout_s, sent_at)
 
@@ -92,7 +92,7 @@ class GymWorker:
         self._channel.close()
         self.arrays = {}
 
-    def end(self, deadline: float) -> None:
+    def terminate(self, deadline: float) -> None:
         """Wait, then SIGKILL, which also ends a stopped process; see ``Worker``."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
@@ -110,19 +110,19 @@ class GymWorker:
                     if answered == seq:
                         return answer
             except (EOFError, OSError):
-                return Lost(self._fate())
+                return WorkerLoss(self._fate())
             progress = self._progress()
             if progress != seen:
                 seen, deadline = progress, time.monotonic() + timeout_s
             elif time.monotonic() > deadline:
-                return Lost(f"no progress for {timeout_s:g} s")
+                return WorkerLoss(f"no progress for {timeout_s:g} s")
 
     def _progress(self) -> int:
         return int(self.arrays["progress"][0]) if self.arrays else 0
 
     def _fate(self) -> str:
         with suppress(subprocess.TimeoutExpired):
-            return fate(self._process.wait(timeout=1.0))
+            return exit_description(self._process.wait(timeout=1.0))
         return "it closed its channel"
 
 
@@ -141,7 +141,7 @@ class GymPool(WorkerPool[GymWorker]):
         DeviceError: There is not enough memory.
     """
 
-    world: Interface
+    world: EnvInterface
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class GymPool(WorkerPool[GymWorker]):
         problem = "envs of the same arguments differ in their spaces or limits"
         return PluginError(problem, where=self.where)
 
-    def _given_up(self, worker: int, times: int, loss: Lost) -> RoboRlError:
+    def _given_up(self, worker: int, times: int, loss: WorkerLoss) -> RoboRlError:
         return PluginError(
             f"the worker of envs {list(self.ids[worker])} was lost {times} times in a row: "
             f"{loss.reason}",

@@ -21,10 +21,10 @@ import numpy as np
 
 from robo_rl.core.errors import ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.labels import as_flag
-from robo_rl.core.suggestions import as_array_name, names_array
+from robo_rl.core.suggestions import as_array_name, is_array_name
 from robo_rl.env.serve.server import Arrays, arrays_in
-from robo_rl.env.workers.channel import Channel
-from robo_rl.env.workers.shared_memory import EnvRequest, Interface, fields
+from robo_rl.env.workers.channel import PickleConnection
+from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, shared_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,9 @@ def main(fd: int) -> None:
     """
     for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
         signal.signal(each, signal.SIG_IGN)
-    channel = Channel(socket.socket(fileno=fd), timeout_s=None)  # others are listened to first
+    channel = PickleConnection(
+        socket.socket(fileno=fd), timeout_s=None
+    )  # others are listened to first
     group = None
     try:
         group = EnvGroup(*channel.receive()[0])
@@ -53,7 +55,7 @@ def main(fd: int) -> None:
             if memory is not None:
                 group.attach(memory, arguments["steps"])
             else:
-                channel.send((seq, group.answer(seq, kind, arguments)))
+                channel.send((seq, group.handle(seq, kind, arguments)))
     except RoboRlError as error:
         channel.send((0, error))
     except (EOFError, OSError):
@@ -92,10 +94,10 @@ class EnvGroup:
 
     def attach(self, fd: int, steps: int) -> None:
         """From now on use the memory behind a descriptor, with room for ``steps`` steps."""
-        self._arrays = arrays_in(fd, fields(self.interface, len(self._envs), steps))
+        self._arrays = arrays_in(fd, shared_fields(self.interface, len(self._envs), steps))
         os.close(fd)
 
-    def answer(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
+    def handle(self, seq: int, kind: str, arguments: Mapping[str, Any]) -> RoboRlError | None:
         """Do "reset" (``seeds``: one an env, or None) or "rollout" (``steps``: T)."""
         try:
             if kind == "reset":
@@ -212,7 +214,7 @@ def _make(request: EnvRequest) -> Any:
         ) from error
 
 
-def _interface(env: Any, request: EnvRequest) -> Interface:
+def _interface(env: Any, request: EnvRequest) -> EnvInterface:
     obs, limits = _obs_fields(env.observation_space)
     act = _float_box(env.action_space)
     steps = request.max_episode_steps or env.spec.max_episode_steps
@@ -222,7 +224,7 @@ def _interface(env: Any, request: EnvRequest) -> Interface:
         )
     low, high = _limits(act)
     size = int(np.prod(act.shape, dtype=np.int64))
-    return Interface(obs, limits, size, low, high, _dt_s(env), int(steps))
+    return EnvInterface(obs, limits, size, low, high, _dt_s(env), int(steps))
 
 
 def _obs_fields(space: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -257,7 +259,7 @@ def _names(space: Any) -> dict[str, str]:
 
     originals = list(space.spaces) if isinstance(space, spaces.Dict) else ["state"]
     names = {as_array_name(str(original)): original for original in originals}
-    if len(names) < len(originals) or not all(map(names_array, names)):
+    if len(names) < len(originals) or not all(map(is_array_name, names)):
         raise ConfigError(
             "names of observations cannot name arrays",
             expected="at most 100 letters, digits, _ and -, apart when others become _",

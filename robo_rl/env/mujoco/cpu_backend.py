@@ -30,7 +30,7 @@ from robo_rl.api.env import SimView
 from robo_rl.config.fingerprint import Fingerprint, versions_of
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import CheckpointError, ConfigError
-from robo_rl.env.mujoco.per_env_models import WorldModels
+from robo_rl.env.mujoco.per_env_models import PerEnvModels
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
 from robo_rl.env.threads import usable_cores
 
@@ -55,7 +55,7 @@ class MujocoCpuConfig(ConfigModel):
 class _Buffers:
     """Output of one call of T control steps, and the views into it."""
 
-    told: Array  # (B, T, S, nu + m)
+    ctrl: Array  # (B, T, S, nu + m)
     state: Array  # (B, T*S, nstate)
     sensordata: Array  # (B, T*S, nsensordata)
     views: list[SimView]
@@ -92,7 +92,7 @@ class MujocoCpu:
         self.close()
         self._model: mujoco.MjModel = scene.compile()
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        self._models = WorldModels(self._model, num_envs)
+        self._models = PerEnvModels(self._model, num_envs)
         self._data = [mujoco.MjData(self._model) for _ in range(self._threads)]
         self._scratch = mujoco.MjData(self._model)
         self._pool = Rollout(nthread=self._threads if self._threads > 1 else 0)
@@ -128,12 +128,12 @@ class MujocoCpu:
         """Advance T control steps, ctrl (B, T, nu), of substeps physics steps; T views."""
         out = self._buffers_for(ctrl.shape[1], substeps)
         nu = self._model.nu
-        out.told[..., :nu] = ctrl.detach().numpy()[:, :, None]
-        out.told[..., nu:] = self._mocap[:, None, None]
-        self._rollout(self._models.all, self._state, out.told, out.state, out.sensordata)
+        out.ctrl[..., :nu] = ctrl.detach().numpy()[:, :, None]
+        out.ctrl[..., nu:] = self._mocap[:, None, None]
+        self._rollout(self._models.all, self._state, out.ctrl, out.state, out.sensordata)
         self._state[...] = out.state[:, -1]
         self._sensordata[...] = out.sensordata[:, -1]
-        self._ctrl[...] = out.told[:, -1, -1, :nu]
+        self._ctrl[...] = out.ctrl[:, -1, -1, :nu]
         return out.views
 
     def view(self) -> SimView:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import PluginError
-from robo_rl.env.rendering.offscreen import markers
+from robo_rl.env.rendering.offscreen import mocap_markers
 
 if TYPE_CHECKING:
     from robo_rl.api.env import Backend
@@ -24,7 +24,7 @@ BODY_POSES = ("body_pos", "body_quat")
 _PLACING = ((3,), (4,), (7,))
 
 
-def placement(
+def mocap_poses(
     model: Any,
     goal: Mapping[str, Tensor],
     num: int,
@@ -42,7 +42,7 @@ def placement(
         return {}
     own = {k: v for k, v in (fields or {}).items() if k in BODY_POSES}
     told, bodies = ({k: v.detach().cpu().numpy() for k, v in each.items()} for each in (goal, own))
-    parts = [torch.from_numpy(part) for part in markers(model, told, num, bodies)]
+    parts = [torch.from_numpy(part) for part in mocap_markers(model, told, num, bodies)]
     return {"mocap": torch.cat(parts, dim=-1)}
 
 

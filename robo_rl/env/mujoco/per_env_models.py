@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from robo_rl.env.mujoco_model_fields import PLAIN
 
 
-class WorldModels:
+class PerEnvModels:
     """B references to a base model, each replaced by a copy when its world is first written to.
 
     Args:

@@ -12,8 +12,16 @@ from typing import Annotated, Any, ClassVar, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor
 
-from robo_rl.api.cameras import CameraSettings, with_pictures
-from robo_rl.api.env import REW_PART, Backend, SimView, Sized, Step, check_groups, demand_arrays
+from robo_rl.api.cameras import CameraSettings, with_images
+from robo_rl.api.env import (
+    REW_PART,
+    Backend,
+    FixedMemoryBackend,
+    SimView,
+    Step,
+    check_groups,
+    demand_arrays,
+)
 from robo_rl.api.renderer import Pending
 from robo_rl.api.task import Task
 from robo_rl.config.registry import Component, component
@@ -21,9 +29,9 @@ from robo_rl.core.errors import CheckpointError, ConfigError, PluginError, RoboR
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
-from robo_rl.env.mujoco.mocap import placement
+from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.rendering.camera_set import CameraSet
-from robo_rl.env.task_check.check import check_on, demand_finite, finite_rows
+from robo_rl.env.task_check.check import check_on_backend, demand_finite, finite_rows
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transitions import with_new_episodes, without_invalid
 
@@ -80,15 +88,15 @@ class SimEnv:
     def __init__(self, cfg: SimEnvConfig, task: Task, num_envs: int) -> None:
         self.cfg, self.task, self.num_envs = cfg, task, num_envs
         self._backend: Backend = cfg.backend.build()
-        scene, self._model = check_on(self._backend, task)
-        self.obs_spec = with_pictures(task.obs_spec, cfg.cameras)
+        scene, self._model = check_on_backend(self._backend, task)
+        self.obs_spec = with_images(task.obs_spec, cfg.cameras)
         demand_arrays(self.obs_spec, type(task).__name__)
         self.act_spec, self.dt_s = task.act_spec, task.dt_s
         self.max_episode_steps = round(task.episode_s / task.dt_s)
         self._timestep_s: float = scene.option.timestep
         self._substeps = _substeps(task.dt_s, self._timestep_s)
         self._randomizer = Randomizer(cfg.randomize, scene) if cfg.randomize else None
-        if isinstance(self._backend, Sized):
+        if isinstance(self._backend, FixedMemoryBackend):
             _fit(self._backend, task, scene, self._model)
         self._backend.load(scene, num_envs)
         self.device = self._backend.device
@@ -103,9 +111,9 @@ class SimEnv:
     def capacity(cfg: SimEnvConfig, task: Task) -> int | None:
         """How many envs fit the memory of the backend's device; None where nothing limits them."""
         backend = cfg.backend.build()
-        if not isinstance(backend, Sized):
+        if not isinstance(backend, FixedMemoryBackend):
             return None
-        scene, model = check_on(backend, task)
+        scene, model = check_on_backend(backend, task)
         _fit(backend, task, scene, model)
         return backend.capacity(scene)
 
@@ -150,7 +158,7 @@ class SimEnv:
         steps: list[Step] = []
         ended: list[Tensor] = []
         for view, act_t in self._advance(act):
-            steps.append(self._judge(view, act_t, live))
+            steps.append(self._evaluate_step(view, act_t, live))
             live = live & ~(steps[-1].terminated | steps[-1].truncated)
             ended.append(~live)
             self._obs = steps[-1].next_obs
@@ -228,12 +236,12 @@ class SimEnv:
             view = replace(view, ctrl=controls[-1])
         return torch.stack(controls, dim=1)
 
-    def _judge(self, view: SimView, act: Tensor, live: Tensor) -> Step:
+    def _evaluate_step(self, view: SimView, act: Tensor, live: Tensor) -> Step:
         """The transition that ended at view; ``obs`` is still that of before any reset."""
         view = replace(view, goal=self._goal)
         self._elapsed += 1
         pictures = self._draw(view)  # while the rest is computed
-        good = self._good(view)
+        good = self._is_valid(view)
         rew, parts = self.task.reward(view, act)
         terminated, at_limit = self.task.terminated(view), self._elapsed >= self.max_episode_steps
         metrics = {f"{REW_PART}{name}": _kept(value) for name, value in parts.items()}
@@ -247,7 +255,7 @@ class SimEnv:
         step = Step(obs, obs, rew, terminated, over, live & good, metrics)
         return step if bool(step.valid.all()) else without_invalid(step, live & ~good, self._obs)
 
-    def _good(self, view: SimView) -> Tensor:
+    def _is_valid(self, view: SimView) -> Tensor:
         """(B,) False where a world is non-finite or stood still (MuJoCo freezes a bad one)."""
         due_s = (self._elapsed - 0.5 / self._substeps) * (self._substeps * self._timestep_s)
         total = view.qpos.sum(1) + view.qvel.sum(1) + view.ctrl.sum(1) + view.sensordata.sum(1)
@@ -271,9 +279,9 @@ class SimEnv:
         start = self.task.reset(drawn, self._generator)
         fields = self._randomizer.draw(drawn, self._generator) if self._randomizer else None
         if copies > 1:
-            start = start.repeated(copies)
+            start = start.repeat(copies)
             fields = fields and {k: v.repeat_interleave(copies, 0) for k, v in fields.items()}
-        mocap = placement(self._model, start.goal, len(ids), fields)
+        mocap = mocap_poses(self._model, start.goal, len(ids), fields)
         self._backend.write(ids, start.qpos, start.qvel, fields, **mocap)
         self._elapsed[ids] = 0
         whole = len(ids) == self.num_envs
@@ -313,9 +321,9 @@ class SimEnv:
         raise PluginError("backend has no snapshot and restore", where=type(self._backend).__name__)
 
 
-def _fit(backend: Sized, task: Task, scene: Any, model: Any) -> None:
+def _fit(backend: FixedMemoryBackend, task: Task, scene: Any, model: Any) -> None:
     starts = task.reset(_PROBES, torch.Generator().manual_seed(derive("env probe", 0)))
-    backend.fit(scene, starts.qpos, starts.qvel, **placement(model, starts.goal, _PROBES))
+    backend.fit(scene, starts.qpos, starts.qvel, **mocap_poses(model, starts.goal, _PROBES))
 
 
 def _kept(value: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ from robo_rl.core.errors import ConfigError, DeviceError, PluginError, SpecError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.remote import interpreters
-from robo_rl.env.remote.fingerprint import of_remote
-from robo_rl.env.remote.host import Host
+from robo_rl.env.remote.fingerprint import remote_fingerprint
 from robo_rl.env.remote.pool import RemotePool
-from robo_rl.env.remote.worker import Patience
+from robo_rl.env.remote.server_process import RemoteServer
+from robo_rl.env.remote.worker import WorkerTimeouts
 from robo_rl.env.serve.server import adapters
 from robo_rl.env.workers.pooled_env import PooledEnv
 
@@ -47,7 +47,7 @@ class RemoteConfig(ConfigModel):
         socket: Where ``robo-rl serve-env`` listens, instead of starting a server.
         workers: Processes that the envs are spread over; never more than there are envs.
         step_timeout_s: A worker that has not answered for this long is replaced.
-        silence_s: Likewise one that gives no sign of life for this long while it works.
+        heartbeat_timeout_s: Likewise one that gives no sign of life for this long while it works.
         start_timeout_s: Time for a worker to import its simulator and make its world.
     """
 
@@ -57,7 +57,7 @@ class RemoteConfig(ConfigModel):
     socket: str = ""
     workers: int = Field(default=1, ge=1)
     step_timeout_s: float = Field(default=60.0, gt=0)
-    silence_s: float = Field(default=5.0, ge=1.0)
+    heartbeat_timeout_s: float = Field(default=5.0, ge=1.0)
     start_timeout_s: float = Field(default=900.0, gt=0)
 
 
@@ -98,17 +98,17 @@ class RemoteEnv(PooledEnv[RemotePool]):
         """
         adapter = _adapter(cfg.adapter)
         python = None if cfg.socket else _python(cfg)
-        return of_remote(adapter, python, own=cfg.adapter not in adapters())
+        return remote_fingerprint(adapter, python, own=cfg.adapter not in adapters())
 
     def __init__(self, cfg: RemoteConfig, num_envs: int) -> None:
         self.cfg = cfg
         adapter = _adapter(cfg.adapter)
-        host = Host(socket=cfg.socket) if cfg.socket else Host(python=_python(cfg))
-        patience = Patience(cfg.start_timeout_s, cfg.step_timeout_s, cfg.silence_s)
+        host = RemoteServer(socket=cfg.socket) if cfg.socket else RemoteServer(python=_python(cfg))
+        patience = WorkerTimeouts(cfg.start_timeout_s, cfg.step_timeout_s, cfg.heartbeat_timeout_s)
         count = min(cfg.workers, num_envs)
         super().__init__(RemotePool(host, adapter, cfg.kwargs, num_envs, count, patience), num_envs)
         try:
-            self._learn(self._pool.world)
+            self._read_specs(self._pool.world)
         except BaseException:
             self.close()
             raise
@@ -168,7 +168,7 @@ class RemoteEnv(PooledEnv[RemotePool]):
             raise PluginError("no scripted expert in this world", where=self._pool.where)
         return RemoteExpert(self, generator, noise)
 
-    def _learn(self, world: dict[str, Any]) -> None:
+    def _read_specs(self, world: dict[str, Any]) -> None:
         try:
             self.dt_s, self.max_episode_steps = world["dt_s"], world["max_episode_steps"]
             items = {name: TensorSpec(**spec) for name, spec in world["obs"].items()}
@@ -241,7 +241,7 @@ def _python(cfg: RemoteConfig) -> str:
         return cfg.python
     if cfg.adapter not in interpreters.RECIPES:
         return sys.executable
-    found = interpreters.interpreter(cfg.adapter)
+    found = interpreters.find_interpreter(cfg.adapter)
     if found is None:
         raise DeviceError(
             f"no interpreter for '{cfg.adapter}'",

@@ -29,7 +29,7 @@ print(json.dumps(keep, sort_keys=True))
 """
 
 
-def of_remote(adapter: str, python: str | None, *, own: bool) -> Fingerprint:
+def remote_fingerprint(adapter: str, python: str | None, *, own: bool) -> Fingerprint:
     """Of an adapter, and of the distributions that it imports with what these require.
 
     Args:

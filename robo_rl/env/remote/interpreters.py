@@ -25,7 +25,7 @@ _ERROR_LINES = 5
 
 
 @dataclass(frozen=True)
-class Recipe:
+class InterpreterRecipe:
     """What is in an interpreter.
 
     Args:
@@ -37,39 +37,39 @@ class Recipe:
 
     pythons: tuple[str, ...]
     packages: tuple[str, ...]
-    alone: tuple[str, ...]
-    checks: tuple[str, ...]
+    no_deps_packages: tuple[str, ...]
+    import_checks: tuple[str, ...]
 
 
 RECIPES = {
     # Its own requirements ask for windows and keyboards; mujoco 3.10 changed mj_fullM.
-    "robosuite": Recipe(
+    "robosuite": InterpreterRecipe(
         pythons=("3.11", "3.10", "3.12"),
         packages=(
             *("numpy==1.26.4", "mujoco==3.9.0", "scipy==1.15.3", "numba==0.62.1"),
             *("mink==0.0.5", "qpsolvers[quadprog]==4.8.1", "opencv-python-headless==4.11.0.86"),
             *("pillow", "termcolor", "tqdm"),
         ),
-        alone=("robosuite==1.5.2",),
-        checks=("numpy", "robosuite"),
+        no_deps_packages=("robosuite==1.5.2",),
+        import_checks=("numpy", "robosuite"),
     ),
-    "mjlab": Recipe(
+    "mjlab": InterpreterRecipe(
         pythons=("3.11", "3.12", "3.13", "3.10"),
         packages=("torch==2.13.0", "mujoco==3.11.0", "mujoco-warp==3.11.0", "mjlab==1.6.0"),
-        alone=(),
-        checks=("numpy", "torch", "mujoco_warp"),
+        no_deps_packages=(),
+        import_checks=("numpy", "torch", "mujoco_warp"),
     ),
     # Only this Python has its wheels.
-    "isaaclab": Recipe(
+    "isaaclab": InterpreterRecipe(
         pythons=("3.12",),
         packages=("isaaclab==3.0.0",),
-        alone=(),
-        checks=("numpy", "torch"),
+        no_deps_packages=(),
+        import_checks=("numpy", "torch"),
     ),
 }
 
 
-def folder() -> Path:
+def interpreters_folder() -> Path:
     """Where the interpreters are."""
     if given := os.environ.get("ROBO_RL_ENVS"):
         return Path(given)
@@ -77,14 +77,14 @@ def folder() -> Path:
     return Path(data) / "robo-rl" / "envs"
 
 
-def interpreter(name: str) -> Path | None:
+def find_interpreter(name: str) -> Path | None:
     """The interpreter that was made by a recipe as it is now; None if there is none."""
-    home = folder() / name
+    home = interpreters_folder() / name
     made = _made_by(home) == _described(RECIPES.get(name)) and _python_in(home).exists()
     return _python_in(home) if made else None
 
 
-def create(name: str, base: str, say: Callable[[str], object]) -> Path:
+def create_interpreter(name: str, base: str, say: Callable[[str], object]) -> Path:
     """Make the interpreter of a recipe, unless it is there.
 
     Args:
@@ -101,42 +101,44 @@ def create(name: str, base: str, say: Callable[[str], object]) -> Path:
     """
     if name not in RECIPES:
         raise PluginError(f"unknown environment '{name}'", hint=did_you_mean(name, RECIPES))
-    if (there := interpreter(name)) is not None:
+    if (there := find_interpreter(name)) is not None:
         return there
     with _locked(name, say):
-        return interpreter(name) or _made(name, base, say)
+        return find_interpreter(name) or _made(name, base, say)
 
 
 @contextmanager
 def _locked(name: str, say: Callable[[str], object]) -> Generator[None]:
     """One at a time; who waited finds what the other made."""
-    file = folder() / f".{name}.lock"
+    file = interpreters_folder() / f".{name}.lock"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock = lock_file(file)
         except BlockingIOError:
-            say(f"waiting for another process that makes {folder() / name}")
+            say(f"waiting for another process that makes {interpreters_folder() / name}")
             lock = lock_file(file, wait=True)
     except OSError as error:
         hint = "ROBO_RL_ENVS names another folder"
-        raise DeviceError("cannot be written", where=folder(), found=error, hint=hint) from None
+        raise DeviceError(
+            "cannot be written", where=interpreters_folder(), found=error, hint=hint
+        ) from None
     with lock:
         yield
 
 
 def _made(name: str, base: str, say: Callable[[str], object]) -> Path:
-    recipe, home = RECIPES[name], folder() / name
+    recipe, home = RECIPES[name], interpreters_folder() / name
     source = base or _find_python(name, recipe)
     shutil.rmtree(home, ignore_errors=True)
     say(f"making {home} with {source}")
     _run([source, "-m", "venv", str(home)], f"{source} makes no virtual environment")
     pip = [str(_python_in(home)), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
-    for packages, extra in ((recipe.packages, []), (recipe.alone, ["--no-deps"])):
+    for packages, extra in ((recipe.packages, []), (recipe.no_deps_packages, ["--no-deps"])):
         if packages:
             say(f"installing {' '.join(packages)}")
             _run([*pip, *extra, *packages], f"pip cannot install '{name}'")
-    imports = f"import {', '.join(recipe.checks)}"
+    imports = f"import {', '.join(recipe.import_checks)}"
     _run([str(_python_in(home)), "-c", imports], f"'{name}' was installed and does not work")
     (home / _NOTE).write_text(_described(recipe) or "")
     return _python_in(home)
@@ -153,11 +155,11 @@ def _made_by(home: Path) -> str:
         return ""
 
 
-def _described(recipe: Recipe | None) -> str | None:
+def _described(recipe: InterpreterRecipe | None) -> str | None:
     return None if recipe is None else json.dumps(asdict(recipe))
 
 
-def _find_python(name: str, recipe: Recipe) -> str:
+def _find_python(name: str, recipe: InterpreterRecipe) -> str:
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     for version in recipe.pythons:
         if version == ours:

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from robo_rl.core.errors import PluginError, RoboRlError, SpecError
-from robo_rl.env.remote.host import Host
-from robo_rl.env.remote.worker import Patience, RemoteWorker
-from robo_rl.env.workers.pool import Lost, WorkerPool
+from robo_rl.env.remote.server_process import RemoteServer
+from robo_rl.env.remote.worker import RemoteWorker, WorkerTimeouts
+from robo_rl.env.workers.pool import WorkerLoss, WorkerPool
 
 
 class RemotePool(WorkerPool[RemoteWorker]):
@@ -40,12 +40,12 @@ class RemotePool(WorkerPool[RemoteWorker]):
 
     def __init__(
         self,
-        host: Host,
+        host: RemoteServer,
         adapter: str,
         kwargs: Mapping[str, Any],
         num_envs: int,
         num_workers: int,
-        patience: Patience,
+        patience: WorkerTimeouts,
     ) -> None:
         self._host, self.busy_s = host, 0.0
         spawn = partial(_spawn, host, patience, {"adapter": adapter, "kwargs": kwargs})
@@ -56,7 +56,9 @@ class RemotePool(WorkerPool[RemoteWorker]):
         for worker, ids in zip(self._workers, self.ids, strict=True):
             worker.arrays["act"][...] = act[ids.start : ids.stop]
 
-    def _exchange(self, kind: str, arguments: Mapping[int, Mapping[str, Any]]) -> dict[int, Lost]:
+    def _exchange(
+        self, kind: str, arguments: Mapping[int, Mapping[str, Any]]
+    ) -> dict[int, WorkerLoss]:
         lost = super()._exchange(kind, arguments)
         self.busy_s += max(self._workers[w].world_s for w in arguments)
         return lost
@@ -65,14 +67,16 @@ class RemotePool(WorkerPool[RemoteWorker]):
         problem = "workers of the same arguments differ in their worlds"
         return SpecError(problem, where=self.where)
 
-    def _given_up(self, worker: int, times: int, loss: Lost) -> RoboRlError:
+    def _given_up(self, worker: int, times: int, loss: WorkerLoss) -> RoboRlError:
         return PluginError(
             f"a worker was lost {times} times in a row: {loss.reason}",
             where=self.where,
-            found=self._workers[worker].last_words() or None,
-            hint="step_timeout_s and silence_s set how long it may take",
+            found=self._workers[worker].output_tail() or None,
+            hint="step_timeout_s and heartbeat_timeout_s set how long it may take",
         )
 
 
-def _spawn(host: Host, patience: Patience, request: Mapping[str, Any], ids: range) -> RemoteWorker:
+def _spawn(
+    host: RemoteServer, patience: WorkerTimeouts, request: Mapping[str, Any], ids: range
+) -> RemoteWorker:
     return RemoteWorker(host, {**request, "num_envs": len(ids), "index": ids.start}, patience)

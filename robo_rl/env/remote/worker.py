@@ -14,28 +14,28 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from robo_rl.core.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
-from robo_rl.env.remote.host import Host
-from robo_rl.env.serve.server import PROTOCOL, Arrays, RefusalError, fields
-from robo_rl.env.workers.pool import Lost, WorkerLostError
-from robo_rl.env.workers.shared_memory import share
+from robo_rl.env.remote.server_process import RemoteServer
+from robo_rl.env.serve.server import PROTOCOL, Arrays, RequestError, shared_fields
+from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError
+from robo_rl.env.workers.shared_memory import share_arrays
 
 _HELLO_S = 10.0
 _ERRORS = {"plugin": PluginError, "spec": SpecError, "config": ConfigError, "device": DeviceError}
 
 
 @dataclass(frozen=True)
-class Patience:
+class WorkerTimeouts:
     """How long a worker may take before it counts as lost.
 
     Args:
         start_s: For making its world.
         step_s: For a command.
-        silence_s: Between two signs of life during a command.
+        heartbeat_timeout_s: Between two signs of life during a command.
     """
 
     start_s: float
     step_s: float
-    silence_s: float
+    heartbeat_timeout_s: float
 
 
 class RemoteWorker:
@@ -54,13 +54,15 @@ class RemoteWorker:
         PluginError: It does not answer, or speaks another protocol.
     """
 
-    def __init__(self, host: Host, request: Mapping[str, Any], patience: Patience) -> None:
+    def __init__(
+        self, host: RemoteServer, request: Mapping[str, Any], patience: WorkerTimeouts
+    ) -> None:
         self._host, self._request, self._patience = host, request, patience
         self._where = f"remote env '{request['adapter']}'"
         self.line = host.connect()
         self.pid = 0
         self.arrays: Arrays = {}
-        self._lost: Lost | None = None
+        self._lost: WorkerLoss | None = None
         self.world_s = 0.0
         self.world: dict[str, Any] = {}
         try:
@@ -95,16 +97,16 @@ class RemoteWorker:
         try:
             with suppress(OSError):
                 self.line.send({"kind": kind, "seq": seq, **arguments})
-        except RefusalError as refusal:
+        except RequestError as refusal:
             raise self._blame(refusal.message) from None
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
         """Wait for the answer to a command; once lost, a worker stays lost; see ``Worker``."""
         if self._lost is not None:
             return self._lost
         patience = self._patience
-        answer = self._await(seq, patience.step_s, patience.silence_s, sent_at)
-        if isinstance(answer, Lost):
+        answer = self._await(seq, patience.step_s, patience.heartbeat_timeout_s, sent_at)
+        if isinstance(answer, WorkerLoss):
             self._lost = answer
             self.line.close()
             return answer
@@ -113,16 +115,16 @@ class RemoteWorker:
         self.world_s = _number(answer.get("world_s"))
         return None
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
         """The end of what it printed."""
-        return self._host.last_words(self.pid)
+        return self._host.output_tail(self.pid)
 
     def close(self) -> None:
         """Close its line, which tells it to end."""
         self.line.close()
         self.arrays = {}
 
-    def end(self, deadline: float) -> None:
+    def terminate(self, deadline: float) -> None:
         """Its server kills it if it does not end by itself soon."""
 
     def _greet(self) -> None:
@@ -140,18 +142,18 @@ class RemoteWorker:
     def _join(self) -> dict[str, Any]:
         world = self._expect("made", self._patience.start_s, self._asked_at).get("world")
         try:
-            shapes = fields(cast("dict[str, Any]", world), self._request["num_envs"])
-        except RefusalError as refusal:
+            shapes = shared_fields(cast("dict[str, Any]", world), self._request["num_envs"])
+        except RequestError as refusal:
             raise self._blame(refusal.message) from None
-        self.arrays = share(shapes, lambda fd: self.line.send({"kind": "memory"}, fd))
+        self.arrays = share_arrays(shapes, lambda fd: self.line.send({"kind": "memory"}, fd))
         self._expect("done", self._patience.start_s, time.monotonic())
         return cast("dict[str, Any]", world)
 
     def _expect(self, kind: str, timeout_s: float, since: float) -> dict[str, Any]:
         """The next answer, which must be of a kind; silence is allowed while a world starts."""
         answer = self._await(0, timeout_s, timeout_s, since)
-        if isinstance(answer, Lost):
-            words = self.last_words()
+        if isinstance(answer, WorkerLoss):
+            words = self.output_tail()
             found = f"{answer.reason}: {words}" if words else answer.reason
             problem = "a worker did not start"
             raise WorkerLostError(problem, reason=found, where=self._where, found=found)
@@ -163,26 +165,26 @@ class RemoteWorker:
         return answer
 
     def _await(
-        self, seq: int, timeout_s: float, silence_s: float, since: float
-    ) -> dict[str, Any] | Lost:
+        self, seq: int, timeout_s: float, heartbeat_timeout_s: float, since: float
+    ) -> dict[str, Any] | WorkerLoss:
         heard, deadline = since, since + timeout_s
         while True:
-            until = min(deadline, heard + silence_s)
+            until = min(deadline, heard + heartbeat_timeout_s)
             if not self.line.poll(max(0.0, until - time.monotonic())):
                 if time.monotonic() >= deadline:
-                    return Lost(f"no answer within {timeout_s:g} s")
+                    return WorkerLoss(f"no answer within {timeout_s:g} s")
                 if time.monotonic() >= until:
-                    return Lost(f"no sign of life for {silence_s:g} s")
+                    return WorkerLoss(f"no sign of life for {heartbeat_timeout_s:g} s")
                 continue
             try:
                 message, fd = self.line.receive()
-            except (EOFError, OSError, RefusalError) as error:
-                return Lost(str(error) or "it is gone")
+            except (EOFError, OSError, RequestError) as error:
+                return WorkerLoss(str(error) or "it is gone")
             if fd is not None:
                 os.close(fd)
             heard = time.monotonic()
             if message["kind"] == "died":
-                return Lost(str(message.get("reason")))
+                return WorkerLoss(str(message.get("reason")))
             if message["kind"] != "beat" and message.get("seq", seq) == seq:
                 return message
 

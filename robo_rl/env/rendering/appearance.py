@@ -19,16 +19,16 @@ from torch import Tensor
 from robo_rl.api.cameras import CameraSettings, LightJitter
 from robo_rl.api.renderer import MOCAP
 from robo_rl.core.errors import CheckpointError
-from robo_rl.core.rotations import quat_mul, quat_to_matrix, turn_to_quat
+from robo_rl.core.rotations import quat_mul, quat_to_matrix, rotvec_to_quat
 from robo_rl.env.mujoco.mocap import BODY_POSES
 from robo_rl.env.mujoco_model_fields import VISIBLE
-from robo_rl.env.rendering.offscreen import markers
+from robo_rl.env.rendering.offscreen import mocap_markers
 
 _CAMERA = ("cam_pos", "cam_quat", "cam_fovy")
 _LIGHT = ("light_pos", "light_dir", "light_diffuse", "light_specular")
 
 
-class Looks:
+class Appearance:
     """The looks of B worlds, as the model has them until an episode begins.
 
     Args:
@@ -51,7 +51,7 @@ class Looks:
         device: torch.device,
     ) -> None:
         self._model, self._lights = model, cfg.lights
-        moving = [each for each in cfg.cameras if each.jitter.moves]
+        moving = [each for each in cfg.cameras if each.jitter.is_active]
         self._cameras = {model.camera(each.name).id: each.jitter for each in moving}
         self._randomized = [name for name in randomized if name in VISIBLE]
         names = list(self._randomized)
@@ -130,7 +130,7 @@ class Looks:
         """Put the mocap bodies of the worlds ids (n,) where their goals say."""
         bodies = {k: v[ids] for k, v in self.now.items() if k in BODY_POSES}
         told, own = ({k: v.cpu().numpy() for k, v in each.items()} for each in (goal, bodies))
-        stand = markers(self._model, told, num, own)
+        stand = mocap_markers(self._model, told, num, own)
         for name, value in zip(MOCAP, map(torch.from_numpy, stand), strict=True):
             self.now.setdefault(name, value.to(ids.device, copy=True))[ids] = value.to(ids.device)
 
@@ -139,7 +139,7 @@ class Looks:
         fields = {name: _rows(self._nominal[name], num) for name in self._jittered}
         for camera, jitter in self._cameras.items():
             fields["cam_pos"][:, camera] += _within(jitter.pos_m, (num, 3), generator)
-            turn = _turned(jitter.turn_deg, num, generator)
+            turn = _turned(jitter.rotation_deg, num, generator)
             fields["cam_quat"][:, camera] = quat_mul(fields["cam_quat"][:, camera], turn)
             fields["cam_fovy"][:, camera] += _within(jitter.fovy_deg, (num,), generator)
         if "light_pos" in fields:
@@ -150,7 +150,7 @@ class Looks:
         low, high = self._lights.intensity
         for light in range(self._model.nlight):
             fields["light_pos"][:, light] += _within(self._lights.pos_m, (num, 3), generator)
-            turn = _turned(self._lights.turn_deg, num, generator)
+            turn = _turned(self._lights.rotation_deg, num, generator)
             fields["light_dir"][:, light] = _rotated(fields["light_dir"][:, light], turn)
             factor = low + (high - low) * torch.rand(num, 1, generator=generator)
             for name in ("light_diffuse", "light_specular"):
@@ -168,7 +168,7 @@ def _within(limit: float, shape: tuple[int, ...], generator: torch.Generator) ->
 
 def _turned(limit_deg: float, num: int, generator: torch.Generator) -> Tensor:
     """Quaternions (num, 4), wxyz, of rotation vectors uniform within ± limit about each axis."""
-    return turn_to_quat(_within(math.radians(limit_deg), (num, 3), generator))
+    return rotvec_to_quat(_within(math.radians(limit_deg), (num, 3), generator))
 
 
 def _rotated(vector: Tensor, quat: Tensor) -> Tensor:

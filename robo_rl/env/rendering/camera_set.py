@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.cameras import CameraItem, CameraSettings, LightJitter
-from robo_rl.api.renderer import Draws, Pending, Renderer
+from robo_rl.api.renderer import Pending, Renderer, RenderingBackend
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.env.rendering.appearance import Looks
+from robo_rl.env.rendering.appearance import Appearance
 from robo_rl.env.rendering.pool import RenderPool
 
 
@@ -53,13 +53,13 @@ class CameraSet:
         model: mujoco.MjModel = scene.compile()
         check_cameras(model, cfg.cameras)
         check_lights(model, cfg.lights)
-        self.looks = Looks(model, cfg, randomized, num_envs, backend.device)
+        self.looks = Appearance(model, cfg, randomized, num_envs, backend.device)
         looks = list(self.looks.now)
         self._rest = torch.from_numpy(model.qpos0.copy()).to(backend.device)
         self._renderer: Renderer = (
             backend.renderer(model, cfg.cameras, num_envs, looks)
-            if isinstance(backend, Draws)
-            else RenderPool(model, cfg.cameras, num_envs, looks, cfg.drawing)
+            if isinstance(backend, RenderingBackend)
+            else RenderPool(model, cfg.cameras, num_envs, looks, cfg.rendering)
         )
 
     def start(self, qpos: Tensor, ids: Tensor | None = None) -> Pending:
@@ -102,9 +102,9 @@ def check_lights(model: Any, jitter: LightJitter) -> None:
         ConfigError: One does.
     """
     follows = np.flatnonzero(model.light_mode != mujoco.mjtCamLight.mjCAMLIGHT_FIXED)
-    if len(follows) and (jitter.pos_m or jitter.turn_deg):
+    if len(follows) and (jitter.pos_m or jitter.rotation_deg):
         name = model.light(int(follows[0])).name or f"number {follows[0]}"
-        hint = "of intensity it may have some: leave out pos_m and turn_deg"
+        hint = "of intensity it may have some: leave out pos_m and rotation_deg"
         raise ConfigError(
             f"a light that follows something ({name}) is not moved", where="lights", hint=hint
         )
@@ -113,7 +113,7 @@ def check_lights(model: Any, jitter: LightJitter) -> None:
 def _check_jitter(model: Any, camera: CameraItem) -> None:
     index, jitter = model.camera(camera.name).id, camera.jitter
     where = f"cameras: {camera.name}"
-    if jitter.moves and model.cam_mode[index] != mujoco.mjtCamLight.mjCAMLIGHT_FIXED:
+    if jitter.is_active and model.cam_mode[index] != mujoco.mjtCamLight.mjCAMLIGHT_FIXED:
         raise ConfigError("a camera that follows something has no jitter", where=where)
     if jitter.fovy_deg and model.cam_sensorsize[index].any():
         hint = "give it a fovy in the MJCF"

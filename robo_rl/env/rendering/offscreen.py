@@ -25,26 +25,26 @@ INSTALL = {
 """Kind of OpenGL, the better first → how its library comes onto a machine that has none."""
 
 
-def kinds() -> tuple[str, ...]:
+def opengl_backends() -> tuple[str, ...]:
     """Kinds of OpenGL to try, the better first; the one that MUJOCO_GL names, if it is of these."""
     chosen = os.environ.get("MUJOCO_GL", "")
     return (chosen,) if chosen in INSTALL else tuple(INSTALL)
 
 
-def environment(kind: str) -> dict[str, str]:
+def opengl_environment(kind: str) -> dict[str, str]:
     """Environment variables of a process that draws with a kind of OpenGL."""
     env = {**os.environ, "MUJOCO_GL": kind}
     env.pop("PYOPENGL_PLATFORM", None)
     return env
 
 
-def no_opengl(problems: Mapping[str, str]) -> DeviceError:
+def no_opengl_message(problems: Mapping[str, str]) -> DeviceError:
     """What to say where nothing can be drawn; problems is kind → what was wrong with it."""
     reasons = ", ".join(f"{kind}: {problem}" for kind, problem in problems.items())
-    return DeviceError(f"no offscreen OpenGL ({reasons})", hint=install(next(iter(problems))))
+    return DeviceError(f"no offscreen OpenGL ({reasons})", hint=install_hint(next(iter(problems))))
 
 
-def install(kind: str) -> str:
+def install_hint(kind: str) -> str:
     """What to install for a kind of OpenGL; for the best one where it is none of ours."""
     return INSTALL.get(kind, INSTALL["egl"])
 
@@ -70,7 +70,7 @@ def draw_fast(model: Any, width: int, height: int, samples: int = 0) -> None:
     model.vis.global_.offwidth, model.vis.global_.offheight = width, height
 
 
-def markers(
+def mocap_markers(
     model: Any,
     goal: Mapping[str, NDArray[Any]],
     num: int,

@@ -21,12 +21,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robo_rl.api.cameras import CameraItem, Drawing
+from robo_rl.api.cameras import CameraItem, RenderConfig
 from robo_rl.api.renderer import MOCAP, Pending, Pictures
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.rendering import offscreen
-from robo_rl.env.rendering.process import LostError, RenderProcess
-from robo_rl.env.rendering.worker import READY, Job, Sight
+from robo_rl.env.rendering.process import RenderProcess, RenderProcessLostError
+from robo_rl.env.rendering.worker import READY, CameraView, RenderJob
 from robo_rl.env.serve.server import Fields, arrays_in, layout
 from robo_rl.env.threads import usable_cores
 from robo_rl.env.workers.pool import shut_down
@@ -56,14 +56,14 @@ class RenderPool:
         cameras: Sequence[CameraItem],
         num_envs: int,
         looks: Sequence[str],
-        cfg: Drawing,
+        cfg: RenderConfig,
     ) -> None:
         self._cfg, self._number = cfg, READY
         self._workers: list[RenderProcess] = []
         self._close = weakref.finalize(self, shut_down, os.getpid(), self._workers)
         self._asked: list[int] = []
         size = min(cfg.workers or usable_cores(), num_envs)
-        sights = tuple(Sight(c.name, c.item, c.width, c.height) for c in cameras)
+        sights = tuple(CameraView(c.name, c.item, c.width, c.height) for c in cameras)
         fields = _fields(model, sights, num_envs, looks, size)
         memory = allocate(layout(fields)[1])
         self._arrays = arrays_in(memory, fields)
@@ -72,7 +72,7 @@ class RenderPool:
         for name in looks:
             self._arrays[f"look.{name}"][:] = _nominal(model, name)
         try:
-            self.kind = self._start([Job(sights, fields, w) for w in range(size)], memory)
+            self.kind = self._start([RenderJob(sights, fields, w) for w in range(size)], memory)
         except BaseException:
             self.close()
             raise
@@ -101,7 +101,7 @@ class RenderPool:
         bounds = [num * w // len(self._workers) for w in range(len(self._workers) + 1)]
         for w, (begin, end) in enumerate(pairwise(bounds)):
             if end > begin:
-                self._workers[w].ask(self._number, begin, end)
+                self._workers[w].request(self._number, begin, end)
                 self._asked.append(w)
         number, device = self._number, qpos.device
         return lambda: self._fetch(number, num, device)
@@ -127,7 +127,7 @@ class RenderPool:
     def _await(self, w: int, number: int, limit_s: float) -> None:
         try:
             self._workers[w].wait(number, limit_s, lambda: int(self._arrays["progress"][w]))
-        except LostError as error:
+        except RenderProcessLostError as error:
             self._fail(str(error))
 
     def _demand_open(self) -> None:
@@ -142,33 +142,33 @@ class RenderPool:
             hint="make the env anew; drawing.timeout_s says how long it may hang",
         )
 
-    def _start(self, jobs: Sequence[Job], memory: int) -> str:
+    def _start(self, jobs: Sequence[RenderJob], memory: int) -> str:
         """The first worker finds a kind of OpenGL that works, the others take the same."""
         kind = self._begin_first(jobs[0], memory)
         for job in jobs[1:]:
             self._workers.append(RenderProcess(kind, job, memory))
         for w in range(1, len(jobs)):
-            self._await(w, READY, self._cfg.start_s)
+            self._await(w, READY, self._cfg.start_timeout_s)
         return kind
 
-    def _begin_first(self, job: Job, memory: int) -> str:
+    def _begin_first(self, job: RenderJob, memory: int) -> str:
         problems: dict[str, str] = {}
-        for kind in offscreen.kinds():
+        for kind in offscreen.opengl_backends():
             worker = RenderProcess(kind, job, memory)
             self._workers.append(worker)
             try:
-                worker.wait(READY, self._cfg.start_s, lambda: 0)
-            except LostError as error:
-                worker.end()
+                worker.wait(READY, self._cfg.start_timeout_s, lambda: 0)
+            except RenderProcessLostError as error:
+                worker.terminate()
                 self._workers.remove(worker)
                 problems[kind] = str(error)
             else:
                 return kind
-        raise offscreen.no_opengl(problems)
+        raise offscreen.no_opengl_message(problems)
 
 
 def _fields(
-    model: Any, sights: Sequence[Sight], num_envs: int, looks: Sequence[str], workers: int
+    model: Any, sights: Sequence[CameraView], num_envs: int, looks: Sequence[str], workers: int
 ) -> Fields:
     """Layout of the memory, see ``Job``."""
     fields: Fields = {
@@ -185,5 +185,5 @@ def _fields(
 
 def _nominal(model: Any, name: str) -> np.ndarray:
     if name in MOCAP:
-        return dict(zip(MOCAP, offscreen.markers(model, {}, 1), strict=True))[name][0]
+        return dict(zip(MOCAP, offscreen.mocap_markers(model, {}, 1), strict=True))[name][0]
     return getattr(model, name)

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from robo_rl.env.rendering import offscreen
-from robo_rl.env.rendering.worker import Job
-from robo_rl.env.serve.server import fate
-from robo_rl.env.workers.channel import Channel
-from robo_rl.env.workers.child_interpreter import serve
+from robo_rl.env.rendering.worker import RenderJob
+from robo_rl.env.serve.server import exit_description
+from robo_rl.env.workers.channel import PickleConnection
+from robo_rl.env.workers.child_interpreter import start_interpreter
 
 _CLOSE_GRACE_S = 2.0
 _MESSAGE_S = 10.0
 
 
-class LostError(Exception):
+class RenderProcessLostError(Exception):
     """A process died, hangs or failed, and how."""
 
 
@@ -33,14 +33,14 @@ class RenderProcess:
         memory: Descriptor of the memory that it shares.
     """
 
-    def __init__(self, kind: str, job: Job, memory: int) -> None:
+    def __init__(self, kind: str, job: RenderJob, memory: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._channel = Channel(ours, _MESSAGE_S)
+        self._channel = PickleConnection(ours, _MESSAGE_S)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
         # Threads of Mesa's own would share the cores with the other processes.
-        env = {"LP_NUM_THREADS": "0", **offscreen.environment(kind)}
+        env = {"LP_NUM_THREADS": "0", **offscreen.opengl_environment(kind)}
         with theirs:
-            self._process = serve(
+            self._process = start_interpreter(
                 "robo_rl.env.rendering.worker",
                 theirs.fileno(),
                 env=env,
@@ -55,7 +55,7 @@ class RenderProcess:
         """Of the process."""
         return self._process.pid
 
-    def ask(self, number: int, start: int, stop: int) -> None:
+    def request(self, number: int, start: int, stop: int) -> None:
         """Have it draw the rows from start to stop."""
         with suppress(OSError):
             self._channel.send((number, start, stop))
@@ -67,7 +67,7 @@ class RenderProcess:
         suspended.
 
         Raises:
-            LostError: It died, hangs or failed.
+            RenderProcessLostError: It died, hangs or failed.
         """
         patience_s = min(1.0, limit_s / 4)
         seen, silent_s = progress(), 0.0
@@ -75,13 +75,13 @@ class RenderProcess:
             before, seen = seen, progress()
             silent_s = silent_s + patience_s if seen == before else 0.0
             if silent_s >= limit_s:
-                raise LostError(f"no picture for {limit_s:g} s")
+                raise RenderProcessLostError(f"no picture for {limit_s:g} s")
 
     def close(self) -> None:
         """Tell it to end."""
         self._channel.close()
 
-    def end(self, deadline: float = -math.inf) -> None:
+    def terminate(self, deadline: float = -math.inf) -> None:
         """See to it that it has ended by then, by SIGKILL if need be: that ends a stopped one."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
@@ -97,9 +97,9 @@ class RenderProcess:
                 return False
             (answered, problem), _ = self._channel.receive()
         except (EOFError, OSError):
-            raise LostError(self._fate()) from None
+            raise RenderProcessLostError(self._fate()) from None
         if answered == number and problem is not None:
-            raise LostError(problem)
+            raise RenderProcessLostError(problem)
         return answered == number
 
     def _fate(self) -> str:
@@ -108,7 +108,7 @@ class RenderProcess:
             self._process.wait(timeout=1.0)
         code = self._process.returncode
         if code is not None and code < 0:
-            return fate(code)
+            return exit_description(code)
         self._said.seek(0)
         said = self._said.read().decode(errors="replace")
         return offscreen.last_line(said, f"it exited with {code}")

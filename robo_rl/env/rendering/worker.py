@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from robo_rl.api.renderer import MOCAP
 from robo_rl.env.rendering.offscreen import draw_fast
 from robo_rl.env.serve.server import Fields, arrays_in
-from robo_rl.env.workers.channel import Channel
+from robo_rl.env.workers.channel import PickleConnection
 
 READY = 0
 """The number of the first answer, after a first picture."""
 
 
-class Sight(NamedTuple):
+class CameraView(NamedTuple):
     """A camera, the item that its pictures are, and their size in pixels."""
 
     camera: str
@@ -33,7 +33,7 @@ class Sight(NamedTuple):
     height: int
 
 
-class Job(NamedTuple):
+class RenderJob(NamedTuple):
     """What a worker is told first, with the descriptor of the memory.
 
     Args:
@@ -44,7 +44,7 @@ class Job(NamedTuple):
         worker: Index of this one.
     """
 
-    sights: tuple[Sight, ...]
+    views: tuple[CameraView, ...]
     fields: Fields
     worker: int
 
@@ -53,10 +53,10 @@ def main(fd: int) -> None:
     """Serve over the socket fd until it closes."""
     for each in (signal.SIGINT, signal.SIGTERM):  # both are the parent's to handle: it closes us
         signal.signal(each, signal.SIG_IGN)
-    channel = Channel(socket.socket(fileno=fd))
+    channel = PickleConnection(socket.socket(fileno=fd))
     job, memory = _heard(channel)
     assert memory is not None
-    painter = Painter(job, arrays_in(memory, job.fields))
+    painter = RowRenderer(job, arrays_in(memory, job.fields))
     os.close(memory)
     painter.draw(range(1))  # compiles shaders, and shows that there is an OpenGL
     answer: tuple[int, str | None] = (READY, None)
@@ -65,7 +65,7 @@ def main(fd: int) -> None:
         answer = (number, _problem(painter, range(start, stop)))
 
 
-def _heard(channel: Channel, answer: tuple[int, str | None] | None = None) -> Any:
+def _heard(channel: PickleConnection, answer: tuple[int, str | None] | None = None) -> Any:
     """What comes after an answer to what came before, and the descriptor with it."""
     try:
         if answer is not None:
@@ -75,7 +75,7 @@ def _heard(channel: Channel, answer: tuple[int, str | None] | None = None) -> An
         raise SystemExit from None  # the parent closed the channel, or is gone
 
 
-def _problem(painter: Painter, rows: Sequence[int]) -> str | None:
+def _problem(painter: RowRenderer, rows: Sequence[int]) -> str | None:
     try:
         painter.draw(rows)
     except Exception as error:
@@ -83,7 +83,7 @@ def _problem(painter: Painter, rows: Sequence[int]) -> str | None:
     return None
 
 
-class Painter:
+class RowRenderer:
     """Draws rows of the memory.
 
     Args:
@@ -91,17 +91,17 @@ class Painter:
         arrays: The memory.
     """
 
-    def __init__(self, job: Job, arrays: Mapping[str, Any]) -> None:
+    def __init__(self, job: RenderJob, arrays: Mapping[str, Any]) -> None:
         import mujoco
 
         self._model = mujoco.MjModel.from_binary_path("m.mjb", {"m.mjb": arrays["model"].tobytes()})
         self._data = mujoco.MjData(self._model)
-        self._sights, self._qpos = job.sights, arrays["qpos"]
+        self._sights, self._qpos = job.views, arrays["qpos"]
         self._progress, self._worker = arrays["progress"], job.worker
-        self._pictures = {each.item: arrays[f"picture.{each.item}"] for each in job.sights}
+        self._pictures = {each.item: arrays[f"picture.{each.item}"] for each in job.views}
         looks = [name.removeprefix("look.") for name in job.fields if name.startswith("look.")]
         self._looks = [(self._home(name), arrays[f"look.{name}"]) for name in looks]
-        sizes = {(each.width, each.height) for each in job.sights}
+        sizes = {(each.width, each.height) for each in job.views}
         self._renderers = {size: self._renderer(*size) for size in sizes}
 
     def draw(self, rows: Sequence[int]) -> None:

@@ -30,7 +30,7 @@ def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "")
     registry = importlib.import_module("mjlab.tasks.registry")
     if task not in registry.list_tasks():
         expected = ", ".join(registry.list_tasks())
-        raise _SERVE.RefusalError("config", "no such mjlab task", expected=expected, found=task)
+        raise _SERVE.RequestError("config", "no such mjlab task", expected=expected, found=task)
     cfg = registry.load_env_cfg(task)
     cfg.scene.num_envs, cfg.auto_reset = num_envs, False
     device = device or ("cuda:0" if torch.cuda.is_available() else "cpu")

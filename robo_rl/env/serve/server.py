@@ -56,7 +56,7 @@ Fields = dict[str, tuple[tuple[int, ...], str]]
 Arrays = dict[str, Any]
 
 
-class RefusalError(Exception):
+class RequestError(Exception):
     """What the other side is to be told.
 
     Args:
@@ -71,7 +71,7 @@ class RefusalError(Exception):
         self.message.update({name: str(text) for name, text in details.items()})
 
 
-class Line:
+class JsonConnection:
     """One end of a connection that carries JSON objects; several threads may send.
 
     Args:
@@ -92,7 +92,7 @@ class Line:
         """Send an object, with a file descriptor if need be.
 
         Raises:
-            RefusalError: It is too long, or not JSON.
+            RequestError: It is too long, or not JSON.
             OSError: The other end is gone.
         """
         data = self.encode(message)
@@ -108,7 +108,7 @@ class Line:
         Raises:
             EOFError: The other end is gone.
             OSError: Likewise, or it stopped in mid-frame, or announced too long a one.
-            RefusalError: The frame holds no message; the next one may.
+            RequestError: The frame holds no message; the next one may.
         """
         self._poll.poll()
         header, fds, _, _ = socket.recv_fds(self._sock, _HEADER.size, 1)
@@ -159,14 +159,14 @@ def to_json(message: Mapping[str, Any]) -> bytes:
     """A message as it is sent behind its length.
 
     Raises:
-        RefusalError: It is too long, or not JSON.
+        RequestError: It is too long, or not JSON.
     """
     try:
         data = json.dumps(message).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise RefusalError("spec", f"what is to be said is not JSON: {error}") from None
+        raise RequestError("spec", f"what is to be said is not JSON: {error}") from None
     if len(data) > MAX_FRAME:
-        raise RefusalError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
+        raise RequestError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
     return data
 
 
@@ -174,13 +174,13 @@ def _from_json(data: bytes) -> dict[str, Any]:
     try:
         message: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise RefusalError("plugin", "a frame is not JSON", found=error) from None
+        raise RequestError("plugin", "a frame is not JSON", found=error) from None
     if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
-        raise RefusalError("plugin", "a frame is no message", expected="an object with a kind")
+        raise RequestError("plugin", "a frame is no message", expected="an object with a kind")
     return message
 
 
-def fields(world: Mapping[str, Any], num_envs: int) -> Fields:
+def shared_fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     """Name → (shape, dtype) of all arrays that the two ends share.
 
     ``act`` and ``demonstration`` (B, A); ``obs.<name>`` and ``next_obs.<name>`` (B, …); ``rew``,
@@ -188,12 +188,12 @@ def fields(world: Mapping[str, Any], num_envs: int) -> Fields:
     the command that wrote all others.
 
     Raises:
-        RefusalError: What is said of the world is no such thing.
+        RequestError: What is said of the world is no such thing.
     """
     try:
         return _fields(world, num_envs)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RefusalError(
+        raise RequestError(
             "spec", "the adapter's world cannot be read", found=repr(error)
         ) from None
 
@@ -241,7 +241,7 @@ def arrays_in(fd: int, shapes: Fields) -> Arrays:
     }
 
 
-class Session:
+class WorldSession:
     """What is done for one connection: a world is made, given memory, and stepped.
 
     An adapter is a Python file with one of two functions. ``make_one(index, **kwargs)`` makes a
@@ -267,11 +267,11 @@ class Session:
         self._arrays: Arrays = {}
         self._world_s = 0.0
 
-    def answer(self, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
+    def handle(self, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
         """Do as a message says.
 
         Raises:
-            RefusalError: It cannot be done.
+            RequestError: It cannot be done.
         """
         kind, seq = message["kind"], message.get("seq")
         if kind == "memory":
@@ -281,11 +281,11 @@ class Session:
         if kind == "make":
             return self._make(message)
         if kind not in ("reset", "step", "demonstrate"):
-            raise RefusalError("plugin", "unknown message", found=repr(kind)[:80])
+            raise RequestError("plugin", "unknown message", found=repr(kind)[:80])
         if not self._arrays:
-            raise RefusalError("plugin", f"'{kind}' comes before 'make' and 'memory'")
+            raise RequestError("plugin", f"'{kind}' comes before 'make' and 'memory'")
         if type(seq) is not int or not 0 <= seq < 1 << 62:
-            raise RefusalError("plugin", f"'{kind}' has no number", found=repr(seq)[:80])
+            raise RequestError("plugin", f"'{kind}' has no number", found=repr(seq)[:80])
         self._world_s = 0.0
         getattr(self, f"_{kind}")(message)
         self._arrays["seq"][0] = seq
@@ -298,29 +298,29 @@ class Session:
 
     def _make(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if message.get("protocol") != PROTOCOL:
-            raise RefusalError(
+            raise RequestError(
                 "plugin", "protocol mismatch", expected=PROTOCOL, found=message.get("protocol")
             )
         adapter, kwargs = message.get("adapter"), message.get("kwargs")
         num_envs, index = message.get("num_envs"), message.get("index")
         good = isinstance(adapter, str) and isinstance(kwargs, dict) and self._batch is None
         if not good or type(num_envs) is not int or type(index) is not int:
-            raise RefusalError("plugin", "'make' cannot be read, or has been heard already")
+            raise RequestError("plugin", "'make' cannot be read, or has been heard already")
         if not 1 <= num_envs <= MAX_ENVS:
-            raise RefusalError("config", "num_envs", expected=f"1 to {MAX_ENVS}", found=num_envs)
+            raise RequestError("config", "num_envs", expected=f"1 to {MAX_ENVS}", found=num_envs)
         self._batch = _make_batch(load_adapter(str(adapter)), num_envs, index, dict(kwargs or {}))
-        self._num_envs, self._shapes = num_envs, fields(self._batch.world, num_envs)
+        self._num_envs, self._shapes = num_envs, shared_fields(self._batch.world, num_envs)
         return {"kind": "made", "world": self._batch.world}
 
     def _attach(self, fd: int | None) -> dict[str, Any]:
         if fd is None:
-            raise RefusalError("plugin", "'memory' needs a descriptor")
+            raise RequestError("plugin", "'memory' needs a descriptor")
         try:
             if not self._shapes:
-                raise RefusalError("plugin", "'memory' needs a world")
+                raise RequestError("plugin", "'memory' needs a world")
             size, found = layout(self._shapes)[1], os.fstat(fd).st_size
             if size != found:
-                raise RefusalError(
+                raise RequestError(
                     "spec", "memory does not fit the world", expected=size, found=found
                 )
             self._arrays = arrays_in(fd, self._shapes)
@@ -335,7 +335,7 @@ class Session:
             or len(seeds) != self._num_envs
             or any(type(seed) is not int or not 0 <= seed < 1 << 31 for seed in seeds)
         ):
-            raise RefusalError("plugin", "seeds", expected=f"{self._num_envs} of 31 bits each")
+            raise RequestError("plugin", "seeds", expected=f"{self._num_envs} of 31 bits each")
         self._write("obs", self._asked("reset", seeds))
         self._demand_finite_obs()
 
@@ -383,7 +383,7 @@ class Session:
         success = self._arrays.get("metrics.success", self._arrays["rew"][:0])
         strange = success[(success != 0) & (success != 1)]
         if len(strange):
-            raise RefusalError(
+            raise RequestError(
                 "spec", "metric 'success'", expected="0 or 1, or booleans", found=strange[0]
             )
 
@@ -402,17 +402,17 @@ class Session:
                 and array.dtype == np.float32
                 and not np.isfinite(array).all()
             ):
-                raise RefusalError("spec", f"an episode begins with a '{name[4:]}' not finite")
+                raise RequestError("spec", f"an episode begins with a '{name[4:]}' not finite")
 
     def _demonstrate(self, _: Mapping[str, Any]) -> None:
         if not self._batch.world["demonstrates"]:
-            raise RefusalError("plugin", "the adapter has no demonstrator for this world")
+            raise RequestError("plugin", "the adapter has no demonstrator for this world")
         self._put("demonstration", self._asked("demonstrate"))
 
     def _write(self, kind: str, values: Mapping[str, Any]) -> None:
         expected = {name for name in self._arrays if name.startswith(f"{kind}.")}
         if {f"{kind}.{name}" for name in values} != expected:
-            raise RefusalError(
+            raise RequestError(
                 "spec", f"{kind} has other names", expected=expected, found=set(values)
             )
         for name, value in values.items():
@@ -424,7 +424,7 @@ class Session:
 
         array, value = self._arrays[name], np.asarray(value)
         if value.shape != array.shape or not np.can_cast(value.dtype, array.dtype, "same_kind"):
-            raise RefusalError(
+            raise RequestError(
                 "spec",
                 f"'{name}' does not fit what the adapter said of it",
                 expected=f"{array.shape} {array.dtype}",
@@ -434,7 +434,7 @@ class Session:
             array[...] = value
 
 
-class Singles:
+class SequentialEnvs:
     """Single envs as a batch: stepped one after the other, reset where their episode ends.
 
     Args:
@@ -495,7 +495,7 @@ def _stack(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
 
 
-def flat(groups: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
     """Torch observations as numpy copies, float32 or uint8: name → (B, …), name_term of a dict."""
     found: dict[str, Any] = {}
     for name, group in groups.items():
@@ -507,7 +507,7 @@ def flat(groups: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def specs(obs: Mapping[str, Any]) -> dict[str, Any]:
+def obs_specs(obs: Mapping[str, Any]) -> dict[str, Any]:
     """What ``world`` says of observations (B, …)."""
     return {
         name: {"shape": list(part.shape[1:]), "dtype": str(part.dtype)}
@@ -525,52 +525,52 @@ def load_adapter(name: str) -> Any:
     """The module behind a name, or behind the path of a Python file.
 
     Raises:
-        RefusalError: There is none, or it has no function that makes a world.
+        RequestError: There is none, or it has no function that makes a world.
     """
     path = os.path.join(_HERE, f"{name}_world.py") if name in adapters() else name
     if not (path.endswith(".py") and os.path.isfile(path)):
         expected = f"one of {', '.join(adapters())}, or the path of a Python file"
-        raise RefusalError("plugin", "unknown adapter", expected=expected, found=name)
+        raise RequestError("plugin", "unknown adapter", expected=expected, found=name)
     sys.modules.setdefault("robo_rl_serve", sys.modules[__name__])  # for adapters to import
     spec: Any = importlib.util.spec_from_file_location("robo_rl_adapter", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not (hasattr(module, "make_all") or hasattr(module, "make_one")):
-        raise RefusalError("plugin", "the adapter has neither make_all nor make_one", found=path)
+        raise RequestError("plugin", "the adapter has neither make_all nor make_one", found=path)
     return module
 
 
 def _make_batch(adapter: Any, num_envs: int, index: int, kwargs: dict[str, Any]) -> Any:
     if hasattr(adapter, "make_all"):
         return adapter.make_all(num_envs, **kwargs)
-    return Singles([adapter.make_one(index + i, **kwargs) for i in range(num_envs)])
+    return SequentialEnvs([adapter.make_one(index + i, **kwargs) for i in range(num_envs)])
 
 
-def blame(error: Exception, doing: str) -> dict[str, Any]:
+def error_message(error: Exception, doing: str) -> dict[str, Any]:
     """Any error as a message."""
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    if isinstance(error, RefusalError):
+    if isinstance(error, RequestError):
         return error.message
     if isinstance(error, ModuleNotFoundError):
-        refusal = RefusalError(
+        refusal = RequestError(
             "device", f"'{error.name}' is missing there", trace=trace[-_TRACE_CHARS:]
         )
     else:
         problem = f"{doing} raised {type(error).__name__}: {error}"[:_TRACE_CHARS]
-        refusal = RefusalError("plugin", problem, trace=trace[-_TRACE_CHARS:])
+        refusal = RequestError("plugin", problem, trace=trace[-_TRACE_CHARS:])
     return refusal.message
 
 
-def serve(line: Line) -> None:
+def serve_connection(line: JsonConnection) -> None:
     """Answer one connection until it closes."""
-    session, busy = Session(), threading.Event()
+    session, busy = WorldSession(), threading.Event()
     line.send({"kind": "hello", "protocol": PROTOCOL, "pid": os.getpid(), "python": sys.version})
     threading.Thread(target=_beat, args=(line, busy), daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
             try:
                 message, fd = line.receive()
-            except RefusalError as refusal:
+            except RequestError as refusal:
                 line.send(refusal.message)
                 continue
             busy.set()
@@ -580,17 +580,17 @@ def serve(line: Line) -> None:
     session.close()
 
 
-def _answer(session: Session, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
+def _answer(session: WorldSession, message: Mapping[str, Any], fd: int | None) -> dict[str, Any]:
     """One that can be sent, whatever the simulator raises; an OSError of its is none of ours."""
     try:
-        answer = session.answer(message, fd)
+        answer = session.handle(message, fd)
         to_json(answer)
     except Exception as error:
-        return {**blame(error, message["kind"]), "seq": message.get("seq")}
+        return {**error_message(error, message["kind"]), "seq": message.get("seq")}
     return answer
 
 
-def _beat(line: Line, busy: threading.Event) -> None:
+def _beat(line: JsonConnection, busy: threading.Event) -> None:
     """Say that this process lives, while the other side waits for an answer.
 
     It may be listening to others first, for minutes while these make their worlds: what it has not
@@ -604,7 +604,7 @@ def _beat(line: Line, busy: threading.Event) -> None:
                 line.send({"kind": "beat"})
 
 
-class Server:
+class WorldServer:
     """Listens, and has a process for each connection, which it ends when the connection is.
 
     Args:
@@ -704,7 +704,9 @@ class Server:
             for other in self._lines.values():
                 other.close()
             self._redirect()
-            serve(Line(sock, timeout_s=None))  # the client may listen to others first
+            serve_connection(
+                JsonConnection(sock, timeout_s=None)
+            )  # the client may listen to others first
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -732,8 +734,8 @@ class Server:
                     with suppress(KeyError):
                         self._poll.unregister(sock)
                 with suppress(OSError):
-                    reason = fate(os.waitstatus_to_exitcode(status))
-                    Line(sock).send({"kind": "died", "reason": reason})
+                    reason = exit_description(os.waitstatus_to_exitcode(status))
+                    JsonConnection(sock).send({"kind": "died", "reason": reason})
                 sock.close()
 
 
@@ -762,7 +764,7 @@ def _is_ours(sock: socket.socket) -> bool:
     return struct.unpack("3i", credentials)[1] == os.getuid()
 
 
-def fate(code: int) -> str:
+def exit_description(code: int) -> str:
     """How a process ended, by its exit status, or by the negative of the signal that killed it."""
     if code >= 0:
         return f"it exited with {code}"
@@ -779,7 +781,7 @@ def main() -> None:
     args = parser.parse_args()
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
     sys.argv[1:] = []  # simulators have been seen to parse them
-    Server(args.socket, args.log_dir, private=args.private).run()
+    WorldServer(args.socket, args.log_dir, private=args.private).run()
 
 
 if __name__ == "__main__":

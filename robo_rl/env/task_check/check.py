@@ -21,15 +21,15 @@ from robo_rl.api.task import Reset, Task
 from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, placement
+from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, mocap_poses
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
 from robo_rl.env.task_check.members import check_members
-from robo_rl.env.task_check.problems import Problems, Rows
+from robo_rl.env.task_check.problems import Problems, RowChecks
 
 _TRIED = 2
 
 
-class Scene(NamedTuple):
+class CompiledScene(NamedTuple):
     """A task's scene: its ``mujoco.MjSpec``, and the ``mujoco.MjModel`` that it compiles to."""
 
     spec: Any
@@ -42,7 +42,7 @@ def check_contract(
     device: torch.device | None = None,
     dtype: torch.dtype = torch.float64,
     num: int = _TRIED,
-) -> Scene:
+) -> CompiledScene:
     """Demand that a task's members are there and that its methods give what they should.
 
     Args:
@@ -61,12 +61,12 @@ def check_contract(
     if model is not None and "reset" not in missing:
         for rows in (num, 1):
             if rows == num or not problems.lines:
-                _check_rows(_Trial(task, problems, model, missing, device, dtype), rows)
+                _check_rows(_TaskTrial(task, problems, model, missing, device, dtype), rows)
     problems.report()
-    return Scene(spec, model)
+    return CompiledScene(spec, model)
 
 
-def check_on(backend: Backend, task: Task) -> Scene:
+def check_on_backend(backend: Backend, task: Task) -> CompiledScene:
     """Likewise in the states of a backend, which must be able to place the scene's mocap bodies.
 
     Raises:
@@ -110,7 +110,7 @@ def demand_finite(task: Task, rew: Tensor, obs: Mapping[str, Tensor], good: Tens
     problems.report()
 
 
-class _Trial(NamedTuple):
+class _TaskTrial(NamedTuple):
     task: Task
     problems: Problems
     model: Any
@@ -121,16 +121,16 @@ class _Trial(NamedTuple):
 
 def _compiled(spec: Any, problems: Problems) -> Any:
     if not isinstance(spec, mujoco.MjSpec):
-        problems.say("scene", "does not fit", "a mujoco.MjSpec", type(spec).__name__)
+        problems.add_problem("scene", "does not fit", "a mujoco.MjSpec", type(spec).__name__)
         return None
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:
-        problems.say("scene", f"does not compile: {' '.join(str(error).split())}")
+        problems.add_problem("scene", f"does not compile: {' '.join(str(error).split())}")
         return None
 
 
-def _check_rows(trial: _Trial, num: int) -> None:
+def _check_rows(trial: _TaskTrial, num: int) -> None:
     """All methods on num starts."""
     task, problems, missing = trial.task, trial.problems, trial.missing
     generator = torch.Generator().manual_seed(derive("task check", 0))
@@ -139,7 +139,7 @@ def _check_rows(trial: _Trial, num: int) -> None:
         if start is None or not _start_fits(trial, start, num):
             return
         view = _first_view(trial, start)
-        rows = Rows(problems, num, view.qpos.device)
+        rows = RowChecks(problems, num, view.qpos.device)
         act = torch.zeros(num, 0) if "act_spec" in missing else _still(task.act_spec, rows)
         if "control" not in missing and (ctrl := problems.call("control", view, act)) is not None:
             rows.floating("control", "", ctrl, trial.model.nu)
@@ -152,32 +152,32 @@ def _check_rows(trial: _Trial, num: int) -> None:
                 rows.boolean(name, given)
 
 
-def _start_fits(trial: _Trial, start: Any, num: int) -> bool:
+def _start_fits(trial: _TaskTrial, start: Any, num: int) -> bool:
     before, problems = len(trial.problems.lines), trial.problems
     if not isinstance(start, Reset):
         expected = "Reset(qpos, qvel, goal)"
-        problems.say("reset", "does not fit", expected, type(start).__name__)
+        problems.add_problem("reset", "does not fit", expected, type(start).__name__)
         return False
-    rows = Rows(problems, num, torch.device("cpu"), trial.device)
+    rows = RowChecks(problems, num, torch.device("cpu"), trial.device)
     for name, size in (("qpos", trial.model.nq), ("qvel", trial.model.nv)):
         rows.floating("reset", name, getattr(start, name), size)
     if not isinstance(start.goal, Mapping):
         expected = "a dict of tensors by name, {} for none"
-        problems.say("reset", "goal does not fit", expected, type(start.goal).__name__)
+        problems.add_problem("reset", "goal does not fit", expected, type(start.goal).__name__)
         return False
     for name, value in start.goal.items():
         rows.leading("reset", f"goal '{name}'", value)
     if len(problems.lines) == before:
         for name, expected, found in goal_problems(trial.model, start.goal):
             hint = "a mocap body of that name stands where the goal says; or name it otherwise"
-            problems.say("reset", f"goal '{name}' does not fit", expected, found, hint)
+            problems.add_problem("reset", f"goal '{name}' does not fit", expected, found, hint)
     return len(problems.lines) == before
 
 
-def _first_view(trial: _Trial, start: Reset) -> SimView:
+def _first_view(trial: _TaskTrial, start: Reset) -> SimView:
     """The starts as a backend shows them before its first step."""
     model, shown = trial.model, [list[Any](), list[Any](), list[Any]()]
-    mocap = placement(model, start.goal, len(start.qpos)).get("mocap")
+    mocap = mocap_poses(model, start.goal, len(start.qpos)).get("mocap")
     data = mujoco.MjData(model)
     for row in range(len(start.qpos)):
         data.qpos[:], data.qvel[:] = (each[row].detach().cpu().numpy() for each in start[:2])
@@ -194,7 +194,7 @@ def _first_view(trial: _Trial, start: Reset) -> SimView:
     return SimView(qpos, qvel, ctrl, time_s, sensordata, goal, sensor_slices(model))
 
 
-def _still(spec: ActSpec, rows: Rows) -> Tensor:
+def _still(spec: ActSpec, rows: RowChecks) -> Tensor:
     """Actions (n, A) in the middle of their limits."""
     act = torch.zeros(spec.size, device=rows.device)
     if spec.low and spec.high:
@@ -203,32 +203,34 @@ def _still(spec: ActSpec, rows: Rows) -> Tensor:
     return act.expand(rows.num, -1).clone()
 
 
-def _check_obs(trial: _Trial, rows: Rows, obs: Any) -> None:
+def _check_obs(trial: _TaskTrial, rows: RowChecks, obs: Any) -> None:
     if obs is None or "obs_spec" in trial.missing:
         return
     problems, items = trial.problems, trial.task.obs_spec.items
     if not isinstance(obs, Mapping):
-        problems.say("observe", "does not fit", "a dict of tensors", type(obs).__name__)
+        problems.add_problem("observe", "does not fit", "a dict of tensors", type(obs).__name__)
         return
     found = cast("Mapping[Any, Any]", obs)
     for name in [key for key in found if key not in items]:
-        problems.say("observe", f"'{name}' is not in obs_spec", hint=did_you_mean(str(name), items))
+        problems.add_problem(
+            "observe", f"'{name}' is not in obs_spec", hint=did_you_mean(str(name), items)
+        )
     for name, spec in items.items():
         if name not in found:
-            problems.say("observe", f"'{name}' of obs_spec is missing", found=sorted(found))
+            problems.add_problem("observe", f"'{name}' of obs_spec is missing", found=sorted(found))
         elif spec.dtype != "float32":
-            problems.say("obs_spec", f"'{name}' does not fit", "float32", spec.dtype)
+            problems.add_problem("obs_spec", f"'{name}' does not fit", "float32", spec.dtype)
         else:
             rows.fits("observe", f"'{name}'", found[name], spec.shape)
 
 
-def _check_reward(rows: Rows, given: Any) -> None:
+def _check_reward(rows: RowChecks, given: Any) -> None:
     if given is None:
         return
     pair = cast("Sequence[Any]", given) if isinstance(given, tuple | list) else ()
     if len(pair) != 2 or not isinstance(pair[1], Mapping):
         expected, hint = "(reward (B,), its parts by name)", "return rew, {} where it has no parts"
-        rows.problems.say("reward", "does not fit", expected, rows.described(given), hint)
+        rows.problems.add_problem("reward", "does not fit", expected, rows.describe(given), hint)
         return
     rows.floating("reward", "reward", pair[0])
     for name, value in cast("Mapping[Any, Any]", pair[1]).items():

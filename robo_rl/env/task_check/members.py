@@ -36,17 +36,19 @@ def check_members(task: Any, problems: Problems) -> set[str]:
     for name in sorted(wrong):
         near = nearest(name, [each for each in known if each not in (*_METHODS, *fits)])
         hint = f"did you mean '{name}' by '{near}'?" if near else None
-        problems.say(name, "is missing", "a method", hint=hint)
+        problems.add_problem(name, "is missing", "a method", hint=hint)
     for name, (fit, expected) in fits.items():
         if not hasattr(task, name):
-            problems.say(name, "is missing", expected)
+            problems.add_problem(name, "is missing", expected)
         elif not fit(getattr(task, name)):
-            problems.say(name, "cannot be used", expected, repr(getattr(task, name))[:60])
+            problems.add_problem(name, "cannot be used", expected, repr(getattr(task, name))[:60])
         else:
             continue
         wrong.add(name)
     if not wrong & {"dt_s", "episode_s"} and round(task.episode_s / task.dt_s) < 1:
-        problems.say("episode_s", "is shorter than dt_s", f"{task.dt_s} s or more", task.episode_s)
+        problems.add_problem(
+            "episode_s", "is shorter than dt_s", f"{task.dt_s} s or more", task.episode_s
+        )
     _check_expert(task, problems)
     return wrong
 
@@ -57,7 +59,9 @@ def _check_expert(task: Any, problems: Problems) -> None:
         if hasattr(task, "expert"):
             inspect.signature(task.expert).bind(1, torch.Generator(), 0.0)
     except TypeError as error:
-        problems.say("expert", f"cannot be called: {error}", "expert(num_envs, generator, noise)")
+        problems.add_problem(
+            "expert", f"cannot be called: {error}", "expert(num_envs, generator, noise)"
+        )
 
 
 def _is_robot(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robo_rl.config.plugin_fault import fault_of, package_of, said, shown
+from robo_rl.config.plugin_fault import display_path, fault_of, format_exception_line, package_of
 from robo_rl.core.errors import PluginError, RoboRlError
 
 Size = int | Sequence[int]
@@ -28,7 +28,7 @@ class Problems:
     def __init__(self, task: Any) -> None:
         self.task, self.lines = task, list[str]()
 
-    def say(
+    def add_problem(
         self,
         method: str,
         problem: str,
@@ -48,17 +48,19 @@ class Problems:
         except RoboRlError:
             raise
         except Exception as error:
-            self.say(method, f"raises {said(error)}{self._place(error)}")
+            self.add_problem(method, f"raises {format_exception_line(error)}{self._place(error)}")
             return None
         if given is None:
-            self.say(method, "returns nothing", hint="is a return statement missing?")
+            self.add_problem(method, "returns nothing", hint="is a return statement missing?")
         return given
 
     def finite(self, method: str, what: str, value: Tensor) -> bool:
         """Whether all of value are numbers; a line if not."""
         bad = int((~torch.isfinite(value)).sum())
         if bad:
-            self.say(method, what, "finite numbers", f"{bad} of {value.numel()} that are not")
+            self.add_problem(
+                method, what, "finite numbers", f"{bad} of {value.numel()} that are not"
+            )
         return not bad
 
     def report(self) -> None:
@@ -74,7 +76,9 @@ class Problems:
         kind = self.task if isinstance(self.task, type) else type(self.task)
         where, function = f"task {kind.__name__}, {method}", getattr(self.task, method, None)
         code: Any = getattr(inspect.unwrap(function), "__code__", None) if function else None
-        return f"{where} ({shown(code.co_filename)}:{code.co_firstlineno})" if code else where
+        return (
+            f"{where} ({display_path(code.co_filename)}:{code.co_firstlineno})" if code else where
+        )
 
     def _place(self, error: Exception) -> str:
         """The line that raised, of the task's package if that had a part in it."""
@@ -82,7 +86,7 @@ class Problems:
         return f" at {fault.place}" if fault else ""
 
 
-class Rows:
+class RowChecks:
     """Checks of what a method gives for n worlds.
 
     Args:
@@ -118,12 +122,12 @@ class Rows:
         """(n, …) of anything."""
         if not isinstance(value, Tensor) or value.shape[:1] != (self.num,):
             expected = f"a tensor (B, …) with B = {self.num}"
-            self.problems.say(method, _unfit(what), expected, self.described(value))
+            self.problems.add_problem(method, _unfit(what), expected, self.describe(value))
 
-    def described(self, value: Any) -> str:
+    def describe(self, value: Any) -> str:
         """Shape, kind and device of a tensor; the type of anything else."""
         if isinstance(value, tuple | list):
-            return f"({', '.join(map(self.described, value))})"
+            return f"({', '.join(map(self.describe, value))})"
         if not isinstance(value, Tensor):
             return type(value).__name__
         away = "" if value.device in self._devices else f" on {value.device}"
@@ -142,9 +146,11 @@ class Rows:
         if given is None or tuple(given.shape) != (self.num, *size) or not right(given):
             axes = ", ".join(map(str, ("B", *size))) + ("" if size else ",")
             expected = f"({axes}) {kind} with B = {self.num}"
-            self.problems.say(method, _unfit(what), expected, self.described(value))
+            self.problems.add_problem(method, _unfit(what), expected, self.describe(value))
         elif given.device not in self._devices:
-            self.problems.say(method, _unfit(what), f"on {self.device}", self.described(value))
+            self.problems.add_problem(
+                method, _unfit(what), f"on {self.device}", self.describe(value)
+            )
         else:
             self.problems.finite(method, _unfit(what), given)
 

@@ -30,11 +30,11 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
 from robo_rl.env.warp import nan_guard as warp_guard
-from robo_rl.env.warp.buffer_sizes import Sizes, few_pairs, probed_sizes
-from robo_rl.env.warp.device import find_device, hushed
-from robo_rl.env.warp.graph_capture import Launcher
+from robo_rl.env.warp.buffer_sizes import BufferSizes, few_pairs, probed_sizes
+from robo_rl.env.warp.device import find_device, quiet_warp
+from robo_rl.env.warp.graph_capture import GraphLauncher
 from robo_rl.env.warp.memory import envs_that_fit, make_data, put_model, require_memory
-from robo_rl.env.warp.per_env_fields import WorldFields
+from robo_rl.env.warp.per_env_fields import PerEnvFields
 from robo_rl.env.warp.renderer import WarpRenderer
 from robo_rl.env.warp.state import WorldState
 
@@ -78,7 +78,7 @@ class MujocoWarp:
 
     def __init__(self, cfg: MujocoWarpConfig) -> None:
         self.cfg, self.device = cfg, find_device(cfg.device)
-        self._fitted: Sizes | None = None
+        self._fitted: BufferSizes | None = None
         self._state: WorldState | None = None
 
     def fit(self, scene: Any, qpos: Tensor, qvel: Tensor, mocap: Tensor | None = None) -> None:
@@ -105,15 +105,15 @@ class MujocoWarp:
         self.close()
         model: mujoco.MjModel = scene.compile()
         self._timestep_s, self._slices = float(model.opt.timestep), sensor_slices(model)
-        self._launcher = Launcher(self.device, f"mujoco_warp on {self.device}")
+        self._launcher = GraphLauncher(self.device, f"mujoco_warp on {self.device}")
         self.sizes = self._sizes_of(model)
-        with hushed(), wp.ScopedDevice(wp.device_from_torch(self.device)):
+        with quiet_warp(), wp.ScopedDevice(wp.device_from_torch(self.device)):
             require_memory(model, self.sizes, num_envs, self.device)
             self._model = put_model(model)
             self._data = make_data(model, num_envs, self.sizes)
             wp.synchronize_device()  # torch writes there next, in an order of its own
         forget, derive = self._launcher.forget, self._derive
-        self._fields = WorldFields(self._model, num_envs, forget, derive)
+        self._fields = PerEnvFields(self._model, num_envs, forget, derive)
         self._state = WorldState(self._data, model)
         self._forward(self._rows(range(num_envs)))
 
@@ -195,14 +195,14 @@ class MujocoWarp:
             raise ConfigError("backend is not loaded", hint="call load() before it is used")
         return self._state
 
-    def _sizes_of(self, model: mujoco.MjModel) -> Sizes:
+    def _sizes_of(self, model: mujoco.MjModel) -> BufferSizes:
         """As configured, else as fitted, else as the default state needs; room for near misses."""
         contacts, constraints = self.cfg.contacts, self.cfg.constraints
         if not (contacts and constraints):
             data = mujoco.MjData(model)
             found = self._fitted or probed_sizes(model, data.qpos[None], data.qvel[None])
             contacts, constraints = contacts or found.contacts, constraints or found.constraints
-        return Sizes(max(contacts, few_pairs(model)), constraints)
+        return BufferSizes(max(contacts, few_pairs(model)), constraints)
 
     def _rows(self, rows: range) -> Tensor:
         return torch.tensor(rows, device=self.device)
@@ -240,13 +240,13 @@ class MujocoWarp:
     def _park(self) -> None:
         data, bad = self._data, self._loaded().guard["bad"]
         worlds = [data.qpos, data.qvel, data.act, data.ctrl, data.qacc_warmstart]
-        wp.launch(warp_guard.park, data.nworld, [self._model.qpos0, *worlds, bad])
+        wp.launch(warp_guard.reset_diverged, data.nworld, [self._model.qpos0, *worlds, bad])
 
     def _settle(self, count: int) -> None:
         data, own = self._data, self._loaded().guard
         clock = [self._timestep_s, count, own["bad"], own["steps"]]
         shown = [data.qpos, data.qvel, data.time, own["time_s"]]
-        wp.launch(warp_guard.settle, data.nworld, [*clock, *shown])
+        wp.launch(warp_guard.finish_step, data.nworld, [*clock, *shown])
 
     def _window(self) -> SimView:
         state = self._loaded()

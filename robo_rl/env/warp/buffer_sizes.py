@@ -24,7 +24,7 @@ _SIZES = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 
 _FEW_PAIRS = 96
 
 
-class Sizes(NamedTuple):
+class BufferSizes(NamedTuple):
     """Room a world: contacts (on average, they share it) and constraint rows (each its own)."""
 
     contacts: int
@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
 
 def probed_sizes(
     model: mujoco.MjModel, qpos: Array, qvel: Array, mocap: Array | None = None
-) -> Sizes:
+) -> BufferSizes:
     """What random controls from these states (n, nq), (n, nv) need, with room to spare.
 
     Mocap bodies stand at mocap (n, nmocap, 7), where that is given. The default state is tried
@@ -54,10 +54,10 @@ def probed_sizes(
             mujoco.mj_step(model, data)
             most = np.maximum(most, (data.ncon, data.nefc))
     contacts, constraints = (int(count) * _ROOM for count in most)
-    return Sizes(rounded(max(contacts, few_pairs(model))), rounded(constraints))
+    return BufferSizes(round_up_size(max(contacts, few_pairs(model))), round_up_size(constraints))
 
 
-def rounded(count: int) -> int:
+def round_up_size(count: int) -> int:
     """The next larger of a few sizes."""
     return next((size for size in _SIZES if size >= count), -(-count // 1024) * 1024)
 

@@ -20,7 +20,7 @@ _PERIOD_S = 0.5
 
 
 @contextmanager
-def announced(what: str, out: TextIO | None = None) -> Generator[None]:
+def announce_compilation(what: str, out: TextIO | None = None) -> Generator[None]:
     """Say on one line of out (standard error) that kernels are being compiled, if they are.
 
     A terminal sees the seconds and kernels go by; a file gets the line's end when it is over.

@@ -19,7 +19,7 @@ def find_device(name: str) -> torch.device:
     Raises:
         DeviceError: There is no such device, or Warp and torch do not both see it.
     """
-    with hushed():
+    with quiet_warp():
         wp.init()
     seen = min(wp.get_cuda_device_count(), torch.cuda.device_count())
     if name == "cpu" or (name == "auto" and not seen):
@@ -40,7 +40,7 @@ def find_device(name: str) -> torch.device:
 
 
 @contextmanager
-def hushed() -> Generator[None]:
+def quiet_warp() -> Generator[None]:
     """No banner and no line for every kernel module on standard output."""
     level = wp.config.log_level
     wp.config.log_level = max(level, wp.LOG_WARNING)

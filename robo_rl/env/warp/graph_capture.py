@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import warp as wp
 
-from robo_rl.env.warp.compile_notice import announced
-from robo_rl.env.warp.device import hushed
+from robo_rl.env.warp.compile_notice import announce_compilation
+from robo_rl.env.warp.device import quiet_warp
 
 
-class Launcher:
+class GraphLauncher:
     """Runs sequences of launches by key, recorded and replayed as a graph.
 
     On a GPU the first time is run plainly: that compiles and loads the kernels, which a recording
@@ -40,14 +40,14 @@ class Launcher:
 
     def run(self, key: Hashable, sequence: Callable[[], None]) -> None:
         """Run the sequence of this key, in order with torch's work on the device."""
-        with hushed(), wp.ScopedDevice(self._device):
+        with quiet_warp(), wp.ScopedDevice(self._device):
             self._fence(before=True)
             if key in self._graphs:
                 wp.capture_launch(self._graphs[key])
             elif key in self._ran and not self._records:
                 sequence()
             else:
-                with announced(self._what):
+                with announce_compilation(self._what):
                     self._first(key, sequence)
             self._fence(before=False)
 

@@ -20,7 +20,7 @@ import torch
 import warp as wp
 
 from robo_rl.core.errors import ConfigError, DeviceError
-from robo_rl.env.warp.buffer_sizes import Sizes
+from robo_rl.env.warp.buffer_sizes import BufferSizes
 
 _SHARE = 0.9  # of what is free; the rest is for observations and the like
 _FEW = 4, 8  # worlds that are made to see what one takes
@@ -28,20 +28,20 @@ _FEW = 4, 8  # worlds that are made to see what one takes
 _VERTEX_BYTES, _FACE_BYTES, _HORIZON_BYTES = 16, 20, 4 * 24
 
 
-def bytes_per_env(model: mujoco.MjModel, sizes: Sizes) -> int:
+def bytes_per_env(model: mujoco.MjModel, sizes: BufferSizes) -> int:
     """Bytes that one more world takes."""
     with wp.ScopedDevice("cpu"):
         few, more = (_bytes(make_data(model, num, sizes)) for num in _FEW)
     return 2 * (more - few) // (_FEW[1] - _FEW[0]) + sizes.contacts * _polytope_bytes(model)
 
 
-def envs_that_fit(model: mujoco.MjModel, sizes: Sizes, device: torch.device) -> int:
+def envs_that_fit(model: mujoco.MjModel, sizes: BufferSizes, device: torch.device) -> int:
     """The largest batch for the memory that is free on the device."""
     return int(_SHARE * free_bytes(device)) // bytes_per_env(model, sizes)
 
 
 def require_memory(
-    model: mujoco.MjModel, sizes: Sizes, num_envs: int, device: torch.device
+    model: mujoco.MjModel, sizes: BufferSizes, num_envs: int, device: torch.device
 ) -> None:
     """Refuse a batch that does not fit.
 
@@ -79,7 +79,7 @@ def put_model(model: mujoco.MjModel) -> mjw.Model:
     return put
 
 
-def make_data(model: mujoco.MjModel, num_envs: int, sizes: Sizes) -> mjw.Data:
+def make_data(model: mujoco.MjModel, num_envs: int, sizes: BufferSizes) -> mjw.Data:
     """Worlds at the model's default state, on Warp's current device."""
     return mjw.make_data(model, num_envs, nconmax=sizes.contacts, njmax=sizes.constraints)
 

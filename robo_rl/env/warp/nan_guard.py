@@ -17,13 +17,13 @@ LIMIT = wp.constant(1e10)
 
 
 @wp.func
-def wild(value: float) -> int:
+def is_diverged(value: float) -> int:
     """1 where a number is NaN or too large, else 0."""
     return wp.where(wp.abs(value) < LIMIT, 0, 1)
 
 
 @wp.kernel(enable_backward=False)
-def park(
+def reset_diverged(
     qpos0: wp.array2d[float],
     qpos: wp.array2d[float],
     qvel: wp.array2d[float],
@@ -36,13 +36,13 @@ def park(
     world = wp.tid()
     lost = wp.int32(0)
     for i in range(qpos.shape[1]):
-        lost += wild(qpos[world, i])
+        lost += is_diverged(qpos[world, i])
     for i in range(qvel.shape[1]):
-        lost += wild(qvel[world, i]) + wild(warmstart[world, i])
+        lost += is_diverged(qvel[world, i]) + is_diverged(warmstart[world, i])
     for i in range(act.shape[1]):
-        lost += wild(act[world, i])
+        lost += is_diverged(act[world, i])
     for i in range(ctrl.shape[1]):
-        lost += wild(ctrl[world, i])
+        lost += is_diverged(ctrl[world, i])
     bad[world] = lost
     if lost == 0:
         return
@@ -58,7 +58,7 @@ def park(
 
 
 @wp.kernel(enable_backward=False)
-def settle(
+def finish_step(
     timestep: wp.float64,
     count: int,
     bad: wp.array[int],
@@ -76,9 +76,9 @@ def settle(
     world = wp.tid()
     lost = wp.int32(bad[world])
     for i in range(qpos.shape[1]):
-        lost += wild(qpos[world, i])
+        lost += is_diverged(qpos[world, i])
     for i in range(qvel.shape[1]):
-        lost += wild(qvel[world, i])
+        lost += is_diverged(qvel[world, i])
     bad[world] = lost
     if lost == 0:
         steps[world] = steps[world] + count

@@ -30,7 +30,7 @@ _DERIVED = (
 _POSES = ("geom_pos", "geom_quat", "body_pos", "body_quat")
 
 
-class WorldFields:
+class PerEnvFields:
     """Per-world values of the fields of a Warp model.
 
     Args:

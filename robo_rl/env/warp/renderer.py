@@ -25,12 +25,12 @@ from torch import Tensor
 from robo_rl.api.cameras import CameraItem
 from robo_rl.api.renderer import MOCAP, Pending, Pictures
 from robo_rl.core.errors import ConfigError, DeviceError
-from robo_rl.env.warp.buffer_sizes import Sizes
-from robo_rl.env.warp.device import hushed
-from robo_rl.env.warp.graph_capture import Launcher
+from robo_rl.env.warp.buffer_sizes import BufferSizes
+from robo_rl.env.warp.device import quiet_warp
+from robo_rl.env.warp.graph_capture import GraphLauncher
 from robo_rl.env.warp.memory import make_data, put_model
 
-_NONE = Sizes(1, 1)  # worlds in which nothing touches
+_NONE = BufferSizes(1, 1)  # worlds in which nothing touches
 
 
 class WarpRenderer:
@@ -58,8 +58,8 @@ class WarpRenderer:
         # Warp's order is that of the model.
         self._cameras = sorted(cameras, key=lambda each: model.camera(each.name).id)
         _demand_once(self._cameras)
-        self._launcher = Launcher(device, f"mujoco_warp's renderer on {device}")
-        with hushed(), wp.ScopedDevice(wp.device_from_torch(device)):
+        self._launcher = GraphLauncher(device, f"mujoco_warp's renderer on {device}")
+        with quiet_warp(), wp.ScopedDevice(wp.device_from_torch(device)):
             self._model = put_model(model)
             self._data = make_data(model, num_envs, _NONE)
             owns = {name: _own(self._home(name), name, num_envs) for name in looks}

@@ -9,10 +9,10 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from robo_rl.env.serve.server import Line
+from robo_rl.env.serve.server import JsonConnection
 
 
-class Channel(Line):
+class PickleConnection(JsonConnection):
     """A ``Line`` that carries objects of any kind and length."""
 
     max_frame = 2**32

@@ -13,7 +13,7 @@ _BOOT = (
 )
 
 
-def serve(module: str, fd: int, **options: Any) -> subprocess.Popen[bytes]:
+def start_interpreter(module: str, fd: int, **options: Any) -> subprocess.Popen[bytes]:
     """Start ``module.main(fd)`` in an interpreter with our import path.
 
     Args:

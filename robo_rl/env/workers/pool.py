@@ -30,7 +30,7 @@ _STEPPING = ("step", "rollout")
 
 
 @dataclass(frozen=True)
-class Lost:
+class WorkerLoss:
     """In place of an answer: the worker died or hung, and why we think so."""
 
     reason: str
@@ -50,14 +50,14 @@ class WorkerLostError(PluginError):
         self.reason = reason
 
 
-class Ends(Protocol):
+class Terminable(Protocol):
     """A process that can be ended."""
 
     def close(self) -> None:
         """Tell it to end, without waiting for it; calling it twice is harmless."""
         ...
 
-    def end(self, deadline: float) -> None:
+    def terminate(self, deadline: float) -> None:
         """See that one that was told to end does so: until the deadline by itself, or else killed.
 
         Nothing where that is the business of somebody else.
@@ -65,7 +65,7 @@ class Ends(Protocol):
         ...
 
 
-class Worker(Ends, Protocol):
+class Worker(Terminable, Protocol):
     """One process with some of the envs, and our end of the connection to it.
 
     Attributes:
@@ -92,7 +92,7 @@ class Worker(Ends, Protocol):
         """Give a command; a worker that is gone is noticed when its answer is awaited."""
         ...
 
-    def receive(self, seq: int, sent_at: float) -> RoboRlError | Lost | None:
+    def receive(self, seq: int, sent_at: float) -> RoboRlError | WorkerLoss | None:
         """Wait for the answer to a command.
 
         Args:
@@ -178,7 +178,7 @@ class WorkerPool(ABC, Generic[_Worker]):
         names = [name for name in self._workers[0].arrays if name.startswith(prefix)]
         return {name.removeprefix(prefix): self.array(name) for name in names}
 
-    def reset(self, workers: Iterable[int], seeds: Sequence[int] | None) -> dict[int, Lost]:
+    def reset(self, workers: Iterable[int], seeds: Sequence[int] | None) -> dict[int, WorkerLoss]:
         """Begin new episodes in the envs of some workers; see ``command``.
 
         Args:
@@ -188,7 +188,7 @@ class WorkerPool(ABC, Generic[_Worker]):
         each = {w: seeds and list(seeds[self.ids[w].start : self.ids[w].stop]) for w in workers}
         return self._exchange("reset", {w: {"seeds": own} for w, own in each.items()})
 
-    def command(self, kind: str, **arguments: Any) -> dict[int, Lost]:
+    def command(self, kind: str, **arguments: Any) -> dict[int, WorkerLoss]:
         """Give all workers a command and wait for all of them.
 
         Returns:
@@ -199,7 +199,7 @@ class WorkerPool(ABC, Generic[_Worker]):
         """
         return self._exchange(kind, dict.fromkeys(range(len(self.ids)), arguments))
 
-    def replace(self, lost: Mapping[int, Lost]) -> None:
+    def replace(self, lost: Mapping[int, WorkerLoss]) -> None:
         """End what is left of lost workers and start their envs anew; they need a reset.
 
         Raises:
@@ -210,7 +210,7 @@ class WorkerPool(ABC, Generic[_Worker]):
             for worker, loss in pending.items():
                 self._count_death(worker, loss)
                 self._workers[worker].close()
-                self._workers[worker].end(time.monotonic())
+                self._workers[worker].terminate(time.monotonic())
             pending = self._renew(pending)
 
     def close(self) -> None:
@@ -222,10 +222,12 @@ class WorkerPool(ABC, Generic[_Worker]):
         """The error when workers of the same arguments say different things of their envs."""
 
     @abstractmethod
-    def _given_up(self, worker: int, times: int, loss: Lost) -> RoboRlError:
+    def _given_up(self, worker: int, times: int, loss: WorkerLoss) -> RoboRlError:
         """The error when a worker was lost that often in a row."""
 
-    def _exchange(self, kind: str, arguments: Mapping[int, Mapping[str, Any]]) -> dict[int, Lost]:
+    def _exchange(
+        self, kind: str, arguments: Mapping[int, Mapping[str, Any]]
+    ) -> dict[int, WorkerLoss]:
         """Give each worker a command with its arguments; see ``command``."""
         self._seq += 1
         for worker, own in arguments.items():
@@ -237,17 +239,17 @@ class WorkerPool(ABC, Generic[_Worker]):
                 raise answer
             if answer is None and kind in _STEPPING:
                 self._deaths[worker] = 0  # not by a reset, which follows each death
-        return {w: answer for w, answer in answers.items() if isinstance(answer, Lost)}
+        return {w: answer for w, answer in answers.items() if isinstance(answer, WorkerLoss)}
 
-    def _hear(self, worker: _Worker, sent_at: float) -> RoboRlError | Lost | None:
+    def _hear(self, worker: _Worker, sent_at: float) -> RoboRlError | WorkerLoss | None:
         answer = worker.receive(self._seq, sent_at)
         if answer is None and worker.arrays.get("seq", [0])[0] != self._seq:
-            return Lost("it answered and had not written its arrays")
+            return WorkerLoss("it answered and had not written its arrays")
         return answer
 
-    def _renew(self, workers: Iterable[int]) -> dict[int, Lost]:
+    def _renew(self, workers: Iterable[int]) -> dict[int, WorkerLoss]:
         """Start workers anew; returns those that were lost again before their envs were made."""
-        again: dict[int, Lost] = {}
+        again: dict[int, WorkerLoss] = {}
         started = list[int]()
         for worker in workers:  # all of them first, for a simulator may take long to import
             with self._losing(worker, again):
@@ -259,12 +261,12 @@ class WorkerPool(ABC, Generic[_Worker]):
         return again
 
     @contextmanager
-    def _losing(self, worker: int, lost: dict[int, Lost]) -> Generator[None]:
+    def _losing(self, worker: int, lost: dict[int, WorkerLoss]) -> Generator[None]:
         """Note a worker that is lost within it."""
         try:
             yield
         except WorkerLostError as error:
-            lost[worker] = Lost(error.reason)
+            lost[worker] = WorkerLoss(error.reason)
         except self.ends_a_restart:
             self.close()
             raise
@@ -275,7 +277,7 @@ class WorkerPool(ABC, Generic[_Worker]):
         if worker.world != self.world:
             raise self._unlike()
 
-    def _count_death(self, worker: int, loss: Lost) -> None:
+    def _count_death(self, worker: int, loss: WorkerLoss) -> None:
         self._deaths[worker] += 1
         if self._deaths[worker] > _MAX_DEATHS_IN_A_ROW:
             error = self._given_up(worker, self._deaths[worker], loss)
@@ -284,7 +286,7 @@ class WorkerPool(ABC, Generic[_Worker]):
 
 
 def shut_down(
-    owner: int, workers: Sequence[Ends], finish: Callable[[], object] = lambda: None
+    owner: int, workers: Sequence[Terminable], finish: Callable[[], object] = lambda: None
 ) -> None:
     """Tell processes to end, and see that they do.
 
@@ -299,5 +301,5 @@ def shut_down(
         worker.close()
     deadline = time.monotonic() + _CLOSE_GRACE_S
     for worker in workers:
-        worker.end(deadline)
+        worker.terminate(deadline)
     finish()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import derive
-from robo_rl.env.workers.pool import Lost, WorkerPool
+from robo_rl.env.workers.pool import WorkerLoss, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ class PooledEnv(Generic[_Pool]):
         if not self._obs:
             raise PluginError("reset it first", where=self._pool.where)
 
-    def _begin_anew(self, lost: Mapping[int, Lost]) -> tuple[list[int], dict[str, Tensor]]:
+    def _begin_anew(self, lost: Mapping[int, WorkerLoss]) -> tuple[list[int], dict[str, Tensor]]:
         """Replace lost workers; returns their envs, and observations of which only theirs count."""
         self._replace(lost)
         self._start_episodes(lost, self._restart_seeds())
@@ -90,7 +90,7 @@ class PooledEnv(Generic[_Pool]):
             self._replace(lost)
             pending, seeds = list(lost), seeds or self._restart_seeds()
 
-    def _replace(self, lost: Mapping[int, Lost]) -> None:
+    def _replace(self, lost: Mapping[int, WorkerLoss]) -> None:
         self._pool.replace(lost)
         self.worker_restarts += len(lost)
 

@@ -28,7 +28,7 @@ class EnvRequest:
 
 
 @dataclass(frozen=True)
-class Interface:
+class EnvInterface:
     """What a made env turned out to be.
 
     Args:
@@ -50,7 +50,7 @@ class Interface:
     max_episode_steps: int
 
 
-def fields(interface: Interface, envs: int, steps: int) -> Fields:
+def shared_fields(interface: EnvInterface, envs: int, steps: int) -> Fields:
     """Name → (shape, dtype) of all arrays that a worker of so many envs shares with us.
 
     ``act`` (B, T, A); ``next_obs.<name>`` (T, B, …), the true successors; ``reset_obs.<name>`` (B,
@@ -71,7 +71,7 @@ def fields(interface: Interface, envs: int, steps: int) -> Fields:
     return found
 
 
-def share(shapes: Fields, send: Callable[[int], object]) -> Arrays:
+def share_arrays(shapes: Fields, send: Callable[[int], object]) -> Arrays:
     """New arrays, zeroed, in memory whose descriptor was sent to another process.
 
     The memory has no name: it is gone with the last process that holds it, however that ends.

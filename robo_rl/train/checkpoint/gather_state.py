@@ -8,18 +8,18 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from robo_rl.distributed.process_group import gathered, here
+from robo_rl.distributed.process_group import all_gather_rows, rank_info
 from robo_rl.train.checkpoint.pytree import flatten, unflatten, unshared
 
 
-def everyones(states: list[Any]) -> list[Any]:
+def all_gather_state(states: list[Any]) -> list[Any]:
     """The states of all processes, in their order, each nested as ``tree`` has it."""
-    if here().size == 1:
+    if rank_info().world_size == 1:
         return states
     tensors, doc = flatten(states)
     parts = [safetensors.torch.save(unshared(tensors)), json.dumps(doc).encode()]
-    sizes = gathered(torch.tensor([[len(part) for part in parts]])).flatten().tolist()
-    data = gathered(torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8))
+    sizes = all_gather_rows(torch.tensor([[len(part) for part in parts]])).flatten().tolist()
+    data = all_gather_rows(torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8))
     pieces = [bytes(piece.numpy()) for piece in data.split(sizes)]
     found = list[Any]()
     for body, text in zip(pieces[::2], pieces[1::2], strict=True):

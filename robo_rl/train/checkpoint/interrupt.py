@@ -40,7 +40,7 @@ class Interrupted(KeyboardInterrupt):
         return 128 + self.number
 
 
-class Pause:
+class SafePoint:
     """What a loop asks between its updates."""
 
     def __init__(self) -> None:
@@ -81,12 +81,12 @@ class Pause:
     def _asked(self) -> int:
         """The signal that has come to any of the processes, 0 for none."""
         from robo_rl.distributed.process_group import (
-            least,  # loads torch, which a command line does not wait for
+            all_reduce_min,  # loads torch, which a command line does not wait for
         )
 
-        return -least(-self._number)
+        return -all_reduce_min(-self._number)
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Note the first signal; a second one ends at once."""
         if self._number:
             raise Interrupted(number)
@@ -97,32 +97,32 @@ class Pause:
 
 
 @contextmanager
-def between_updates() -> Generator[Pause]:
-    """Within it a signal waits until ``Pause.checkpoint``, or until the loop has come to its end.
+def between_updates() -> Generator[SafePoint]:
+    """Within it a signal waits until ``SafePoint.checkpoint``, or until the loop has come to its end.
 
     Raises:
         Interrupted: A signal has come.
     """
-    pause = Pause()
-    with handled(pause.hear):
+    pause = SafePoint()
+    with signal_handler(pause.on_signal):
         yield pause
     pause.end()
 
 
 @contextmanager
-def at_once() -> Generator[None]:
+def raising_interrupted() -> Generator[None]:
     """Within it both signals raise ``Interrupted``, so that what is open is closed."""
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
         raise Interrupted(number)
 
-    with handled(end):
+    with signal_handler(end):
         yield
 
 
 @contextmanager
-def handled(handler: Handler) -> Generator[None]:
+def signal_handler(handler: Handler) -> Generator[None]:
     """Within it both signals go to ``handler``; behind it to whom they went before."""
     before = dict[int, Any]()
     if threading.current_thread() is threading.main_thread():

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from robo_rl.core.errors import ConfigError
-from robo_rl.policy.archive import describe, rebuild
+from robo_rl.policy.archive import policy_from_meta, policy_meta
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint import files as checkpoint
 
@@ -19,7 +19,7 @@ def save_policy(directory: Path, policy: DenoisingPolicy) -> Path:
     Raises:
         CheckpointError: It could not be written.
     """
-    checkpoint.save(directory, dict(policy.state_dict()), describe(policy))
+    checkpoint.save(directory, dict(policy.state_dict()), policy_meta(policy))
     return directory
 
 
@@ -30,7 +30,7 @@ def load_policy(directory: Path) -> DenoisingPolicy:
         CheckpointError: Missing, damaged, or weights that do not fit.
     """
     tensors, meta = checkpoint.load(directory)
-    return rebuild(meta, tensors).eval()
+    return policy_from_meta(meta, tensors).eval()
 
 
 def weights_digest(module: nn.Module) -> str:
@@ -42,13 +42,13 @@ def weights_digest(module: nn.Module) -> str:
     return found.hexdigest()[:16]
 
 
-def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:
+def check_distillable(cfg: DenoisingPolicy.Config, why: str) -> None:
     """Evaluating such a policy must be a map of the observation and one draw of noise.
 
     Raises:
         ConfigError: It draws noise on its way.
     """
-    if cfg.decodes:
+    if cfg.eval_is_deterministic:
         return
     raise ConfigError(
         f"{why} needs a policy whose evaluation draws noise at its start alone",
@@ -58,13 +58,13 @@ def demand_decode(cfg: DenoisingPolicy.Config, why: str) -> None:
     )
 
 
-def demand_whole(policy: DenoisingPolicy) -> None:
+def check_trains_all_steps(policy: DenoisingPolicy) -> None:
     """What is improved must be what acts: all of its denoising steps.
 
     Raises:
         ConfigError: Its first steps run on weights that were put aside when RL began.
     """
-    if policy.base_net is not None and policy.cfg.finetune_steps:
+    if policy.reference_net is not None and policy.cfg.finetune_steps:
         raise ConfigError(
             "a policy whose first denoising steps were kept as they were cloned cannot be improved",
             where="policy.finetune_steps",

@@ -116,7 +116,7 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def smoothed(mean: float, value: float) -> float:
+def running_mean(mean: float, value: float) -> float:
     """A running mean for the reader, over some fifty values; NaN before the first."""
     return value if mean != mean else 0.98 * mean + 0.02 * value
 

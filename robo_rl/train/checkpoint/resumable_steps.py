@@ -10,7 +10,7 @@ import torch
 
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
-from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.progress import Progress, running_mean
 from robo_rl.train.checkpoint.series import CheckpointSeries
 
 _EVERY, _SHARES = 100, 20
@@ -68,7 +68,9 @@ def take_steps(
     with Progress(total, what, "steps") as progress, between_updates() as pause:
         while done < total:
             found, done = step(), done + 1
-            means = {name: smoothed(means.get(name, float("nan")), x) for name, x in found.items()}
+            means = {
+                name: running_mean(means.get(name, float("nan")), x) for name, x in found.items()
+            }
             if done % every == 0 or done == total:
                 log.log({"step": done, **means})
                 progress.update(done, **means)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ObsSpec, TensorSpec
+from robo_rl.data.action_limits import LimitViolations, dataset_limit_violations
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.outside import Outside, outside_of
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 
 
-def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
+def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
     """Demand that a policy's observations and actions are those of the data.
 
     Raises:
@@ -25,7 +25,7 @@ def demand_fit(store: ZarrStore, policy: DenoisingPolicy) -> None:
     _demand_same(store, ours, theirs, "the policy reads and says", hint)
 
 
-def demand_seen(store: ZarrStore, obs_spec: ObsSpec) -> None:
+def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:
     """Demand that a classifier's observations are in the data; further ones do no harm.
 
     Raises:
@@ -36,7 +36,7 @@ def demand_seen(store: ZarrStore, obs_spec: ObsSpec) -> None:
     _demand_same(store, obs_spec.items, theirs, "the classifier of success sees", hint)
 
 
-def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
+def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
     """Demand rewards that differ, and actions that do; warn where no episode failed, or all did.
 
     Args:
@@ -58,13 +58,13 @@ def demand_outcomes(store: ZarrStore, *parts: WindowDataset) -> None:
         )
 
 
-def warn_outside(store: ZarrStore) -> Outside:
+def warn_limit_violations(store: ZarrStore) -> LimitViolations:
     """Count the actions outside their limits, and warn of them.
 
     Raises:
         DataError: A chunk is damaged.
     """
-    found = outside_of(store)
+    found = dataset_limit_violations(store)
     if found.rows:
         hint = (
             "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"

@@ -7,12 +7,12 @@ from torch import Tensor
 from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations, NeedsDemonstrations
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.replay import transitions_of
+from robo_rl.data.replay import dataset_transitions
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
 
 
-def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> None:
+def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> None:
     """Give an algorithm the newest dataset as transitions of the policy's chunks.
 
     Args:
@@ -24,19 +24,21 @@ def hand_over(algo: Algorithm, policy: DenoisingPolicy, context: Context) -> Non
         ConfigError: There is no dataset, and settings of the algorithm ask for one.
         DataError: The dataset is damaged, or not what the algorithm wants.
     """
-    if not context.has("dataset"):
+    if not context.has_artifact("dataset"):
         _demand_none_needed(algo)
         return
     if not isinstance(algo, LearnsFromDemonstrations):
         return
     data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
-    algo.add_demonstrations(decisions_of(data, policy, context.experiment.gamma))
+    algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
 
 
-def decisions_of(data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> dict[str, Tensor]:
-    """A dataset as decisions of a policy: its chunks, its normaliser; see ``transitions_of``."""
+def policy_transitions(
+    data: WindowDataset, policy: DenoisingPolicy, gamma: float
+) -> dict[str, Tensor]:
+    """A dataset as decisions of a policy: its chunks, its normaliser; see ``dataset_transitions``."""
     executed = policy.exec_horizon
-    return transitions_of(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
+    return dataset_transitions(data, policy.normalizer, exec_horizon=executed, gamma=gamma)
 
 
 def _demand_none_needed(algo: Algorithm) -> None:

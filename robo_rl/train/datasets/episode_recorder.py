@@ -25,7 +25,7 @@ Episodes = list[dict[str, Any]]
 """What ``ZarrStore.extend`` takes; ``meta`` says of each its wave and env."""
 
 
-def store_of(
+def open_stage_store(
     context: Context, env: VecEnv, earlier: ZarrStore | None = None, **made_by: Any
 ) -> ZarrStore:
     """The stage's dataset, begun or gone on with.
@@ -45,7 +45,7 @@ def store_of(
     return ZarrStore.create(path, env.obs_spec, env.act_spec, meta)
 
 
-def success_of(store: ZarrStore, after: int = 0) -> dict[str, Any]:
+def success_share(store: ZarrStore, after: int = 0) -> dict[str, Any]:
     """Share of a store's episodes that succeeded, those before ``after`` left out, for a report."""
     total = len(store.episodes) - after
     good = sum(bool(record.success) for record in store.episodes[after:])
@@ -85,7 +85,7 @@ def _next(store: ZarrStore, after: int) -> tuple[int, int]:
     return meta["wave"], meta["env"] + 1
 
 
-class Recorder:
+class EpisodeRecorder:
     """Keeps each env's steps until its first episode ends.
 
     Args:
@@ -98,7 +98,7 @@ class Recorder:
         self.success = torch.zeros(num_envs, dtype=torch.bool)
         self.steps: list[dict[str, Tensor]] = []
 
-    def add(self, obs: dict[str, Tensor], act: Tensor, step: Step) -> None:
+    def record_step(self, obs: dict[str, Tensor], act: Tensor, step: Step) -> None:
         """One step of all envs; a lost world ends its episode before it."""
         columns = {f"obs/{name}": tensor.clone() for name, tensor in obs.items()}
         columns |= {"act": act.to(torch.float32), "rew": step.rew}
@@ -138,7 +138,7 @@ class RecordedEnv:
         self.env, self.num_envs, self.device = env, env.num_envs, env.device
         self.obs_spec, self.act_spec = env.obs_spec, env.act_spec
         self.dt_s, self.max_episode_steps = env.dt_s, env.max_episode_steps
-        self.recorder = Recorder(env.num_envs)
+        self.recorder = EpisodeRecorder(env.num_envs)
         self._obs: dict[str, Tensor] = {}
         low, high = self.act_spec.low, self.act_spec.high
         self._low = torch.tensor(low) if low else None
@@ -146,7 +146,7 @@ class RecordedEnv:
 
     def reset(self, seed: int | None = None) -> dict[str, Tensor]:
         """Start new episodes, and the record anew."""
-        self.recorder = Recorder(self.num_envs)
+        self.recorder = EpisodeRecorder(self.num_envs)
         self._obs = self.env.reset(seed)
         return self._obs
 
@@ -155,7 +155,7 @@ class RecordedEnv:
         if self._low is not None or self._high is not None:
             act = act.clamp(self._low, self._high)
         step = self.env.step(act)
-        self.recorder.add(self._obs, act, step)
+        self.recorder.record_step(self._obs, act, step)
         self._obs = step.obs
         return step
 

@@ -19,20 +19,20 @@ from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
 
 
-class Shares(ConfigModel):
+class SplitFractions(ConfigModel):
     """Shares of the episodes by which one calibrates and tests; from the rest one learns."""
 
-    calibrate: float = Field(default=0.2, gt=0.0, lt=1.0)
+    calibration: float = Field(default=0.2, gt=0.0, lt=1.0)
     test: float = Field(default=0.3, gt=0.0, lt=1.0)
 
     @model_validator(mode="after")
-    def _some_are_left(self) -> Shares:
-        if self.calibrate + self.test >= 1.0:
+    def _some_are_left(self) -> SplitFractions:
+        if self.calibration + self.test >= 1.0:
             raise ValueError("calibrate and test leave no episode to learn from")
         return self
 
 
-class Part(NamedTuple):
+class LabelledEpisodes(NamedTuple):
     """Some episodes.
 
     Args:
@@ -48,18 +48,22 @@ class Part(NamedTuple):
     succeeded: Tensor
 
 
-class Parts(NamedTuple):
+class Splits(NamedTuple):
     """Three parts, episodes of both kinds in each; and how many episodes are in none."""
 
-    learn: Part
-    calibrate: Part
-    test: Part
-    left_out: int
+    train: LabelledEpisodes
+    calibration: LabelledEpisodes
+    test: LabelledEpisodes
+    unlabelled: int
 
 
-def parts_of(
-    store: ZarrStore, shares: Shares, obs_horizon: int, hold: int, generator: torch.Generator
-) -> Parts:
+def split_episodes(
+    store: ZarrStore,
+    shares: SplitFractions,
+    obs_horizon: int,
+    hold: int,
+    generator: torch.Generator,
+) -> Splits:
     """Deal a dataset's episodes out, those that succeeded and those that failed each by the shares.
 
     The task is done in the last ``hold`` rows of an episode that succeeded and terminated. One that
@@ -69,7 +73,7 @@ def parts_of(
         DataError: Observations are no real numbers, or not finite; all episodes are of one kind, or
             too few are of either.
     """
-    demand_numbers(store)
+    check_numeric_obs(store)
     kinds, left_out = _kinds(store)
     dealt = [_dealt(kind, shares, generator) for kind in kinds]
     if not all(part for kind in dealt for part in kind):
@@ -77,7 +81,7 @@ def parts_of(
             "holds too few episodes to learn, calibrate and test by others each",
             where=store.path,
             expected="at least 3 that succeeded and 3 that failed, or as many more as the shares"
-            f" {shares.calibrate:g} and {shares.test:g} take",
+            f" {shares.calibration:g} and {shares.test:g} take",
             found=f"{len(kinds[0])} and {len(kinds[1])}",
             hint="mark more episodes",
         )
@@ -85,10 +89,10 @@ def parts_of(
     learn, calibrate, test = (
         _part(store, sorted(a + b), obs_horizon, hold) for a, b in zip(good, bad, strict=True)
     )
-    return Parts(learn, calibrate, test, left_out)
+    return Splits(learn, calibrate, test, left_out)
 
 
-def each_episode(
+def map_episodes(
     data: WindowDataset, lengths: Sequence[int], ask: Callable[[dict[str, Tensor]], Tensor]
 ) -> list[Tensor]:
     """What is said of every episode's rows (L,), asked one episode at a time.
@@ -99,7 +103,7 @@ def each_episode(
     return [ask(data.windows(part).obs) for part in rows]
 
 
-def demand_numbers(store: ZarrStore) -> None:
+def check_numeric_obs(store: ZarrStore) -> None:
     """Demand that all observations are real numbers.
 
     Raises:
@@ -140,17 +144,17 @@ def _kinds(store: ZarrStore) -> tuple[tuple[list[int], list[int]], int]:
     return (good, bad), left_out
 
 
-def _dealt(kind: list[int], shares: Shares, generator: torch.Generator) -> list[list[int]]:
+def _dealt(kind: list[int], shares: SplitFractions, generator: torch.Generator) -> list[list[int]]:
     order = [kind[i] for i in torch.randperm(len(kind), generator=generator).tolist()]
-    test, calibrate = (max(1, round(x * len(kind))) for x in (shares.test, shares.calibrate))
+    test, calibrate = (max(1, round(x * len(kind))) for x in (shares.test, shares.calibration))
     return [order[test + calibrate :], order[test : test + calibrate], order[:test]]
 
 
-def _part(store: ZarrStore, among: list[int], obs_horizon: int, hold: int) -> Part:
+def _part(store: ZarrStore, among: list[int], obs_horizon: int, hold: int) -> LabelledEpisodes:
     records = [store.episodes[i] for i in among]
     data = WindowDataset(store, obs_horizon, 1, among=set(among))
     lengths = [record.length for record in records]
     succeeded = torch.tensor([record.success for record in records])
     left = torch.cat([torch.arange(length).flip(0) for length in lengths])
     done = (left < hold) & succeeded.repeat_interleave(torch.tensor(lengths))
-    return Part(data, lengths, done, succeeded)
+    return LabelledEpisodes(data, lengths, done, succeeded)

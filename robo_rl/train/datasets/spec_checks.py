@@ -10,12 +10,12 @@ from robo_rl.api.env import VecEnv
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.pipeline.world_digest import differences, world_of
+from robo_rl.train.pipeline.world_digest import describe_changes, world_of
 
 _HINT = "it is of another task, robot or env: set those of the experiment to what it was made with"
 
 
-def made_elsewhere(world: Mapping[str, str], context: Context) -> dict[str, str]:
+def world_changes(world: Mapping[str, str], context: Context) -> dict[str, str]:
     """``made_in_another_world`` for a report: in what that one differs from the experiment's.
 
     What was made there may be taken up all the same, for another robot's gains or a slow line, with
@@ -26,14 +26,14 @@ def made_elsewhere(world: Mapping[str, str], context: Context) -> dict[str, str]
         world: Parts of that in which it was made, see ``world_digest``.
         context: Of the stage that takes it up.
     """
-    found = differences(world, world_of(context.experiment)) if world else ""
+    found = describe_changes(world, world_of(context.experiment)) if world else ""
     if not found:
         return {}
     warnings.warn(f"what is taken up was made in another world: {found}", Notice, stacklevel=2)
-    return {"made_in_another_world": found}
+    return {"world_changes": found}
 
 
-def demand_same_world(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
+def check_same_specs(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: VecEnv) -> None:
     """Observations and actions must be those of the env.
 
     Args:

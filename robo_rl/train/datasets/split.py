@@ -28,8 +28,8 @@ def split(number: int, share: float, seed: int) -> tuple[set[int], set[int]]:
     if not (rest and apart):
         raise DataError(
             "too few episodes to learn from some and to judge by others",
-            expected=f"more than {number}, or another offline.judge_share",
+            expected=f"more than {number}, or another offline.holdout_fraction",
             found=f"{len(rest)} and {len(apart)} with a share of {share:g}",
-            hint="offline.judge_share: 0 judges by what was learnt from",
+            hint="offline.holdout_fraction: 0 judges by what was learnt from",
         )
     return rest, apart

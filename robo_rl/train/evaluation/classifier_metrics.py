@@ -18,7 +18,7 @@ from robo_rl.world.calibration import auroc, brier, calibration_error
 _RESAMPLES = 500
 
 
-def of_rows(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str, Any]:
+def row_metrics(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str, Any]:
     """AUROC, ECE and Brier's score of rows, and Brier's of who always says their share.
 
     Args:
@@ -36,21 +36,21 @@ def of_rows(log_odds: Sequence[Tensor], done: Sequence[Tensor]) -> dict[str, Any
     return {**found, "brier_of_the_share": brier(share, every)}
 
 
-def of_episodes(marked: Tensor, told: Tensor) -> dict[str, Any]:
+def episode_metrics(marked: Tensor, told: Tensor) -> dict[str, Any]:
     """Recall, specificity, and precision where anything is called a success, of (E,) bool each."""
     found = {
-        "recall": share_of(int((marked & told).sum()), int(marked.sum())),
-        "specificity": share_of(int((~marked & ~told).sum()), int((~marked).sum())),
+        "recall": proportion(int((marked & told).sum()), int(marked.sum())),
+        "specificity": proportion(int((~marked & ~told).sum()), int((~marked).sum())),
     }
     if bool(told.any()):
-        found["precision"] = share_of(int((marked & told).sum()), int(told.sum()))
+        found["precision"] = proportion(int((marked & told).sum()), int(told.sum()))
     return found
 
 
-def beside(marked: Tensor, told: Tensor) -> dict[str, Any]:
+def label_agreement(marked: Tensor, told: Tensor) -> dict[str, Any]:
     """Agreement of labels with marks, (E,) bool each, and the counts that it is of."""
     return {
-        "agreement": share_of(int((marked == told).sum()), len(marked)),
+        "agreement": proportion(int((marked == told).sum()), len(marked)),
         "both_succeeded": int((marked & told).sum()),
         "only_marked": int((marked & ~told).sum()),
         "only_labelled": int((~marked & told).sum()),
@@ -58,7 +58,7 @@ def beside(marked: Tensor, told: Tensor) -> dict[str, Any]:
     }
 
 
-def share_of(good: int, total: int) -> dict[str, Any]:
+def proportion(good: int, total: int) -> dict[str, Any]:
     """A share with Wilson's interval, as reports have it."""
     low, high = wilson(good, total)
     return {"value": good / total, "low": low, "high": high, "n": total, "unit": "1"}

@@ -16,7 +16,7 @@ import torch
 from robo_rl.config.models import digest
 from robo_rl.config.provenance import versions
 from robo_rl.core.atomic_files import make_directory, write_file
-from robo_rl.policy.archive import describe
+from robo_rl.policy.archive import policy_meta
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import weights_digest
 from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult
@@ -29,7 +29,7 @@ _TENSORS = {
 }
 
 
-class Known:
+class EvalCache:
     """What is known of one policy under one protocol.
 
     Args:
@@ -48,7 +48,7 @@ class Known:
     ) -> None:
         self._protocol, self._hash = protocol, protocol_hash
         fixed = {
-            "policy": describe(policy),
+            "policy": policy_meta(policy),
             "weights": weights_digest(policy),
             "protocol": protocol_hash,
             "versions": versions(),
@@ -59,7 +59,7 @@ class Known:
         """The evaluation, if it has been made and is whole."""
         return next((found for path in self.paths if (found := self._read(path))), None)
 
-    def keep(self, result: EvalResult) -> None:
+    def write(self, result: EvalResult) -> None:
         """One that was made."""
         path, body = (
             self.paths[0],

@@ -97,7 +97,7 @@ class EvalResult(NamedTuple):
         """The mean return, likewise."""
         return self._number(self.mean_return, self.return_interval, RETURN)
 
-    def named(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
+    def report_numbers(self, pattern: str = "{}") -> dict[str, dict[str, Any]]:
         """All of it for a report: ``return``, and ``success`` where that is what is judged.
 
         Args:
@@ -128,7 +128,7 @@ def compare(new: EvalResult, ref: EvalResult, margin: float) -> Comparison:
     return paired_change(new.returns.numpy(), ref.returns.numpy(), margin)
 
 
-def describe(test: Comparison, measure: Measure) -> str:
+def format_comparison(test: Comparison, measure: Measure) -> str:
     """A comparison in one clause, for gates."""
     low, high = test.interval
     of = "" if measure == "success" else " of the mean return"

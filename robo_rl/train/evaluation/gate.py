@@ -8,12 +8,12 @@ from pydantic import model_validator
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.stats.paired_tests import Comparison, discordant
-from robo_rl.stats.power import SMALL_DISCORDANCE, agreeing_pairs, by_root_n, paired_pairs
-from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, compare, describe
+from robo_rl.stats.power import SMALL_DISCORDANCE, episodes_by_sqrt_n, min_pairs, pairs_needed
+from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, compare, format_comparison
 
-Answer = Literal["pass", "fail", "cannot tell"]
+GateAnswer = Literal["pass", "fail", "cannot tell"]
 
-_ANSWERS: dict[str, Answer] = {
+_ANSWERS: dict[str, GateAnswer] = {
     "non-inferior": "pass",
     "inferior": "fail",
     "cannot tell": "cannot tell",
@@ -41,8 +41,8 @@ class Gate(ConfigModel):
     passed: bool
     detail: str
     waiver: str | None = None
-    answer: Answer = "fail"
-    needed: int | None = None
+    answer: GateAnswer = "fail"
+    episodes_needed: int | None = None
     setting: str | None = None
 
     @model_validator(mode="before")
@@ -69,7 +69,9 @@ class Gate(ConfigModel):
         return "cannot tell" if self.answer == "cannot tell" else "failed"
 
 
-def beside(name: str, new: EvalResult, ref: EvalResult, margin: float, about: str = "") -> Gate:
+def comparison_gate(
+    name: str, new: EvalResult, ref: EvalResult, margin: float, about: str = ""
+) -> Gate:
     """A gate that compares a policy with its reference, both on the same starts.
 
     Args:
@@ -82,31 +84,36 @@ def beside(name: str, new: EvalResult, ref: EvalResult, margin: float, about: st
     test = compare(new, ref, margin)
     answer = _ANSWERS[test.verdict]
     words = {"pass": "not worse" if margin else "better", "fail": "worse"}
-    detail = f"{about}{words.get(answer, answer)}: {describe(test, new.measure)}"
+    detail = f"{about}{words.get(answer, answer)}: {format_comparison(test, new.measure)}"
     if answer != "cannot tell":
         return Gate(name=name, passed=answer == "pass", detail=detail, answer=answer)
     needed = _needed(new, ref, test)
-    detail += f"; {would_tell(needed)}"
+    detail += f"; {episodes_needed_text(needed)}"
     return Gate(
-        name=name, passed=False, detail=detail, answer=answer, needed=needed, setting=EPISODES
+        name=name,
+        passed=False,
+        detail=detail,
+        answer=answer,
+        episodes_needed=needed,
+        setting=EPISODES,
     )
 
 
 def _needed(new: EvalResult, ref: EvalResult, test: Comparison) -> int | None:
     """Episodes at which ``compare`` would tell, at the same rates or spread; see ``power``."""
     if new.measure == "success":
-        return paired_pairs(*discordant(new.success.numpy(), ref.success.numpy()), test.margin)
-    return by_root_n(len(new.returns), test.difference, test.interval, -test.margin)
+        return pairs_needed(*discordant(new.success.numpy(), ref.success.numpy()), test.margin)
+    return episodes_by_sqrt_n(len(new.returns), test.difference, test.interval, -test.margin)
 
 
-def would_tell(needed: int | None, what: str = "episodes") -> str:
+def episodes_needed_text(needed: int | None, what: str = "episodes") -> str:
     """How many, in a clause."""
     if needed is None:
         return f"no number of {what} that can be foretold would tell"
     return f"about {needed:,} {what} would tell if all stays as it looks"
 
 
-def too_few(protocol: EvalProtocol, margin: float) -> str | None:
+def low_power_warning(protocol: EvalProtocol, margin: float) -> str | None:
     """Why a comparison of success rates can hardly pass; None where it well can.
 
     An equally good policy is foretold: one that never differs on a start from its reference, and
@@ -115,9 +122,9 @@ def too_few(protocol: EvalProtocol, margin: float) -> str | None:
     """
     if protocol.measure != "success":
         return None
-    have, least = protocol.episodes, agreeing_pairs(margin)
+    have, least = protocol.episodes, min_pairs(margin)
     half = SMALL_DISCORDANCE / 2
-    usual = paired_pairs(half, half, 1, margin)
+    usual = pairs_needed(half, half, 1, margin)
     if usual is None or have >= usual:
         return None
     how = "cannot" if have < least else "can hardly"

@@ -35,7 +35,7 @@ class Clip:
     success: bool
 
 
-class FilmedEnv:
+class TrajectoryRecorderEnv:
     """A ``VecEnv`` of simulation that remembers the first episode of every env.
 
     It offers no open-loop rollout, so that a chunk is stepped, and recorded, action by action.
@@ -94,7 +94,9 @@ class FilmedEnv:
 
 
 @torch.no_grad()
-def record(act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: int) -> list[Clip]:
+def record_trajectories(
+    act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: int
+) -> list[Clip]:
     """Run one episode in every env of a simulation and keep it.
 
     Args:
@@ -104,7 +106,7 @@ def record(act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: 
         exec_horizon: Actions executed of each chunk.
         seed: Two policies under one seed meet the same starts.
     """
-    filmed = FilmedEnv(env)
+    filmed = TrajectoryRecorderEnv(env)
     chunks = ChunkEnv(filmed, obs_horizon=obs_horizon, exec_horizon=exec_horizon, gamma=1.0)
     generator = make_generator("film-noise", seed)
     obs = chunks.reset(derive("film", seed))
@@ -113,7 +115,7 @@ def record(act: Act, env: VecEnv, *, obs_horizon: int, exec_horizon: int, seed: 
     return filmed.clips()
 
 
-def film(
+def render_policy_video(
     act: Act,
     env: Any,
     path: Path,
@@ -137,5 +139,7 @@ def film(
     Returns:
         ``path``, or None where nothing can be drawn on this machine.
     """
-    clips = record(act, env, obs_horizon=obs_horizon, exec_horizon=exec_horizon, seed=seed)
+    clips = record_trajectories(
+        act, env, obs_horizon=obs_horizon, exec_horizon=exec_horizon, seed=seed
+    )
     return render_clips(env.task.scene(), clips, path, camera=camera, fps=1.0 / env.dt_s)

@@ -26,11 +26,11 @@ import numpy as np
 
 from robo_rl.env.rendering.offscreen import (
     draw_fast,
-    environment,
-    kinds,
     last_line,
-    markers,
-    no_opengl,
+    mocap_markers,
+    no_opengl_message,
+    opengl_backends,
+    opengl_environment,
 )
 
 _log = logging.getLogger(__name__)
@@ -115,19 +115,19 @@ def _with_sky(scene: Any) -> Any:
 def _draw_somehow(scratch: Path) -> str | None:
     """Try each kind of offscreen OpenGL; returns None, or why none worked."""
     problems: dict[str, str] = {}
-    for kind in kinds():
+    for kind in opengl_backends():
         problem = _draw(scratch, kind)
         if problem is None:
             return None
         problems[kind] = problem
     if any("imageio_ffmpeg" in problem for problem in problems.values()):
         return "imageio-ffmpeg is not installed; pip install 'robo-rl[video]'"
-    return str(no_opengl(problems))
+    return str(no_opengl_message(problems))
 
 
 def _draw(scratch: Path, kind: str) -> str | None:
     """Run the drawing process; returns None or the last line that it said."""
-    env = {**environment(kind), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    env = {**opengl_environment(kind), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, str(scratch)]
     try:
         done = subprocess.run(
@@ -201,7 +201,7 @@ def _place(model: Any, data: Any, qpos: np.ndarray, clip: Any) -> None:
     data.qpos[:] = qpos
     goals = [key for key in clip.files if key.startswith("goal.")]
     goal = {key.removeprefix("goal."): clip[key][None] for key in goals}
-    pos, quat = markers(model, goal, 1)
+    pos, quat = mocap_markers(model, goal, 1)
     data.mocap_pos[:], data.mocap_quat[:] = pos[0], quat[0]
     mujoco.mj_forward(model, data)
 

@@ -19,7 +19,7 @@ _NAMED = 4
 _NONE = "unset"
 
 
-def differing(
+def changed_settings(
     config: Path, settings: Mapping[str, Any], *, heeded: Collection[str] = ()
 ) -> str | None:
     """The settings in which a run that was written down differs: 'key: then → now; …'.

@@ -12,9 +12,9 @@ from robo_rl.api.env import VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl.env.device_transfer import on_host
+from robo_rl.env.device_transfer import to_host
 from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.pipeline.preflight import obstacles
+from robo_rl.train.pipeline.preflight import find_problems
 from robo_rl.train.pipeline.stage_traits import traits
 
 
@@ -79,8 +79,8 @@ class Experiment(ConfigModel):
     @model_validator(mode="after")
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:
         asked = dict(info.context or {})
-        wanted = upto(self.stages, asked.get("until"))
-        found = [] if asked.get("has_run") else obstacles(wanted, self.policy)
+        wanted = stages_until(self.stages, asked.get("until"))
+        found = [] if asked.get("has_run") else find_problems(wanted, self.policy)
         told = [_problem(("stages", each.stage), each.problem) for each in found]
         told += [_problem(("waive",), problem) for problem in self._idle_waivers()]
         if told:
@@ -101,7 +101,7 @@ class Experiment(ConfigModel):
         A task is handed to an env that runs tasks.
         """
         task = () if self.task is None else (self.task.build(),)
-        return on_host(self.env.build(*task, num_envs))
+        return to_host(self.env.build(*task, num_envs))
 
     def capacity(self) -> int | None:
         """How many envs fit the simulator's device; None where nothing limits them."""
@@ -110,7 +110,7 @@ class Experiment(ConfigModel):
             return None
         return limit(self.env.cfg or self.env.cls.Config(), self.task.build())
 
-    def machine(self) -> dict[str, str]:
+    def robot_and_task(self) -> dict[str, str]:
         """Names of ``robot`` and ``task``, as contracts have them."""
         if self.task is None:
             return {"robot": "", "task": self.env.name}
@@ -122,7 +122,7 @@ class Experiment(ConfigModel):
         return self.model_dump(mode="json", include={"task", "env"})
 
 
-def upto(stages: dict[str, Component], until: str | None) -> dict[str, Component]:
+def stages_until(stages: dict[str, Component], until: str | None) -> dict[str, Component]:
     """Stages up to that one, all for None or if there is no such stage."""
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)

@@ -22,8 +22,8 @@ import torch
 
 from robo_rl.config.models import compose, validate
 from robo_rl.core.errors import DeviceError, LostProcessError, ParallelError
-from robo_rl.distributed.process_group import LAUNCHER, STORE, launched
-from robo_rl.train.checkpoint.interrupt import Interrupted, handled
+from robo_rl.distributed.process_group import LAUNCHER, STORE, launched_rank_info
+from robo_rl.train.checkpoint.interrupt import Interrupted, signal_handler
 from robo_rl.train.pipeline.experiment import Experiment, Launch
 
 _POLL_S, _GRACE_S = 0.2, 10.0
@@ -35,7 +35,7 @@ _INNOCENT = (0, LostProcessError.status)
 Process = subprocess.Popen[bytes]
 
 
-def wanted(experiment: str, overrides: Sequence[str]) -> int:
+def num_processes(experiment: str, overrides: Sequence[str]) -> int:
     """How many processes an experiment asks for; 1 in one that was launched together with others.
 
     Raises:
@@ -43,12 +43,12 @@ def wanted(experiment: str, overrides: Sequence[str]) -> int:
         DeviceError: It asks for more GPUs than there are.
     """
     launch = validate(compose(experiment, overrides), Experiment).launch
-    if launched().size > 1:
+    if launched_rank_info().world_size > 1:
         return 1
     return max(1, launch.processes, _gpus(launch))
 
 
-def run_together(number: int, words: Sequence[str]) -> None:
+def run_processes(number: int, words: Sequence[str]) -> None:
     """Run a command line in so many processes, and wait for all of them.
 
     A signal is passed on to all of them, which end after the same update. A second one ends them
@@ -60,7 +60,7 @@ def run_together(number: int, words: Sequence[str]) -> None:
     """
     running = list[Process]()
     relay = _Relay(running)
-    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, handled(relay.hear):
+    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, signal_handler(relay.on_signal):
         folder = Path(name)
         try:
             while len(running) < number and not relay.heard:
@@ -81,7 +81,7 @@ class _Relay:
     def __init__(self, running: Sequence[Process]) -> None:
         self._running, self.heard, self.urgent = running, 0, False
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.heard, self.urgent = number, bool(self.heard)
         for process in self._running:

@@ -14,22 +14,22 @@ from pathlib import Path
 import torch
 
 from robo_rl.core.errors import ParallelError
-from robo_rl.distributed.process_group import apart, here, told
+from robo_rl.distributed.process_group import broadcast_int, rank_info, single_process
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context, Report, Stage, Together
+from robo_rl.train.pipeline.stage import Context, MultiProcess, Report, Stage
 
 _RUN, _SKIP = 1, 0
 
 
 @contextmanager
-def placed() -> Generator[None]:
+def pinned_resources() -> Generator[None]:
     """Within it this process has its share of the machine's cores, and a GPU of its own."""
     place, others = (int(os.environ.get(n, "0")) for n in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if here().size > 1 and torch.cuda.is_available():
+    if rank_info().world_size > 1 and torch.cuda.is_available():
         torch.cuda.set_device(place % torch.cuda.device_count())
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     threads = torch.get_num_threads()
-    if here().size == 1 or not 1 < others <= len(cores):
+    if rank_info().world_size == 1 or not 1 < others <= len(cores):
         yield
         return
     mine = cores[place::others]
@@ -43,20 +43,20 @@ def placed() -> Generator[None]:
 
 
 @contextmanager
-def led(stage: Stage) -> Generator[None]:
+def lead(stage: Stage) -> Generator[None]:
     """The first process' part: within it the stage runs, with the others or apart from them."""
-    if isinstance(stage, Together):
-        told(_RUN)
+    if isinstance(stage, MultiProcess):
+        broadcast_int(_RUN)
         yield
     else:
-        with apart():
+        with single_process():
             yield
 
 
 def skip(stage: Stage) -> None:
     """The first process' part where a stage is done already."""
-    if isinstance(stage, Together):
-        told(_SKIP)
+    if isinstance(stage, MultiProcess):
+        broadcast_int(_SKIP)
 
 
 def assist(experiment: Experiment, places: Sequence[Path]) -> None:
@@ -71,7 +71,7 @@ def assist(experiment: Experiment, places: Sequence[Path]) -> None:
     """
     for index, place in enumerate(places):
         stage = list(experiment.stages.values())[index].build()
-        if isinstance(stage, Together) and told(_SKIP) == _RUN:
+        if isinstance(stage, MultiProcess) and broadcast_int(_SKIP) == _RUN:
             stage.assist(Context(experiment, place, _earlier(places[:index])))
 
 

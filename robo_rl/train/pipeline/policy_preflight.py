@@ -19,7 +19,7 @@ _OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
-def rehearse(algo: Component, policy: Component) -> None:
+def check_policy_fits(algo: Component, policy: Component) -> None:
     """Ask an algorithm.
 
     Args:

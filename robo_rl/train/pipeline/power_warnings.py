@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from robo_rl.core.errors import Notice
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage_traits import Foretelling
+from robo_rl.train.pipeline.stage_traits import WarnsOfLowPower
 
 
-def doubts(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
+def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
     """A sentence of each such gate among stages; those that are waived are left out.
 
     Args:
@@ -19,13 +19,13 @@ def doubts(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
     """
     for label in labels:
         stage = experiment.stages[label]
-        if label in experiment.waive or not isinstance(stage.cls, Foretelling):
+        if label in experiment.waive or not isinstance(stage.cls, WarnsOfLowPower):
             continue
-        if (doubt := stage.cls.doubt(stage.cfg, experiment.eval)) is not None:
+        if (doubt := stage.cls.low_power_warning(stage.cfg, experiment.eval)) is not None:
             yield f"stages.{label}: {doubt}"
 
 
-def warn_of_doubts(experiment: Experiment, labels: Iterable[str]) -> None:
+def emit_power_warnings(experiment: Experiment, labels: Iterable[str]) -> None:
     """Say them, each as a ``Notice``."""
-    for doubt in doubts(experiment, labels):
+    for doubt in find_power_warnings(experiment, labels):
         warnings.warn(doubt, Notice, stacklevel=2)

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
-from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Traits, lacking, traits
+from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Traits, missing_artifact, traits
 
 
-class Obstacle(NamedTuple):
+class Problem(NamedTuple):
     """A stage, and why it would fail."""
 
     stage: str
     problem: str
 
 
-def obstacles(stages: Mapping[str, Component], own: Component) -> Iterator[Obstacle]:
+def find_problems(stages: Mapping[str, Component], own: Component) -> Iterator[Problem]:
     """All that can be told; twice, maybe, in the same words.
 
     Args:
@@ -28,22 +28,22 @@ def obstacles(stages: Mapping[str, Component], own: Component) -> Iterator[Obsta
     policy: Component | None = own
     for label, stage in stages.items():
         said = traits(stage.cls)
-        yield from (Obstacle(label, lacking(kind)) for kind in _missing(said, made))
+        yield from (Problem(label, missing_artifact(kind)) for kind in _missing(said, made))
         try:
             if policy is not None and isinstance(stage.cls, Checked):
                 stage.cls.check(stage.cfg, policy)
         except ConfigError as error:
-            yield Obstacle(label, str(error))
+            yield Problem(label, str(error))
         try:
             policy = _left(stage, said, policy, own)
         except ConfigError as error:
-            yield Obstacle(label, str(error))
+            yield Problem(label, str(error))
             policy = None
         made = None if made is None or said.makes is None else made | set(said.makes)
     yield from _idle(stages)
 
 
-def _idle(stages: Mapping[str, Component]) -> Iterator[Obstacle]:
+def _idle(stages: Mapping[str, Component]) -> Iterator[Problem]:
     """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
     *before, last = stages
     said = traits(stages[last].cls)
@@ -52,7 +52,7 @@ def _idle(stages: Mapping[str, Component]) -> Iterator[Obstacle]:
             f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
             " stages that are to, in a file, and take away those that it replaces (bc: false)"
         )
-        yield Obstacle(last, text)
+        yield Problem(last, text)
 
 
 def _missing(said: Traits, made: set[str] | None) -> list[str]:
@@ -64,5 +64,5 @@ def _left(
 ) -> Component | None:
     """The policy behind a stage; None where nobody knows it before it is made."""
     if isinstance(stage.cls, Leaving):
-        return stage.cls.leaves(stage.cfg, policy, own)
+        return stage.cls.output_policy(stage.cfg, policy, own)
     return None if said.makes is None or "policy" in said.makes else policy

@@ -11,13 +11,13 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE
 from robo_rl.config.models import compose, validate
 from robo_rl.core.errors import BundleError, CheckpointError
-from robo_rl.export.parity import as_act
+from robo_rl.export.parity import session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
-from robo_rl.train.pipeline.stage import Acting, Context, Report
-from robo_rl.train.pipeline.world_digest import World, differences, world_of
+from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
+from robo_rl.train.pipeline.world_digest import World, describe_changes, world_of
 
 
 def evaluate_path(
@@ -37,7 +37,7 @@ def evaluate_path(
         BundleError: The bundle is damaged, or made for another task or robot than is installed.
     """
     act, experiment, world = _bundle(path) if (path / MANIFEST_FILE).exists() else _stage(path)
-    if changed := differences(world, world_of(experiment)):
+    if changed := describe_changes(world, world_of(experiment)):
         text = f"{path}: evaluated in another world than it was made in: {changed}"
         Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
     changes = {"episodes": episodes, "seed": seed}
@@ -48,15 +48,15 @@ def evaluate_path(
     return Context(experiment, path, []).evaluate(act, path.name)
 
 
-def _bundle(path: Path) -> tuple[Acting, Experiment, World]:
+def _bundle(path: Path) -> tuple[ActingPolicy, Experiment, World]:
     bundle = Bundle.load(path)
     _refuse_foreign_code(bundle)
     experiment = validate(bundle.manifest.config, Experiment, HAS_RUN)
     with closing(experiment.make_env(1)) as env:
-        bundle.check_contract(env.obs_spec, env.act_spec, **experiment.machine())
+        bundle.check_contract(env.obs_spec, env.act_spec, **experiment.robot_and_task())
     session = bundle.session()
     contract = session.contract
-    acting = Acting(as_act(session), contract.obs_horizon, contract.exec_horizon)
+    acting = ActingPolicy(session_as_policy(session), contract.obs_horizon, contract.exec_horizon)
     return acting, experiment, bundle.manifest.world
 
 

@@ -18,20 +18,20 @@ from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context, Evaluated, Report, stage_digest
+from robo_rl.train.pipeline.stage import Context, Reevaluable, Report, stage_digest
 from robo_rl.train.pipeline.stage_traits import traits
 
 FILE, MARK = "evaluation.json", "digest"
 
 
-class Made(NamedTuple):
+class StageMark(NamedTuple):
     """By what a stage's folder was made: digest and ``eval``."""
 
     digest: str
     eval: EvalProtocol
 
 
-def note(place: Path, made: Made) -> None:
+def write_mark(place: Path, made: StageMark) -> None:
     """Write down by what a stage's folder is made.
 
     Raises:
@@ -42,25 +42,25 @@ def note(place: Path, made: Made) -> None:
     write_file(place / MARK, made.digest.encode())  # last, what is compared first
 
 
-def made_by(place: Path) -> Made | None:
+def read_mark(place: Path) -> StageMark | None:
     """What ``note`` wrote, or what the run's config says where nothing was; None for neither."""
     try:
         if (place / FILE).is_file():
             body: dict[str, Any] = json.loads((place / FILE).read_text())
-            return Made(body["digest"], EvalProtocol.model_validate(body["eval"]))
+            return StageMark(body["digest"], EvalProtocol.model_validate(body["eval"]))
         tree = compose(str(place.parent / "config.yaml")).values
         digest = (place / MARK).read_text()
-        return Made(digest, EvalProtocol.model_validate(tree.get("eval") or {}))
+        return StageMark(digest, EvalProtocol.model_validate(tree.get("eval") or {}))
     except (OSError, ValueError, TypeError, KeyError, ValidationError, ConfigError):
         return None
 
 
-def differs_in_evaluation(place: Path, experiment: Experiment, index: int) -> bool:
+def only_eval_changed(place: Path, experiment: Experiment, index: int) -> bool:
     """Whether nothing but ``eval`` has changed since a stage's folder was made.
 
     ``eval.measure`` has to be the same, and the stage must be one that can be evaluated again.
     """
-    made, cls = made_by(place), list(experiment.stages.values())[index].cls
+    made, cls = read_mark(place), list(experiment.stages.values())[index].cls
     if made is None or made.eval.measure != experiment.eval.measure:
         return False
     if _is_asked(cls) and not hasattr(cls, "evaluate"):
@@ -69,16 +69,16 @@ def differs_in_evaluation(place: Path, experiment: Experiment, index: int) -> bo
     return stage_digest(as_made, index) == made.digest
 
 
-def evaluated_again(stage: object, context: Context, report: Report) -> Report:
+def reevaluate_stage(stage: object, context: Context, report: Report) -> Report:
     """A finished stage's report under the protocol of now, that of before among ``earlier``.
 
     Args:
-        stage: For which ``differs_in_evaluation``.
+        stage: For which ``only_eval_changed``.
         context: Of the stage, of the experiment of now.
         report: Under the earlier one.
     """
-    made, before = made_by(context.directory), report.gate
-    if not (isinstance(stage, Evaluated) and _is_asked(type(stage))):
+    made, before = read_mark(context.directory), report.gate
+    if not (isinstance(stage, Reevaluable) and _is_asked(type(stage))):
         return report
     earlier, seconds = list(report.earlier), report.seconds
     found = stage.evaluate(context, report)

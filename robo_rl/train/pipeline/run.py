@@ -9,31 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
-from robo_rl.config.provenance import machine, versions
+from robo_rl.config.provenance import machine_info, versions
 from robo_rl.core.atomic_files import make_directory, remove_temporary, write_file
 from robo_rl.core.errors import CheckpointError, ConfigError, GateError
 from robo_rl.core.file_lock import lock_file
-from robo_rl.distributed.process_group import apart, joined
+from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
-from robo_rl.train.pipeline.config_diff import differing
-from robo_rl.train.pipeline.experiment import Experiment, run_until, upto
-from robo_rl.train.pipeline.multi_process import assist, led, skip
-from robo_rl.train.pipeline.power_warnings import warn_of_doubts
+from robo_rl.train.pipeline.config_diff import changed_settings
+from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
+from robo_rl.train.pipeline.multi_process import assist, lead, skip
+from robo_rl.train.pipeline.power_warnings import emit_power_warnings
 from robo_rl.train.pipeline.reevaluation import (
     FILE,
     MARK,
-    Made,
-    differs_in_evaluation,
-    evaluated_again,
-    made_by,
-    note,
+    StageMark,
+    only_eval_changed,
+    read_mark,
+    reevaluate_stage,
+    write_mark,
 )
 from robo_rl.train.pipeline.sessions import FILE as STARTS
-from robo_rl.train.pipeline.sessions import note_start
+from robo_rl.train.pipeline.sessions import record_session
 from robo_rl.train.pipeline.stage import Context, Report, Stage, stage_digest, stage_world
-from robo_rl.train.pipeline.stage_traits import demand_said, traits
+from robo_rl.train.pipeline.stage_traits import check_artifacts, traits
 from robo_rl.train.pipeline.stopwatch import Stopwatch
-from robo_rl.train.pipeline.world_digest import WORLD, differences, read_world
+from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
 
 RUN, SECONDS, LOCK = "run.json", "seconds", ".lock"
 
@@ -70,7 +70,7 @@ def run_experiment(
     checked = validate(tree, Experiment, run_until(until))
     directory = out / checked.name
     labels = _upto(checked, until)
-    with joined() as ranks:
+    with joined_processes() as ranks:
         if ranks.rank:
             assist(checked, [directory / stage_folder(i, name) for i, name in enumerate(labels)])
             return {}
@@ -82,7 +82,7 @@ def _lead(experiment: Experiment, directory: Path, labels: list[str]) -> dict[st
     with _writing(directory), _alone(directory):
         _begin(directory, experiment)
         places = {label: directory / stage_folder(i, label) for i, label in enumerate(labels)}
-        warn_of_doubts(experiment, [x for x in labels if Report.read(places[x]) is None])
+        emit_power_warnings(experiment, [x for x in labels if Report.read(places[x]) is None])
         for index, label in enumerate(labels):
             _demand_gate(done)
             place = places[label]
@@ -96,7 +96,7 @@ def _upto(experiment: Experiment, until: str | None) -> list[str]:
     labels = list(experiment.stages)
     if until is not None and until not in labels:
         raise ConfigError(f"the experiment has no stage '{until}'", expected=labels)
-    return list(upto(experiment.stages, until))
+    return list(stages_until(experiment.stages, until))
 
 
 @contextmanager
@@ -148,16 +148,16 @@ def _begin(directory: Path, experiment: Experiment) -> None:
         if (place / MARK).read_text() != digests.get(place.name):
             _admit(place, experiment, list(digests))
     for place in places:
-        if changed := differences(read_world(place), worlds.get(place.name, {})):
+        if changed := describe_changes(read_world(place), worlds.get(place.name, {})):
             _forget_failed(place, _elsewhere(place, changed))
     for place in places:
-        if not (place / FILE).exists() and (made := made_by(place)) is not None:
-            note(place, made)  # before the config is another
+        if not (place / FILE).exists() and (made := read_mark(place)) is not None:
+            write_mark(place, made)  # before the config is another
     remove_temporary(directory)
     config = experiment.model_dump(mode="json")
     write_file(directory / "config.yaml", to_yaml(config).encode())
     provenance = {"name": experiment.name, "seed": experiment.seed}
-    body = provenance | {"versions": versions(), "machine": machine()}
+    body = provenance | {"versions": versions(), "machine": machine_info()}
     write_file(directory / RUN, json.dumps(body, indent=1).encode())
 
 
@@ -168,7 +168,7 @@ def _admit(place: Path, experiment: Experiment, folders: list[str]) -> None:
         ConfigError: More does.
     """
     known = place.name in folders
-    if not (known and differs_in_evaluation(place, experiment, folders.index(place.name))):
+    if not (known and only_eval_changed(place, experiment, folders.index(place.name))):
         _forget_failed(place, _other(place, experiment))
 
 
@@ -194,8 +194,8 @@ def _demand_gate(done: Done) -> None:
     assert gate is not None
     unknown = gate.answer == "cannot tell"
     mend = "mend it"
-    if unknown and gate.setting and gate.needed:
-        mend = f"{gate.setting}={gate.needed} evaluates again and trains nothing"
+    if unknown and gate.setting and gate.episodes_needed:
+        mend = f"{gate.setting}={gate.episodes_needed} evaluates again and trains nothing"
     raise GateError(
         f"stage '{report.stage}' {'cannot tell' if unknown else 'did not pass'} '{gate.name}':"
         f" {gate.detail}",
@@ -206,7 +206,10 @@ def _demand_gate(done: Done) -> None:
 
 def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
     stage = list(experiment.stages.values())[index].build()
-    report, context = Report.read(place), Context(experiment, place, list(done), keeps=True)
+    report, context = (
+        Report.read(place),
+        Context(experiment, place, list(done), caches_evaluations=True),
+    )
     if report is None:
         return _begun(experiment, index, stage, context)
     skip(stage)
@@ -216,19 +219,19 @@ def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> R
 def _begun(experiment: Experiment, index: int, stage: Stage, context: Context) -> Report:
     """A stage that is not done, from where it was left."""
     label, place = list(experiment.stages)[index], context.directory
-    made = Made(stage_digest(experiment, index), experiment.eval)
+    made = StageMark(stage_digest(experiment, index), experiment.eval)
     place.mkdir(exist_ok=True)
     remove_temporary(place)
     if not (place / MARK).exists():  # else it goes on in the world in which it began
         write_file(place / WORLD, json.dumps(stage_world(experiment, index), indent=1).encode())
-    note(place, made)
-    note_start(place)
+    write_mark(place, made)
+    record_session(place)
     with Stopwatch(place / SECONDS) as watch:
-        with led(stage):
+        with lead(stage):
             report = stage.run(context)
         report.seconds, report.digest = watch.seconds, made.digest
         report.stage, report.world = label, read_world(place)
-    demand_said(type(stage), report.artifacts, label)
+    check_artifacts(type(stage), report.artifacts, label)
     _waive(report, experiment.waive.get(label))
     report.write(place)
     return report
@@ -239,20 +242,20 @@ def _kept(
 ) -> Report:
     """A stage that is done, evaluated again where only ``eval`` has changed."""
     label, place = list(experiment.stages)[index], context.directory
-    made = Made(stage_digest(experiment, index), experiment.eval)
-    if changed := differences(report.world, stage_world(experiment, index)):
+    made = StageMark(stage_digest(experiment, index), experiment.eval)
+    if changed := describe_changes(report.world, stage_world(experiment, index)):
         raise _elsewhere(place, changed)
     if again := report.digest != made.digest:
-        if not differs_in_evaluation(place, experiment, index):
+        if not only_eval_changed(place, experiment, index):
             raise _other(place, experiment)
         world = report.world
-        with apart():
-            report = evaluated_again(stage, context, report)
+        with single_process():
+            report = reevaluate_stage(stage, context, report)
         report.digest, report.stage, report.world = made.digest, label, world
     if _waive(report, experiment.waive.get(label)) or again:
         report.write(place)
     if (place / MARK).read_text() != made.digest:
-        note(place, made)
+        write_mark(place, made)
     return report
 
 
@@ -262,7 +265,7 @@ def _other(place: Path, experiment: Experiment) -> ConfigError:
     return ConfigError(
         "holds a stage of another configuration",
         where=place,
-        found=differing(config, experiment.model_dump(mode="json"), heeded=heeded),
+        found=changed_settings(config, experiment.model_dump(mode="json"), heeded=heeded),
         hint="give the run another name=…, or remove the directory",
     )
 

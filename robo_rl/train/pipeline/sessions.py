@@ -18,18 +18,18 @@ FILE = "starts.json"
 Versions = dict[str, str]
 
 
-def note_start(place: Path) -> None:
+def record_session(place: Path) -> None:
     """This process begins a stage, or goes on with it.
 
     Raises:
         DataError: What was noted before is damaged.
         OSError: It cannot be written.
     """
-    body = json.dumps([*starts(place), versions()], indent=1)
+    body = json.dumps([*read_sessions(place), versions()], indent=1)
     write_file(place / FILE, body.encode())
 
 
-def starts(place: Path) -> tuple[Versions, ...]:
+def read_sessions(place: Path) -> tuple[Versions, ...]:
     """Package → version, of every process; none where nobody noted it.
 
     Raises:

@@ -17,7 +17,7 @@ from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import DataError, GateError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.progress import Progress
-from robo_rl.train.evaluation.eval_cache import Known
+from robo_rl.train.evaluation.eval_cache import EvalCache
 from robo_rl.train.evaluation.evaluate import (
     Act,
     EvalProtocol,
@@ -27,7 +27,7 @@ from robo_rl.train.evaluation.evaluate import (
 )
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage_traits import lacking, traits
+from robo_rl.train.pipeline.stage_traits import missing_artifact, traits
 from robo_rl.train.pipeline.world_digest import World, world_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Report:
         """``passed``, ``waived``, ``failed`` or ``cannot tell``."""
         return "passed" if self.gate is None else self.gate.status
 
-    def put(self, measured: Mapping[str, Any]) -> None:
+    def update_numbers(self, measured: Mapping[str, Any]) -> None:
         """Take in what was measured, before all else and in the place of what was before."""
         self.numbers = {**measured, **self.numbers, **measured}
 
@@ -101,7 +101,7 @@ class Report:
             ) from error
 
 
-class Acting(NamedTuple):
+class ActingPolicy(NamedTuple):
     """What acts, the history that it sees (To), and how many actions of its chunks are executed."""
 
     act: Act
@@ -123,7 +123,7 @@ class Context:
     experiment: Experiment
     directory: Path
     earlier: list[tuple[Path, Report]]
-    keeps: bool = False
+    caches_evaluations: bool = False
 
     @property
     def seed(self) -> int:
@@ -144,9 +144,9 @@ class Context:
         for directory, report in reversed(self.earlier):
             if kind in report.artifacts:
                 return directory / report.artifacts[kind]
-        raise GateError(lacking(kind))
+        raise GateError(missing_artifact(kind))
 
-    def beside(self, kind: str, other: str) -> Path | None:
+    def sibling_artifact(self, kind: str, other: str) -> Path | None:
         """What the stage of the newest artifact of a kind left with it; None without such a thing.
 
         Args:
@@ -181,12 +181,15 @@ class Context:
             )
         return store
 
-    def has(self, kind: str) -> bool:
+    def has_artifact(self, kind: str) -> bool:
         """Whether an earlier stage made an artifact of a kind."""
         return any(kind in report.artifacts for _, report in self.earlier)
 
     def evaluate(
-        self, who: Act | Acting | DenoisingPolicy, label: str, protocol: EvalProtocol | None = None
+        self,
+        who: Act | ActingPolicy | DenoisingPolicy,
+        label: str,
+        protocol: EvalProtocol | None = None,
     ) -> EvalResult:
         """Evaluate, with a progress line.
 
@@ -197,14 +200,14 @@ class Context:
             protocol: The experiment's, by default.
         """
         protocol, cfg = protocol or self.experiment.eval, self.experiment.policy.cfg
-        if not isinstance(who, Acting | DenoisingPolicy):
-            who = Acting(who, cfg.obs_horizon, cfg.exec_horizon)
+        if not isinstance(who, ActingPolicy | DenoisingPolicy):
+            who = ActingPolicy(who, cfg.obs_horizon, cfg.exec_horizon)
         settings, world = self.experiment.world(), world_of(self.experiment)
         fixed = protocol_digest(protocol, settings, who.exec_horizon, world)
         known = None
-        if self.keeps and isinstance(who, DenoisingPolicy):
+        if self.caches_evaluations and isinstance(who, DenoisingPolicy):
             folders = [self.directory, *(place for place, _ in reversed(self.earlier))]
-            known = Known(folders, who, protocol, fixed)
+            known = EvalCache(folders, who, protocol, fixed)
             if (found := known.read()) is not None:
                 return found
         with Progress(protocol.episodes, f"evaluate {label}", "episodes") as progress:
@@ -218,7 +221,7 @@ class Context:
                 progress=progress.update,
             )
         if known is not None:
-            known.keep(result)
+            known.write(result)
         return result
 
 
@@ -235,7 +238,7 @@ class Stage(Protocol):
 
 
 @runtime_checkable
-class Evaluated(Protocol):
+class Reevaluable(Protocol):
     """A stage whose result can be evaluated again, and its gate decided, without its training."""
 
     def evaluate(self, context: Context, report: Report) -> Report:
@@ -249,7 +252,7 @@ class Evaluated(Protocol):
 
 
 @runtime_checkable
-class Together(Protocol):
+class MultiProcess(Protocol):
     """A stage in whose work other processes can take part.
 
     See ``robo_rl.distributed.process_group``.

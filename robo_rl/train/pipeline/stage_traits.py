@@ -42,11 +42,11 @@ class Checked(Protocol):
 
 
 @runtime_checkable
-class Foretelling(Protocol):
+class WarnsOfLowPower(Protocol):
     """A stage whose gate may be foretold to lack the episodes that it takes to pass."""
 
     @staticmethod
-    def doubt(cfg: Any, protocol: Any) -> str | None:
+    def low_power_warning(cfg: Any, protocol: Any) -> str | None:
         """Why it can hardly pass; None where it well can.
 
         Args:
@@ -61,7 +61,7 @@ class Leaving(Protocol):
     """A stage of which it is known beforehand what policy it leaves."""
 
     @staticmethod
-    def leaves(cfg: Any, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(cfg: Any, policy: Component | None, own: Component) -> Component | None:
         """Its family and settings; None where nobody knows.
 
         Args:
@@ -93,7 +93,7 @@ def traits(stage: Any) -> Traits:
     return Traits(**said)
 
 
-def demand_said(stage: Any, artifacts: Iterable[str], label: str) -> None:
+def check_artifacts(stage: Any, artifacts: Iterable[str], label: str) -> None:
     """Demand that a stage left what its class says, by which later stages were checked.
 
     Raises:
@@ -109,6 +109,6 @@ def demand_said(stage: Any, artifacts: Iterable[str], label: str) -> None:
         )
 
 
-def lacking(kind: str) -> str:
+def missing_artifact(kind: str) -> str:
     """What to say where an artifact is missing."""
     return f"no earlier stage makes a {kind}; put a stage that does before this one"

@@ -45,7 +45,7 @@ def world_of(experiment: Experiment) -> World:
     return dict(_KNOWN[settings])
 
 
-def other_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def changed_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Parts in which two worlds differ, none where one was not recorded."""
     if not (then and now):
         return []
@@ -53,9 +53,9 @@ def other_parts(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return [part for part in parts if _IMPLIED.get(part) not in parts]
 
 
-def differences(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+def describe_changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     """The same as text: 'part: then → now; …'; empty where they do not differ."""
-    parts = other_parts(then, now)
+    parts = changed_parts(then, now)
     return "; ".join(f"{p}: {then.get(p, 'none')} → {now.get(p, 'none')}" for p in parts)
 
 

@@ -33,7 +33,7 @@ class Jerk:
         self.known = torch.zeros(num_envs, dtype=torch.int64)
         self.total, self.count = 0.0, 0
 
-    def add(self, act: Tensor, num_exec: Tensor, over: Tensor) -> None:
+    def update(self, act: Tensor, num_exec: Tensor, over: Tensor) -> None:
         """Take in a decision of every env.
 
         Args:
@@ -50,7 +50,7 @@ class Jerk:
         self.last = act[:, -3:]
         self.known = torch.where(over.cpu(), 0, (self.known + num_exec.cpu()).clamp(max=3))
 
-    def take(self) -> float:
+    def pop_mean(self) -> float:
         """The mean since it was last taken; NaN if no four actions followed each other."""
         mean = self.total / self.count / self.dt_s**3 if self.count else math.nan
         self.total, self.count = 0.0, 0

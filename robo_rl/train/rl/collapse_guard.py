@@ -18,9 +18,15 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
-from robo_rl.train.rl.score_drop_test import FallWatch, Tally, bounds, tally_returns, tally_success
+from robo_rl.train.rl.score_drop import (
+    EpisodeStats,
+    ScoreDropDetector,
+    confidence_bounds,
+    return_stats,
+    success_stats,
+)
 
-CREDIT = 0.16
+RANKING_LEVEL = 0.16
 """Error of the lower bound by which policies are ranked: one standard error."""
 
 State = dict[str, Any]
@@ -29,7 +35,7 @@ State = dict[str, Any]
 class CollapseGuard:
     """Says when to go back, and to what.
 
-    Episodes are gathered in cells; ``FallWatch`` says when the score has truly fallen. Kept is the
+    Episodes are gathered in cells; ``ScoreDropDetector`` says when the score has truly fallen. Kept is the
     state in the middle of the two cells in a row whose score has the highest lower bound: not the
     luckiest block, and never more than one copy besides that of the cell at hand. A state that is
     not finite is sent back at once.
@@ -54,21 +60,23 @@ class CollapseGuard:
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
-        self.watch = FallWatch(cfg.level)
-        self.falls = self.losses = 0
+        self.detector = ScoreDropDetector(cfg.level)
+        self.score_drops = self.nonfinite_rollbacks = 0
         self.success, self.returns = torch.zeros(0, dtype=torch.bool), torch.zeros(0)
-        self.opening: State | None = None
-        self.kept: State | None = None  # never changed in place, so it may also be the opening
-        self.credit, self.proof = -math.inf, Tally(0, 0.0, 0.0)
+        self.cell_start_state: State | None = None
+        self.best_state: State | None = (
+            None  # never changed in place, so it may also be the opening
+        )
+        self.best_score, self.best_stats = -math.inf, EpisodeStats(0, 0.0, 0.0)
 
     @property
     def rollbacks(self) -> int:
         """How often it went back: after falls, and from states that were not finite."""
-        return self.falls + self.losses
+        return self.score_drops + self.nonfinite_rollbacks
 
     def begin(self, state: State) -> None:
         """Remember the state that training begins with."""
-        self.opening = self.kept = copy.deepcopy(state)
+        self.cell_start_state = self.best_state = copy.deepcopy(state)
 
     def observe(self, success: Tensor, returns: Tensor, state: State) -> State | None:
         """Take in episodes that ended, and the state that acts from now on.
@@ -87,15 +95,15 @@ class CollapseGuard:
         """
         if not self.cfg.enabled:
             return None
-        if not finite(state):
-            return self._sent_back()
+        if not is_finite(state):
+            return self._reject_nonfinite()
         self.success = torch.cat([self.success, success])
         self.returns = torch.cat([self.returns, returns.to(self.returns)])
         if len(self.success) < self.cfg.episodes:
             return None
-        fallen = self.watch.add(self._cell())
+        fallen = self.detector.update(self._cell())
         self._rank(state)
-        allowed = self.falls < self.cfg.max_rollbacks
+        allowed = self.score_drops < self.cfg.max_rollbacks
         return self._go_back() if fallen and allowed else None
 
     def finish(self, state: State) -> State | None:
@@ -106,71 +114,75 @@ class CollapseGuard:
         """
         if not self.cfg.enabled:
             return None
-        latest = self.watch.latest(2).plus(self._count())
-        nothing_ranked = self.credit == -math.inf
-        good = nothing_ranked or (latest.episodes > 0 and latest.mean >= self.credit)
-        return None if finite(state) and good else copy.deepcopy(self.kept)
+        latest = self.detector.latest(2).plus(self._count())
+        nothing_ranked = self.best_score == -math.inf
+        good = nothing_ranked or (latest.episodes > 0 and latest.mean >= self.best_score)
+        return None if is_finite(state) and good else copy.deepcopy(self.best_state)
 
-    def _cell(self) -> Tally:
+    def _cell(self) -> EpisodeStats:
         """Close the cell; the first success of all makes success what is watched."""
-        if not self.watch.binary and bool(self.success.any()):
-            self.watch.restart(binary=True)
-            self.credit = -math.inf
+        if not self.detector.binary and bool(self.success.any()):
+            self.detector.restart(binary=True)
+            self.best_score = -math.inf
         cell = self._count()
         self.success, self.returns = self.success[:0], self.returns[:0]
         return cell
 
-    def _count(self) -> Tally:
+    def _count(self) -> EpisodeStats:
         """The open cell."""
-        return tally_success(self.success) if self.watch.binary else tally_returns(self.returns)
+        return success_stats(self.success) if self.detector.binary else return_stats(self.returns)
 
     def _rank(self, state: State) -> None:
         """Keep the state at which the newest cell opened, if the last two cells are the best."""
-        window = self.watch.latest(2)
-        credit = bounds(window, CREDIT, binary=self.watch.binary).low
-        if credit >= self.credit:
-            self.kept, self.credit, self.proof = self.opening, credit, window
-        self.opening = copy.deepcopy(state)
+        window = self.detector.latest(2)
+        credit = confidence_bounds(window, RANKING_LEVEL, binary=self.detector.binary).low
+        if credit >= self.best_score:
+            self.best_state, self.best_score, self.best_stats = (
+                self.cell_start_state,
+                credit,
+                window,
+            )
+        self.cell_start_state = copy.deepcopy(state)
 
     def _go_back(self) -> State | None:
         """From now on the score to hold is what the kept state itself has proven."""
-        binary, self.falls = self.watch.binary, self.falls + 1
-        proven = bounds(self.proof, self.cfg.level, binary=binary).low
-        self.watch.restart(binary=binary, best=proven)
-        self.opening = self.kept
-        return copy.deepcopy(self.kept)
+        binary, self.score_drops = self.detector.binary, self.score_drops + 1
+        proven = confidence_bounds(self.best_stats, self.cfg.level, binary=binary).low
+        self.detector.restart(binary=binary, best=proven)
+        self.cell_start_state = self.best_state
+        return copy.deepcopy(self.best_state)
 
-    def _sent_back(self) -> State:
-        if self.kept is None or self.losses >= self.cfg.max_rollbacks:
+    def _reject_nonfinite(self) -> State:
+        if self.best_state is None or self.nonfinite_rollbacks >= self.cfg.max_rollbacks:
             raise PluginError(
                 "the policy's parameters are not finite",
-                found=f"{self.losses} returns from such a policy before",
+                found=f"{self.nonfinite_rollbacks} returns from such a policy before",
                 hint="use a lower learning rate, and look for NaN in rewards and observations",
             )
-        self.losses += 1
+        self.nonfinite_rollbacks += 1
         self.success, self.returns = self.success[:0], self.returns[:0]
-        self.opening = self.kept
-        return copy.deepcopy(self.kept)
+        self.cell_start_state = self.best_state
+        return copy.deepcopy(self.best_state)
 
     def state_dict(self) -> State:
         """For checkpoints."""
         names = ("falls", "losses", "success", "returns", "opening", "kept", "credit", "proof")
         found = {name: copy.deepcopy(getattr(self, name)) for name in names}
-        return found | {"watch": self.watch.state_dict(), "proof": tuple(self.proof)}
+        return found | {"watch": self.detector.state_dict(), "proof": tuple(self.best_stats)}
 
     def load_state_dict(self, state: State) -> None:
         """From a checkpoint."""
         rest = {name: value for name, value in state.items() if name != "watch"}
-        self.__dict__.update(rest | {"proof": Tally(*state["proof"])})
-        self.watch.load_state_dict(state["watch"])
+        self.__dict__.update(rest | {"proof": EpisodeStats(*state["proof"])})
+        self.detector.load_state_dict(state["watch"])
 
 
-def finite(state: Any) -> bool:
+def is_finite(state: Any) -> bool:
     """Whether every floating-point number in nested dicts, lists and tuples is finite."""
     if isinstance(state, Tensor):
         return not state.is_floating_point() or bool(state.isfinite().all())
     if isinstance(state, Mapping):
-        return all(finite(value) for value in state.values())
+        return all(is_finite(value) for value in state.values())
     if isinstance(state, list | tuple):
-        return all(finite(value) for value in state)
+        return all(is_finite(value) for value in state)
     return not isinstance(state, float) or math.isfinite(state)

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from robo_rl.api.env import REW_PART, Branchable
 from robo_rl.core.seeding import derive
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.env.chunk_env import ChunkEnv, ChunkStep
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.chain import Chain, Past
-from robo_rl.policy.correlation import no_past
+from robo_rl.policy.chain import Chain, PreviousNoise
+from robo_rl.policy.correlation import zero_previous_noise
 from robo_rl.train.rl.action_jerk import Jerk
-from robo_rl.train.rl.episode_cohorts import Cohorts, Outcomes
+from robo_rl.train.rl.episode_cohorts import Cohorts, EpisodeOutcomes
 
 
 class Collector:
@@ -30,12 +30,12 @@ class Collector:
         one_step: Chains with one stochastic step each (see ``draw_chain``).
     """
 
-    def __init__(self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool) -> None:
-        self.env, self.generator, self.one_step = env, generator, one_step
+    def __init__(self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool) -> None:
+        self.env, self.generator, self.single_step = env, generator, single_step
         self.env_steps = self.seed = 0
         self.obs: dict[str, Tensor] = {}
         self.succeeded = torch.zeros(env.num_envs, dtype=torch.bool)
-        self.past: Past | None = None
+        self.previous_noise: PreviousNoise | None = None
         self.jerk = Jerk(env.act_spec, env.dt_s, env.num_envs)
         self.cohorts = Cohorts(env.num_envs)
 
@@ -46,7 +46,7 @@ class Collector:
 
     def start_at(self, obs: dict[str, Tensor]) -> None:
         """Go on from the first observations of episodes that have just begun everywhere."""
-        self.obs, self.past = obs, None
+        self.obs, self.previous_noise = obs, None
         self.succeeded.zero_()
         self.cohorts.restart()
         self.jerk.reset()
@@ -61,21 +61,25 @@ class Collector:
             ``dropped``, and in how many an env said that it had to leave something out
             (``lost_…``). Episodes are for ``cohorts`` to tell.
         """
-        builder, counts, earned = RolloutBuilder(), {"dropped": 0.0}, {"rew_per_step": 0.0}
-        self.past = self._past(policy)
-        carried = None if self.past is None else self.past.noise
+        builder, counts, earned = (
+            RolloutBuilder(),
+            {"invalid_decisions": 0.0},
+            {"rew_per_step": 0.0},
+        )
+        self.previous_noise = self._past(policy)
+        carried = None if self.previous_noise is None else self.previous_noise.noise
         for _ in range(decisions):
-            past = self.past
-            chain = policy.sample(self.obs, self.generator, one_step=self.one_step, past=past)
+            past = self.previous_noise
+            chain = policy.sample(self.obs, self.generator, single_step=self.single_step, past=past)
             act = policy.to_env(chain.act)
             step = self._counted(self.env.step(act))
             builder.add(self.obs, step.next_obs, _columns(chain, step, past))
             self.succeeded |= step.success
             over = step.terminated | step.truncated
-            self.cohorts.add(step.rew_sum, self.succeeded, over, step.lost)
+            self.cohorts.record_step(step.rew_sum, self.succeeded, over, step.lost)
             self.succeeded &= ~over
-            self.jerk.add(act[:, : self.env.exec_horizon], step.num_exec, over)
-            self.past = None if past is None else chain.past(~over)
+            self.jerk.update(act[:, : self.env.exec_horizon], step.num_exec, over)
+            self.previous_noise = None if past is None else chain.as_previous(~over)
             counts = _added(counts, _troubles(step))
             earned = _added(earned, _earned(step))
             self.obs = step.obs
@@ -85,15 +89,15 @@ class Collector:
         steps = int(rollout.num_exec.sum())
         self.env_steps += steps
         means = {name: total / max(steps, 1) for name, total in earned.items()}
-        return rollout, {**means, **counts, "jerk": self.jerk.take()}
+        return rollout, {**means, **counts, "jerk": self.jerk.pop_mean()}
 
-    def complete(self) -> Outcomes:
+    def finish_block(self) -> EpisodeOutcomes:
         """End the block; see ``Cohorts.complete``."""
-        return self.cohorts.complete()
+        return self.cohorts.finish_block()
 
-    def forget(self) -> None:
+    def discard_running(self) -> None:
         """Count only episodes that begin from now on; see ``Cohorts.forget``."""
-        self.cohorts.forget()
+        self.cohorts.discard_running()
 
     def close(self) -> None:
         """Close the env."""
@@ -107,12 +111,12 @@ class Collector:
         """Whether the block may end before it has all its decisions."""
         return False
 
-    def _past(self, policy: DenoisingPolicy) -> Past | None:
+    def _past(self, policy: DenoisingPolicy) -> PreviousNoise | None:
         """What the next decisions' noise follows; None where it follows nothing at all."""
-        if not policy.correlation.used:
+        if not policy.correlation.enabled:
             return None
         size = policy.num_steps, policy.horizon, policy.act_spec.size
-        return self.past or no_past(self.env.num_envs, *size)
+        return self.previous_noise or zero_previous_noise(self.env.num_envs, *size)
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints: env, policy noise, counters."""
@@ -123,7 +127,7 @@ class Collector:
             "seed": self.seed,
             "succeeded": self.succeeded,
             "cohorts": self.cohorts.state_dict(),
-            "past": None if self.past is None else self.past._asdict(),
+            "past": None if self.previous_noise is None else self.previous_noise._asdict(),
             "jerk": self.jerk.state_dict(),
         }
 
@@ -140,7 +144,7 @@ class Collector:
             self.start(derive("continue", self.seed, self.env_steps))
         else:
             self.obs = self.env.restore(state["env"])
-            self.past = None if state["past"] is None else Past(**state["past"])
+            self.previous_noise = None if state["past"] is None else PreviousNoise(**state["past"])
             self.jerk.load_state_dict(state["jerk"])
 
 
@@ -157,12 +161,12 @@ def _earned(step: ChunkStep) -> dict[str, float]:
 def _troubles(step: ChunkStep) -> dict[str, float]:
     """In how many envs something went wrong."""
     lost = {name: value for name, value in step.metrics.items() if name.startswith("lost_")}
-    counts = {"dropped": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
+    counts = {"invalid_decisions": ~step.valid, **{name: value > 0 for name, value in lost.items()}}
     return {name: float(count.sum()) for name, count in counts.items()}
 
 
-def _columns(chain: Chain, step: ChunkStep, past: Past | None) -> dict[str, Tensor]:
-    mask = executed(step.num_exec, chain.x.shape[2])[:, None]
+def _columns(chain: Chain, step: ChunkStep, past: PreviousNoise | None) -> dict[str, Tensor]:
+    mask = executed_mask(step.num_exec, chain.x.shape[2])[:, None]
     columns = {
         "x": chain.x,
         "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
@@ -173,5 +177,5 @@ def _columns(chain: Chain, step: ChunkStep, past: Past | None) -> dict[str, Tens
         "discount": step.discount,
         "num_exec": step.num_exec,
     }
-    optional = {"k_star": chain.k_star, "follows": None if past is None else past.going_on}
+    optional = {"k_star": chain.k_star, "follows": None if past is None else past.continues}
     return columns | {name: column for name, column in optional.items() if column is not None}

@@ -12,13 +12,13 @@ from pydantic import Field
 from robo_rl.algo.base import Algorithm, LearnsFromGroups
 from robo_rl.core.errors import DeviceError
 from robo_rl.core.seeding import make_generator
-from robo_rl.distributed.process_group import least
+from robo_rl.distributed.process_group import all_reduce_min
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.collector import Collector
 from robo_rl.train.rl.group_collector import GroupCollector
-from robo_rl.train.rl.shards import Shards, Split
+from robo_rl.train.rl.shards import ShardedCollector, ShardPlan
 
 NumEnvs = Annotated[int, Field(ge=1)] | Literal["auto"]
 
@@ -45,7 +45,7 @@ def count_envs(context: Context, wanted: NumEnvs, kept: int | None) -> int:
     fit = context.experiment.capacity()
     if fit is None:
         return _UNLIMITED
-    fit = least(fit)
+    fit = all_reduce_min(fit)
     if fit < 1:
         raise DeviceError("not one env fits the memory", hint="see contacts, constraints of env")
     return min(_MOST, 2 ** int(math.log2(fit)))
@@ -56,10 +56,10 @@ def make_collector(
     policy: DenoisingPolicy,
     algo: Algorithm,
     num_envs: int,
-    split: Split,
+    split: ShardPlan,
     *,
     sharded: bool = False,
-) -> Collector | Shards:
+) -> Collector | ShardedCollector:
     """What collects blocks for an algorithm.
 
     Args:
@@ -77,7 +77,7 @@ def make_collector(
     make = _maker(context, policy, algo, num_envs // split.total)
     if split.total == 1 and not sharded:
         return make(make_generator("explore", context.seed))
-    return Shards(split, lambda part: make(make_generator("explore", context.seed, part)))
+    return ShardedCollector(split, lambda part: make(make_generator("explore", context.seed, part)))
 
 
 def _maker(
@@ -92,7 +92,7 @@ def _maker(
         )
         if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
             size = algo.group_size
-            return GroupCollector(env, generator, one_step=algo.one_step, group_size=size)
-        return Collector(env, generator, one_step=algo.one_step)
+            return GroupCollector(env, generator, single_step=algo.single_step, group_size=size)
+        return Collector(env, generator, single_step=algo.single_step)
 
     return make

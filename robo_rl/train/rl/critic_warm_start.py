@@ -12,7 +12,7 @@ from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.pipeline.stage import Context
 
 
-def hand_critics(algo: Algorithm, context: Context) -> None:
+def load_offline_critics(algo: Algorithm, context: Context) -> None:
     """Have an algorithm begin with the newest critics, if it wants to.
 
     Args:
@@ -23,9 +23,9 @@ def hand_critics(algo: Algorithm, context: Context) -> None:
         ConfigError: There are none, or they are of other sizes than the algorithm's own.
         CheckpointError: They are damaged.
     """
-    if not isinstance(algo, LearnsFromCritics) or not algo.inherits:
+    if not isinstance(algo, LearnsFromCritics) or not algo.warm_starts_critics:
         return
-    if not context.has("critics"):
+    if not context.has_artifact("critics"):
         raise ConfigError(
             "there are no critics to begin from",
             where="algo.inherit",
@@ -42,7 +42,7 @@ def hand_critics(algo: Algorithm, context: Context) -> None:
             found=_shown(own),
             hint="members, hidden and head must be those of the stage's critics.critic",
         )
-    algo.begin_from(weights)
+    algo.warm_start_critics(weights)
 
 
 def _sizes(weights: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 
-class Outcomes(NamedTuple):
+class EpisodeOutcomes(NamedTuple):
     """Of finished episodes: success (E,) bool and returns (E,), the sums of their rewards."""
 
     success: Tensor
@@ -43,16 +43,16 @@ class Cohorts:
 
     def restart(self) -> None:
         """Every env begins an episode; what was under way is not counted."""
-        self.born = torch.full((len(self.running),), self.block)
+        self.start_block = torch.full((len(self.running),), self.block)
         self.running.zero_()
         self.ended = torch.zeros(0, 3, dtype=torch.float64)
 
-    def forget(self) -> None:
+    def discard_running(self) -> None:
         """Count only episodes that begin from now on: those under way were begun by another."""
-        self.born[:] = -1
+        self.start_block[:] = -1
         self.ended = self.ended[:0]
 
-    def add(self, rew: Tensor, succeeded: Tensor, over: Tensor, lost: Tensor) -> None:
+    def record_step(self, rew: Tensor, succeeded: Tensor, over: Tensor, lost: Tensor) -> None:
         """One decision.
 
         Args:
@@ -62,20 +62,20 @@ class Cohorts:
             lost: (B,) bool, which of these with their world: they are not counted.
         """
         self.running += rew
-        counted = over & ~lost & (self.born >= 0)
-        columns = (self.born, succeeded, self.running)
+        counted = over & ~lost & (self.start_block >= 0)
+        columns = (self.start_block, succeeded, self.running)
         rows = torch.stack([column[counted].double() for column in columns], dim=1)
         self.ended = torch.cat([self.ended, rows])
         self.running[over] = 0.0
-        self.born[over] = self.block
+        self.start_block[over] = self.block
 
-    def complete(self) -> Outcomes:
+    def finish_block(self) -> EpisodeOutcomes:
         """End the block: the episodes of all cohorts of which none is under way any more."""
-        oldest = torch.where(self.born < 0, self.block, self.born).min()
+        oldest = torch.where(self.start_block < 0, self.block, self.start_block).min()
         done = self.ended[:, 0] < oldest
         finished, self.ended = self.ended[done], self.ended[~done]
         self.block += 1
-        return Outcomes(finished[:, 1] > 0, finished[:, 2])
+        return EpisodeOutcomes(finished[:, 1] > 0, finished[:, 2])
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

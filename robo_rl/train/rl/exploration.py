@@ -13,18 +13,18 @@ from torch import nn
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.seeding import initialising
+from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class Explore(ConfigModel):
+class ExplorationConfig(ConfigModel):
     """The exploring sampler, and how many steps RL trains; what is not given stays."""
 
     sampler: Annotated[Component, component("samplers")] | None = None
     finetune_steps: int | None = Field(default=None, ge=0)
 
 
-def changed(policy: Component, cfg: Explore) -> Component | None:
+def exploration_policy(policy: Component, cfg: ExplorationConfig) -> Component | None:
     """The family's settings under another sampler; None where nothing is to change.
 
     Raises:
@@ -41,7 +41,7 @@ def changed(policy: Component, cfg: Explore) -> Component | None:
         raise ConfigError(f"the policy cannot explore so: {error}") from error
 
 
-def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPolicy:
+def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int) -> DenoisingPolicy:
     """The policy under another sampler; itself where nothing is to change.
 
     Args:
@@ -54,20 +54,20 @@ def exploring(policy: DenoisingPolicy, cfg: Explore, seed: int) -> DenoisingPoli
             to be trained than those that were: a policy whose first steps run on a copy from before
             would act otherwise.
     """
-    family = changed(Component("policies", policy.family, type(policy), policy.cfg), cfg)
+    family = exploration_policy(Component("policies", policy.family, type(policy), policy.cfg), cfg)
     if family is None:
         return policy
-    if policy.base_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
+    if policy.reference_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
         raise ConfigError(
             "other steps of the chain were trained before",
             where="explore.finetune_steps",
             expected=policy.cfg.finetune_steps,
             found=family.cfg.finetune_steps,
         )
-    with initialising("explore", seed):
+    with seeded_initialization("explore", seed):
         other = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
     cast(nn.Module, other.net).load_state_dict(policy.net.state_dict())
-    if policy.base_net is not None:
+    if policy.reference_net is not None:
         other.anchor()
-        cast(nn.Module, other.base_net).load_state_dict(policy.base_net.state_dict())
+        cast(nn.Module, other.reference_net).load_state_dict(policy.reference_net.state_dict())
     return other.eval()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.episode_cohorts import Outcomes
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 
 EPISODES = 100
 SHARE = 0.5
 
 
-class Toll:
+class ExplorationCheck:
     """Looks once, at the first hundred episodes or so, before much is learnt.
 
     A policy may be so exact that little noise breaks it. Then nothing succeeds while it explores,
@@ -24,7 +24,7 @@ class Toll:
         self._able = _success(context)
         self._good = self._count = 0
 
-    def observe(self, outcomes: Outcomes) -> str | None:
+    def observe(self, outcomes: EpisodeOutcomes) -> str | None:
         """Take in finished episodes; says so, once, if fewer than half as many succeed.
 
         That is, if the whole 95 % interval of theirs is below half of the other's lower end.

@@ -35,10 +35,10 @@ class GroupCollector(Collector):
     """
 
     def __init__(
-        self, env: ChunkEnv, generator: torch.Generator, *, one_step: bool, group_size: int
+        self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool, group_size: int
     ) -> None:
         check_groups(group_size, env.num_envs)
-        super().__init__(env, generator, one_step=one_step)
+        super().__init__(env, generator, single_step=single_step)
         self.group_size, self.blocks = group_size, 0
         self._begin_count()
 
@@ -53,9 +53,9 @@ class GroupCollector(Collector):
         self._begin_count()
         limit = math.ceil(self.env.max_episode_steps / self.env.exec_horizon)
         rollout, stats = super().collect(policy, limit)
-        self.cohorts.born[:] = self.cohorts.block + 1  # no episode is under way
+        self.cohorts.start_block[:] = self.cohorts.block + 1  # no episode is under way
         self.env_steps += self._idle_steps
-        stats["dropped"] -= self._idle
+        stats["invalid_decisions"] -= self._idle
         return rollout, stats
 
     def _next_seed(self) -> int:

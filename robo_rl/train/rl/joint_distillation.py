@@ -14,14 +14,14 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.same_noise_distillation import visited_loss
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.rollout import Rollout
-from robo_rl.distributed.process_group import apart, here
+from robo_rl.distributed.process_group import rank_info, single_process
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.one_step import student_of
-from robo_rl.train.checkpoint.policies import demand_decode
+from robo_rl.policy.one_step import make_one_step_student
+from robo_rl.train.checkpoint.policies import check_distillable
 
 WHY = "a student beside it"
 
@@ -29,7 +29,7 @@ _ENDLESS = sys.maxsize
 """The rate never decays: the policy moves for as long as it is trained, and that may end early."""
 
 
-class Apprentice:
+class JointDistillation:
     """Regresses a student onto a policy after each of its updates, at the states of its block.
 
     The student begins as the policy does and shares its normaliser. Its random streams are its own,
@@ -53,28 +53,28 @@ class Apprentice:
 
         steps: int = Field(default=0, ge=0)
         batch: int = Field(default=512, ge=1)
-        optim: Supervised.Config = Supervised.Config(lr=5e-4)
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, seed: int) -> None:
-        demand_decode(policy.cfg, WHY)
-        with initialising("apprentice", seed):
-            student = student_of(policy)
+        check_distillable(policy.cfg, WHY)
+        with seeded_initialization("apprentice", seed):
+            student = make_one_step_student(policy)
         student.normalizer = policy.normalizer
-        self.cfg, self.trainer = cfg, Supervised(cfg.optim, student, _ENDLESS)
+        self.cfg, self.trainer = cfg, SupervisedTrainer(cfg.optim, student, _ENDLESS)
         self.generator = make_generator("apprentice", seed)
 
     @classmethod
-    def of(cls, cfg: Config, policy: DenoisingPolicy, seed: int) -> Apprentice | None:
+    def of(cls, cfg: Config, policy: DenoisingPolicy, seed: int) -> JointDistillation | None:
         """That of a run: none where none is wanted, else the first process has it."""
         found = cls(cfg, policy, seed) if cfg.steps else None
-        return found if here().rank == 0 else None
+        return found if rank_info().rank == 0 else None
 
     @property
-    def head(self) -> DenoisingPolicy:
+    def student(self) -> DenoisingPolicy:
         """The student by its averaged weights, which are what counts."""
         return self.trainer.ema.module
 
-    def follow(self, policy: DenoisingPolicy, rollout: Rollout) -> dict[str, float]:
+    def update(self, policy: DenoisingPolicy, rollout: Rollout) -> dict[str, float]:
         """Take the steps that are due, alone whatever other processes do meanwhile.
 
         Args:
@@ -86,7 +86,7 @@ class Apprentice:
         """
         start, seen = time.perf_counter(), _states(rollout)
         losses = list[float]()
-        with apart():
+        with single_process():
             for _ in range(self.cfg.steps if len(next(iter(seen.values()))) else 0):
                 student, rows = self.trainer.policy, self.cfg.batch
                 loss = visited_loss(student, policy, seen, rows, self.generator)

@@ -10,28 +10,28 @@ from rich.console import Console
 
 from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups, LearnsTogether
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.seeding import derive, initialising, make_generator
-from robo_rl.data.tracker import ObsTracker
-from robo_rl.distributed.process_group import demand_alike, here
+from robo_rl.core.seeding import derive, make_generator, seeded_initialization
+from robo_rl.data.running_obs_stats import RunningObsStats
+from robo_rl.distributed.process_group import check_identical, rank_info
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.gather_state import everyones
+from robo_rl.train.checkpoint.gather_state import all_gather_state
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.progress import Progress
 from robo_rl.train.checkpoint.pytree import flatten
 from robo_rl.train.checkpoint.series import CheckpointSeries
-from robo_rl.train.datasets.demonstrations import hand_over
+from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.collapse_guard import CollapseGuard
 from robo_rl.train.rl.collector_factory import count_envs, make_collector
-from robo_rl.train.rl.critic_warm_start import hand_critics
-from robo_rl.train.rl.episode_cohorts import Outcomes
-from robo_rl.train.rl.exploration_check import Toll
-from robo_rl.train.rl.joint_distillation import Apprentice
+from robo_rl.train.rl.critic_warm_start import load_offline_critics
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
+from robo_rl.train.rl.exploration_check import ExplorationCheck
+from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop_config import LoopConfig
-from robo_rl.train.rl.periodic_eval import Probe
-from robo_rl.train.rl.shards import Split
-from robo_rl.train.rl.stopping import Ending
+from robo_rl.train.rl.periodic_eval import PeriodicEval
+from robo_rl.train.rl.shards import ShardPlan
+from robo_rl.train.rl.stopping import StoppingRule
 
 _SHOWN = ("success", "kl", "reverse_kl", "env_steps")
 """Metrics that are shown on the way, where there are any."""
@@ -51,24 +51,24 @@ class Loop:
 
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
         self.cfg, self.policy, seed = cfg, policy, context.seed
-        self.first = here().rank == 0
-        self.console = Console(stderr=True, quiet=not self.first)
+        self.is_main_process = rank_info().rank == 0
+        self.console = Console(stderr=True, quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt")
         state = self.series.load_latest()
         self.num_envs = count_envs(context, cfg.num_envs, state and state["num_envs"])
-        if policy.cfg.finetune_steps and policy.base_net is None:
-            policy.anchor()
-        with initialising("critic", seed):
-            mine = self.num_envs // here().size
+        if policy.cfg.finetune_steps and policy.reference_net is None:
+            policy.freeze_reference()
+        with seeded_initialization("critic", seed):
+            mine = self.num_envs // rank_info().world_size
             self.algo: Algorithm = cfg.algo.build(policy, mine, _stream(seed))
         _demand_together(self.algo, cfg.algo.name)
-        hand_over(self.algo, policy, context)
-        hand_critics(self.algo, context)
-        self.tracker = ObsTracker(policy.normalizer) if cfg.track_obs else None
+        load_demonstrations(self.algo, policy, context)
+        load_offline_critics(self.algo, context)
+        self.obs_stats = RunningObsStats(policy.normalizer) if cfg.running_obs_stats else None
         self.guard = CollapseGuard(cfg.guard)
-        self.apprentice = Apprentice.of(cfg.student, policy, seed)
-        self.probe = Probe(cfg.probe, context)
-        self.toll = Toll(context) if state is None else None
+        self.joint_distillation = JointDistillation.of(cfg.student, policy, seed)
+        self.periodic_eval = PeriodicEval(cfg.periodic_eval, context)
+        self.exploration_check = ExplorationCheck(context) if state is None else None
         self.parts = self._split(state and _shards(state))
         self._announce()
         self.collector = make_collector(
@@ -79,29 +79,31 @@ class Loop:
             self.parts,
             sharded=state is not None and "shards" in state["collector"],
         )
-        self.log = MetricsLogger(context.directory / "metrics.jsonl") if self.first else None
-        self.ending, self.ended_with = Ending(cfg), "last"
+        self.log = (
+            MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
+        )
+        self.stopping, self.ended_with = StoppingRule(cfg), "last"
         self._resume(state, seed)
 
-    def _split(self, kept: int | None) -> Split:
+    def _split(self, kept: int | None) -> ShardPlan:
         groups = isinstance(self.algo, LearnsFromGroups) and self.algo.group_size > 1
-        return Split.of(self.cfg.shards, kept, self.num_envs, single=groups)
+        return ShardPlan.of(self.cfg.shards, kept, self.num_envs, single=groups)
 
     def _announce(self) -> None:
         """Of a run of several processes: what is whose, and what that means for the rates."""
-        if here().size > 1:
+        if rank_info().world_size > 1:
             rows = self.num_envs * self.cfg.decisions
             text = (
-                f"{here().size} processes, {self.num_envs} envs in {self.parts.total} parts:"
+                f"{rank_info().world_size} processes, {self.num_envs} envs in {self.parts.total} parts:"
                 f" {rows:,} decisions an update. num_envs and minibatch count those of all, so"
                 " learning rates are as with one process"
             )
             self.console.print(text, highlight=False)
 
     @property
-    def judged(self) -> DenoisingPolicy:
+    def eval_policy(self) -> DenoisingPolicy:
         """The policy that is evaluated and kept."""
-        return self.algo.evaluated() if isinstance(self.algo, JudgesAnother) else self.policy
+        return self.algo.eval_policy() if isinstance(self.algo, JudgesAnother) else self.policy
 
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way.
@@ -115,7 +117,9 @@ class Loop:
             while not self._ends:
                 metrics = self._update()
                 if self.log is not None:
-                    metrics |= self.probe.look(self.algo.updates, self.judged, last=self._ends)
+                    metrics |= self.periodic_eval.run(
+                        self.algo.updates, self.eval_policy, last=self._ends
+                    )
                     self.log.log(metrics)
                 shown = {name: metrics[name] for name in _SHOWN if name in metrics}
                 progress.update(*self._progress(), **shown)
@@ -130,28 +134,35 @@ class Loop:
     def _progress(self) -> tuple[int, int]:
         """Updates so far, and how many there will be."""
         done = self.algo.updates
-        return done, self.ending.expected(done, self.collector.env_steps)
+        return done, self.stopping.expected_updates(done, self.collector.env_steps)
 
     @property
     def _ends(self) -> bool:
-        return self.ending.is_due(self.algo.updates)
+        return self.stopping.is_due(self.algo.updates)
 
     def _update(self) -> dict[str, float]:
         start = time.perf_counter()
-        spent = self.ending.spent(self.algo.updates, self.collector.env_steps)
+        spent = self.stopping.budget_fraction(self.algo.updates, self.collector.env_steps)
         self.policy.set_progress(spent)
         rollout, stats = self.collector.collect(self.policy, self.cfg.decisions)
         collected = time.perf_counter()
         metrics = self.algo.update(rollout)
-        if self.tracker is not None:
-            self.tracker.add({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
-        outcomes = self.collector.complete()
-        self.ending.watch(outcomes, self.collector.env_steps)
+        if self.obs_stats is not None:
+            self.obs_stats.update({name: rollout.rows(seen) for name, seen in rollout.obs.items()})
+        outcomes = self.collector.finish_block()
+        self.stopping.update(outcomes, self.collector.env_steps)
         self._guard(outcomes)
-        if self.toll is not None and (warning := self.toll.observe(outcomes)) is not None:
+        if (
+            self.exploration_check is not None
+            and (warning := self.exploration_check.observe(outcomes)) is not None
+        ):
             self.console.print(f"fine-tune: {warning}", highlight=False)
         ended = time.perf_counter()
-        taught = {} if self.apprentice is None else self.apprentice.follow(self.judged, rollout)
+        taught = (
+            {}
+            if self.joint_distillation is None
+            else self.joint_distillation.update(self.eval_policy, rollout)
+        )
         return {
             "step": self.algo.updates,
             "env_steps": self.collector.env_steps,
@@ -164,41 +175,43 @@ class Loop:
             **taught,
         }
 
-    def _guard(self, outcomes: Outcomes) -> None:
+    def _guard(self, outcomes: EpisodeOutcomes) -> None:
         """Show the guard the episodes that are complete; after a fall go back."""
         good = self.guard.observe(*outcomes, self._acting())
         if good is not None:
             self._go_back(good)
-            self.collector.forget()
+            self.collector.discard_running()
 
     def _acting(self) -> dict[str, Any]:
         """All that makes the policy act as it does, what it has come to see included."""
         return {"actor": self.algo.actor_state(), "tracker": self._tracked()}
 
     def _go_back(self, state: dict[str, Any]) -> None:
-        self.algo.go_back(state["actor"])
-        if self.tracker is not None:
-            self.tracker.load_state_dict(state["tracker"])
+        self.algo.rollback(state["actor"])
+        if self.obs_stats is not None:
+            self.obs_stats.load_state_dict(state["tracker"])
 
     def _tracked(self) -> dict[str, Any] | None:
-        return None if self.tracker is None else self.tracker.state_dict()
+        return None if self.obs_stats is None else self.obs_stats.state_dict()
 
     def _save(self) -> None:
         """By the first process, for all."""
         state = self._state()
-        demand_alike([*flatten(state["algo"])[0].values()])
-        if self.first:
+        check_identical([*flatten(state["algo"])[0].values()])
+        if self.is_main_process:
             self.series.save(self.algo.updates, state)
 
     def _state(self) -> dict[str, Any]:
         return {
             "algo": self.algo.state_dict(),
-            "minibatch": everyones([self.algo.generator.get_state()]),
+            "minibatch": all_gather_state([self.algo.generator.get_state()]),
             "guard": self.guard.state_dict(),
             "collector": self.collector.state_dict(),
             "tracker": self._tracked(),
-            "apprentice": None if self.apprentice is None else self.apprentice.state_dict(),
-            **self.ending.state_dict(),
+            "apprentice": None
+            if self.joint_distillation is None
+            else self.joint_distillation.state_dict(),
+            **self.stopping.state_dict(),
             "num_envs": self.num_envs,
         }
 
@@ -211,18 +224,18 @@ class Loop:
             self._take_stream(state["minibatch"], seed)
             self.guard.load_state_dict(state["guard"])
             self.collector.load_state_dict(state["collector"])
-            if self.tracker is not None:
-                self.tracker.load_state_dict(state["tracker"])
-            self.ending.load_state_dict(state)
-            if self.apprentice is not None:
-                self.apprentice.load_state_dict(state["apprentice"])
-        demand_alike([torch.tensor(self.algo.updates), *self.policy.parameters()])
+            if self.obs_stats is not None:
+                self.obs_stats.load_state_dict(state["tracker"])
+            self.stopping.load_state_dict(state)
+            if self.joint_distillation is not None:
+                self.joint_distillation.load_state_dict(state["apprentice"])
+        check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)
 
     def _take_stream(self, kept: list[torch.Tensor], seed: int) -> None:
         """Go on with the stream of minibatches that this process had, if they were as many."""
-        rank, size = here()
+        rank, size = rank_info()
         if rank == 0 or len(kept) == size:
             self.algo.generator.set_state(kept[rank])
         else:
@@ -232,13 +245,13 @@ class Loop:
 
 def _stream(seed: int) -> torch.Generator:
     """This process' stream of minibatches; the first one's is that of a run that has but one."""
-    rank = here().rank
+    rank = rank_info().rank
     return make_generator("minibatch", seed, *((rank,) if rank else ()))
 
 
 def _demand_together(algo: Algorithm, name: str) -> None:
     together = isinstance(algo, LearnsTogether) and algo.learns_together
-    if here().size > 1 and not together:
+    if rank_info().world_size > 1 and not together:
         hint = "run it with one process"
         raise ConfigError(f"algorithm '{name}' does not learn in several processes", hint=hint)
 

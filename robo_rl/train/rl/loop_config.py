@@ -10,9 +10,9 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.train.rl.collapse_guard import CollapseGuard
 from robo_rl.train.rl.collector_factory import NumEnvs
-from robo_rl.train.rl.exploration import Explore
-from robo_rl.train.rl.joint_distillation import Apprentice
-from robo_rl.train.rl.periodic_eval import Probe
+from robo_rl.train.rl.exploration import ExplorationConfig
+from robo_rl.train.rl.joint_distillation import JointDistillation
+from robo_rl.train.rl.periodic_eval import PeriodicEval
 
 
 class LoopConfig(ConfigModel):
@@ -24,10 +24,10 @@ class LoopConfig(ConfigModel):
     early once that share of the training episodes (under exploration noise) of the latest updates
     succeeds, as few of these as have ``stop_episodes`` between them, or with ``stop_return`` once
     their mean return reaches it. ``explore`` changes how the policy explores; what is evaluated
-    stays the same. ``track_obs`` renews the mean and deviation by which observations are
-    normalised, for policies that began without demonstrations (see ``ObsTracker``). ``probe``
+    stays the same. ``running_obs_stats`` renews the mean and deviation by which observations are
+    normalised, for policies that began without demonstrations (see ``RunningObsStats``). ``probe``
     evaluates on the way, off the clock. ``student`` learns along, to do in one step what the policy
-    does (see ``Apprentice``). The envs are in ``shards`` equal parts with random streams of their
+    does (see ``JointDistillation``). The envs are in ``shards`` equal parts with random streams of their
     own, of which every process of a run of several has as many; 0 is one a process.
     """
 
@@ -40,9 +40,9 @@ class LoopConfig(ConfigModel):
     stop_return: float | None = None
     stop_episodes: int = Field(default=200, ge=1)
     checkpoint_every: int = Field(default=10, ge=1)
-    explore: Explore = Explore()
-    track_obs: bool = False
-    probe: Probe.Config = Probe.Config()
-    student: Apprentice.Config = Apprentice.Config()
+    exploration: ExplorationConfig = ExplorationConfig()
+    running_obs_stats: bool = False
+    periodic_eval: PeriodicEval.Config = PeriodicEval.Config()
+    student: JointDistillation.Config = JointDistillation.Config()
     algo: Annotated[Component, component("algos")] = default("ppo")
     guard: CollapseGuard.Config = CollapseGuard.Config()

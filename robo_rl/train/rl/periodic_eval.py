@@ -11,7 +11,7 @@ from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.stage import Context
 
 
-class Probe:
+class PeriodicEval:
     """Evaluates every so many updates; nothing is decided by it.
 
     Training episodes show a policy under its exploration, which differs from method to method.
@@ -32,7 +32,7 @@ class Probe:
     def __init__(self, cfg: Config, context: Context) -> None:
         self._cfg, self._context = cfg, context
 
-    def look(self, updates: int, policy: DenoisingPolicy, *, last: bool) -> dict[str, float]:
+    def run(self, updates: int, policy: DenoisingPolicy, *, last: bool) -> dict[str, float]:
         """``clean_episodes``, ``clean_success`` and ``clean_return``; empty if none is due.
 
         Args:
@@ -44,9 +44,9 @@ class Probe:
             return {}
         found = self._context.evaluate(policy, f"update {updates}", self._protocol(updates))
         return {
-            "clean_episodes": float(len(found.success)),
-            "clean_success": found.rate,
-            "clean_return": found.mean_return,
+            "eval/episodes": float(len(found.success)),
+            "eval/success": found.rate,
+            "eval/return": found.mean_return,
         }
 
     def _protocol(self, updates: int) -> EvalProtocol:

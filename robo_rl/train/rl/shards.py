@@ -17,25 +17,25 @@ from robo_rl.api.env import REW_PART
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
 from robo_rl.data.rollout import Rollout
-from robo_rl.distributed.process_group import gathered, here, summed
+from robo_rl.distributed.process_group import all_gather_rows, all_reduce_sum, rank_info
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.gather_state import everyones
+from robo_rl.train.checkpoint.gather_state import all_gather_state
 from robo_rl.train.rl.collector import Collector
-from robo_rl.train.rl.episode_cohorts import Outcomes
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.group_collector import GroupCollector
 
 _MEANS = ("rew_per_step", "jerk")  # with the parts of the reward; all other metrics are counts
 _ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
 
 
-class Split(NamedTuple):
+class ShardPlan(NamedTuple):
     """How many parts a run has, and which of them this process has."""
 
     total: int
-    mine: range
+    local: range
 
     @classmethod
-    def of(cls, wanted: int, kept: int | None, num_envs: int, *, single: bool = False) -> Split:
+    def of(cls, wanted: int, kept: int | None, num_envs: int, *, single: bool = False) -> ShardPlan:
         """An equal number of parts for each process.
 
         Args:
@@ -48,7 +48,7 @@ class Split(NamedTuple):
         Raises:
             ConfigError: They do not come out even.
         """
-        rank, size = here()
+        rank, size = rank_info()
         fits = kept and kept % size == 0 and not (single and kept != size)
         total = wanted or (kept if kept and fits else size)
         if total % size or num_envs % total:
@@ -62,7 +62,7 @@ class Split(NamedTuple):
         return cls(total, range(rank * count, (rank + 1) * count))
 
 
-class Shards:
+class ShardedCollector:
     """Does for several parts, over all processes, what a ``Collector`` does for one.
 
     Args:
@@ -73,13 +73,13 @@ class Shards:
         ConfigError: Blocks are of whole episodes, and the process has more than one part.
     """
 
-    def __init__(self, split: Split, make: Callable[[int], Collector]) -> None:
+    def __init__(self, split: ShardPlan, make: Callable[[int], Collector]) -> None:
         self.split = split
-        self.parts = {index: make(index) for index in split.mine}
+        self.parts = {index: make(index) for index in split.local}
         if len(self.parts) > 1 and isinstance(next(iter(self.parts.values())), GroupCollector):
             raise ConfigError(
                 "online.shards: blocks of whole episodes differ in length",
-                expected=f"{here().size}, one a process",
+                expected=f"{rank_info().world_size}, one a process",
                 found=split.total,
             )
         self.env_steps = self.seed = self._before = 0
@@ -97,20 +97,20 @@ class Shards:
         done = [p.env_steps - was for p, was in zip(self.parts.values(), before, strict=True)]
         metrics = _pooled([stats for _, stats in found], done)
         here_now = sum(part.env_steps for part in self.parts.values())
-        self.env_steps = self._before + int(summed(torch.tensor(here_now)))
-        return beside([rollout for rollout, _ in found], self.split.mine), metrics
+        self.env_steps = self._before + int(all_reduce_sum(torch.tensor(here_now)))
+        return concat_rollouts([rollout for rollout, _ in found], self.split.local), metrics
 
-    def complete(self) -> Outcomes:
+    def finish_block(self) -> EpisodeOutcomes:
         """End the block; the outcomes of all processes, in the order of the parts."""
-        each = [part.complete() for part in self.parts.values()]
+        each = [part.finish_block() for part in self.parts.values()]
         rows = torch.cat([torch.stack([c.double() for c in found], dim=1) for found in each])
-        rows = gathered(rows)
-        return Outcomes(rows[:, 0] > 0, rows[:, 1])
+        rows = all_gather_rows(rows)
+        return EpisodeOutcomes(rows[:, 0] > 0, rows[:, 1])
 
-    def forget(self) -> None:
+    def discard_running(self) -> None:
         """Count only episodes that begin from now on."""
         for part in self.parts.values():
-            part.forget()
+            part.discard_running()
 
     def close(self) -> None:
         """Close the envs."""
@@ -119,7 +119,7 @@ class Shards:
 
     def state_dict(self) -> dict[str, Any]:
         """Of all parts, for checkpoints; to be asked for by all processes at once."""
-        states = everyones([part.state_dict() for part in self.parts.values()])
+        states = all_gather_state([part.state_dict() for part in self.parts.values()])
         return {"shards": states, "env_steps": self.env_steps, "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ class Shards:
         self._before = self.env_steps - sum(each["env_steps"] for each in states)
 
 
-def beside(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollout:
+def concat_rollouts(rollouts: Sequence[Rollout], parts: Sequence[int]) -> Rollout:
     """Blocks of as many decisions as one block, their envs behind each other.
 
     Args:
@@ -179,9 +179,9 @@ def _pooled(stats: Sequence[dict[str, float]], steps: Sequence[int]) -> dict[str
     names = list(stats[0])
     table = torch.tensor([[each[name] for name in names] for each in stats], dtype=torch.float64)
     weight = torch.tensor(steps, dtype=torch.float64)[:, None] * table.isfinite()
-    sums = summed(torch.stack([(table.nan_to_num() * weight).sum(0), weight.sum(0)]))
+    sums = all_reduce_sum(torch.stack([(table.nan_to_num() * weight).sum(0), weight.sum(0)]))
     means = (sums[0] / sums[1]).tolist()
-    counts = summed(table.nan_to_num().sum(0)).tolist()
+    counts = all_reduce_sum(table.nan_to_num().sum(0)).tolist()
     return {
         name: mean if name in _MEANS or name.startswith(REW_PART) else count
         for name, mean, count in zip(names, means, counts, strict=True)

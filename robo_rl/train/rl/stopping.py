@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from robo_rl.train.rl.episode_cohorts import Outcomes
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
 
 
-class Ending:
+class StoppingRule:
     """Watches the latest training episodes and what has been spent.
 
     Args:
@@ -24,7 +24,7 @@ class Ending:
         self._recent = torch.zeros(0, 3, dtype=torch.float64)  # update, success, return
         self.enough = False
 
-    def watch(self, outcomes: Outcomes, env_steps: int) -> None:
+    def update(self, outcomes: EpisodeOutcomes, env_steps: int) -> None:
         """Take in an update's episodes.
 
         Cohorts count whole: of one, those that end last are the slow ones, most of which fail.
@@ -41,7 +41,7 @@ class Ending:
         good = full and (success >= self._cfg.stop_success or returns >= wanted)
         self.enough = spent or good
 
-    def _take(self, outcomes: Outcomes) -> None:
+    def _take(self, outcomes: EpisodeOutcomes) -> None:
         """Keep the fewest of the latest updates that have ``stop_episodes`` between them."""
         update = float(self._recent[-1, 0]) + 1.0 if len(self._recent) else 0.0
         number = torch.full((len(outcomes.success),), update, dtype=torch.float64)
@@ -55,14 +55,14 @@ class Ending:
         """Whether to stop after so many updates."""
         return self.enough or updates >= self._cfg.updates
 
-    def spent(self, updates: int, env_steps: int) -> float:
+    def budget_fraction(self, updates: int, env_steps: int) -> float:
         """Share of the budget, whichever of its two ends first."""
         shares = [updates / self._cfg.updates]
         if self._cfg.env_steps:
             shares.append(env_steps / self._cfg.env_steps)
         return min(max(shares), 1.0)
 
-    def expected(self, updates: int, env_steps: int) -> int:
+    def expected_updates(self, updates: int, env_steps: int) -> int:
         """How many updates the budget is good for, by the steps that each has taken so far."""
         if not self._cfg.env_steps or not env_steps:
             return self._cfg.updates

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
-from robo_rl.core.seeding import derive, initialising, make_generator
+from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
@@ -19,11 +19,11 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.progress import Progress, running_mean
 from robo_rl.train.checkpoint.series import CheckpointSeries
-from robo_rl.train.datasets.checks import warn_outside
+from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
-from robo_rl.train.evaluation.gate import Gate, beside
+from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.video import record_video
 
@@ -45,13 +45,13 @@ class CloneBehaviour:
         are unless said otherwise, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 
-        starts: int = Field(default=0, ge=0)
+        num_reset_samples: int = Field(default=0, ge=0)
         steps: int = Field(default=4000, ge=1)
         batch: int = Field(default=256, ge=1)
         only_success: bool = True
-        modes: dict[str, str] = Field(default_factory=dict)
+        normalization: dict[str, str] = Field(default_factory=dict)
         checkpoint_every: int = Field(default=1000, ge=1)
-        optim: Supervised.Config = Supervised.Config()
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
 
     needs: ClassVar = ("dataset",)
     makes: ClassVar = ("policy", "bc_policy")
@@ -60,7 +60,7 @@ class CloneBehaviour:
         self.cfg = cfg
 
     @staticmethod
-    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
         """See ``Leaving``."""
         del cfg, policy
         return own
@@ -76,10 +76,10 @@ class CloneBehaviour:
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
         )
-        outside = warn_outside(store)
-        normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.modes)
+        outside = warn_limit_violations(store)
+        normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
         policy = _untrained(context, store.obs_spec, store.act_spec, normalizer)
-        trainer = Supervised(self.cfg.optim, policy, self.cfg.steps)
+        trainer = SupervisedTrainer(self.cfg.optim, policy, self.cfg.steps)
         loss = self._train(context.directory, trainer, data, context.seed)
         best = trainer.ema.module
         path = save_policy(context.directory / "policy", best)
@@ -97,22 +97,24 @@ class CloneBehaviour:
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``."""
+        """See ``Reevaluable``."""
         policy = load_policy(context.directory / report.artifacts["policy"])
         result = context.evaluate(policy, "bc")
-        report.put(result.named())
+        report.update_numbers(result.report_numbers())
         untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
-        report.gate = learnt(context, result, untrained)
+        report.gate = learnt_gate(context, result, untrained)
         return report
 
     def _stats(self, data: WindowDataset, context: Context) -> Stats:
         """Those of the data, and of starts where there are to be any."""
-        if not self.cfg.starts:
+        if not self.cfg.num_reset_samples:
             return data.stats()
-        with closing(context.experiment.make_env(self.cfg.starts)) as env:
+        with closing(context.experiment.make_env(self.cfg.num_reset_samples)) as env:
             return data.stats().widened(env.reset(derive("starts", context.seed)))
 
-    def _train(self, directory: Path, trainer: Supervised, data: WindowDataset, seed: int) -> float:
+    def _train(
+        self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int
+    ) -> float:
         generator = make_generator("bc", seed)
         series = CheckpointSeries(directory / "ckpt")
         if (state := series.load_latest()) is not None:
@@ -130,7 +132,7 @@ class CloneBehaviour:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
                 loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
-                mean = smoothed(mean, loss)
+                mean = running_mean(mean, loss)
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
                     log.log({"step": trainer.done, "loss": mean})
                     progress.update(trainer.done, loss=mean)
@@ -144,11 +146,11 @@ def _untrained(
     context: Context, obs_spec: ObsSpec, act_spec: ActSpec, normalizer: Normalizer
 ) -> DenoisingPolicy:
     """The experiment's policy as its training begins."""
-    with initialising("init", context.seed):
+    with seeded_initialization("init", context.seed):
         return context.experiment.policy.build(obs_spec, act_spec, normalizer)
 
 
-def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
+def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:
     """Learnt is what succeeds at all, or has a higher return than what it was before.
 
     The first is a count, which is there or not: it needs no power. None of n is no proof that a
@@ -161,4 +163,6 @@ def learnt(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> 
         longer = "" if passed else f"{most}: raise its steps, or give it more demonstrations"
         return Gate(name="learnt", passed=passed, detail=f"{detail}; at least one must{longer}")
     before = context.evaluate(untrained, "untrained")
-    return beside("learnt", result, before, 0.0, "beside the policy before it was trained, ")
+    return comparison_gate(
+        "learnt", result, before, 0.0, "beside the policy before it was trained, "
+    )

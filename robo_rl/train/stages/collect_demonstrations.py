@@ -20,17 +20,17 @@ from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import derive, make_generator
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.datasets.episode_recorder import (
+    EpisodeRecorder,
     Episodes,
-    Recorder,
+    open_stage_store,
     record_waves,
-    store_of,
-    success_of,
+    success_share,
 )
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
 
 
-class Collect:
+class CollectDemonstrations:
     """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
 
     Args:
@@ -42,17 +42,17 @@ class Collect:
 
         What the noise is a demonstrator says: that of a task of ours from 0, its best, to 1, where
         it mostly fails; Meta-World's is a standard deviation (``ScriptedExpert``). In
-        ``expert_share`` of the waves, evenly among them, it is at its best.
+        ``expert_fraction`` of the waves, evenly among them, it is at its best.
         """
 
         episodes: int = Field(default=50, ge=1)
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
         num_envs: int = Field(default=50, ge=1)
-        expert_share: float = Field(default=0.0, ge=0.0, le=1.0)
+        expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
 
         def noise_of(self, wave: int) -> float:
             """Of a wave."""
-            best = floor((wave + 1) * self.expert_share) > floor(wave * self.expert_share)
+            best = floor((wave + 1) * self.expert_fraction) > floor(wave * self.expert_fraction)
             return 0.0 if best else self.noise
 
     reads: ClassVar = ("task", "env", "seed")
@@ -70,7 +70,7 @@ class Collect:
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
             brings = _brings_expert(env)
-            store = store_of(context, env, collect=self.cfg.model_dump())
+            store = open_stage_store(context, env, collect=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
@@ -85,11 +85,11 @@ class Collect:
         expert = brings.expert(env.num_envs, generator, self.cfg.noise_of(wave))
         obs = env.reset(seed)
         expert.reset(ids)
-        recorder = Recorder(env.num_envs)
+        recorder = EpisodeRecorder(env.num_envs)
         while recorder.running.any():
             act = expert.act(cast(Any, env).view)
             step = env.step(act)
-            recorder.add(obs, act, step)
+            recorder.record_step(obs, act, step)
             expert.reset(ids[step.terminated | step.truncated])
             obs = step.obs
         episodes = recorder.episodes(seed, wave)
@@ -104,7 +104,7 @@ class Collect:
             "collect",
             numbers={
                 "demonstrations": total,
-                "success": success_of(store),
+                "success": success_share(store),
                 "rows": store.num_rows,
                 "dataset": store.digest(),
             },

@@ -28,14 +28,14 @@ from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.episode_recorder import (
     Episodes,
     RecordedEnv,
+    open_stage_store,
     record_waves,
-    store_of,
-    success_of,
+    success_share,
 )
 from robo_rl.train.pipeline.stage import Context, Report
 
 
-class Record:
+class CollectRollouts:
     """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
 
     Args:
@@ -54,7 +54,7 @@ class Record:
         num_envs: int = Field(default=50, ge=1)
         sampler: Literal["explore", "evaluate"] = "explore"
         min_return: float | None = None
-        onto: bool = False
+        append: bool = False
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("dataset",)
@@ -70,11 +70,11 @@ class Record:
             DataError: A whole wave holds no episode that is good enough.
         """
         policy = load_policy(context.artifact("policy"))
-        earlier = context.dataset() if self.cfg.onto else None
+        earlier = context.dataset() if self.cfg.append else None
         after = 0 if earlier is None else len(earlier.episodes)
         num_envs = min(self.cfg.num_envs, self.cfg.episodes)
         with closing(context.experiment.make_env(num_envs)) as env:
-            store = store_of(context, env, earlier, record=self.cfg.model_dump())
+            store = open_stage_store(context, env, earlier, record=self.cfg.model_dump())
             record_waves(
                 store,
                 self.cfg.episodes,
@@ -127,7 +127,7 @@ def _report(store: ZarrStore, after: int, *, judged_by_success: bool) -> Report:
     """Of what was recorded behind the first ``after`` episodes."""
     numbers: dict[str, Any] = {"demonstrations": len(store.episodes)}
     if judged_by_success:
-        numbers["success"] = success_of(store, after)
+        numbers["success"] = success_share(store, after)
     numbers |= {"return": _return(store, after), "rows": store.num_rows, "dataset": store.digest()}
     return Report("record", numbers=numbers, artifacts={"dataset": "data.zarr"})
 

@@ -9,20 +9,20 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.same_noise_distillation import visited_loss
-from robo_rl.algo.supervised import Supervised
+from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
-from robo_rl.core.seeding import derive, initialising, make_generator
+from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.one_step import student_of
+from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
-from robo_rl.train.checkpoint.policies import demand_decode, load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
+from robo_rl.train.checkpoint.progress import Progress, running_mean
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.evaluation.evaluate import EvalProtocol
-from robo_rl.train.evaluation.gate import beside, too_few
+from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.video import record_video
 
@@ -53,8 +53,8 @@ class Distill:
         steps: int = Field(default=1000, ge=1)
         batch: int = Field(default=512, ge=1)
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
-        optim: Supervised.Config = Supervised.Config(lr=5e-4)
-        take_up: bool = True
+        optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
+        warm_start_student: bool = True
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy", "student")
@@ -66,17 +66,17 @@ class Distill:
     def check(cfg: Config, policy: Component) -> None:
         """See ``Checked``."""
         del cfg
-        demand_decode(policy.cfg, WHY)
+        check_distillable(policy.cfg, WHY)
 
     @staticmethod
-    def doubt(cfg: Config, protocol: EvalProtocol) -> str | None:
-        """See ``Foretelling``."""
-        return too_few(protocol, cfg.margin)
+    def low_power_warning(cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``WarnsOfLowPower``."""
+        return low_power_warning(protocol, cfg.margin)
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
         teacher = load_policy(context.artifact("policy"))
-        demand_decode(teacher.cfg, WHY)
+        check_distillable(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
         run.train()
         student = run.trainer.ema.module
@@ -86,7 +86,7 @@ class Distill:
             numbers={
                 "loss": run.loss,
                 "env_steps": run.env_steps,
-                **({} if run.head is None else {"began_with": "head"}),
+                **({} if run.joint_student is None else {"began_with": "joint_student"}),
             },
             artifacts={"policy": path.name, "student": path.name},
             files=record_video(context, student, "rollout.mp4"),
@@ -95,12 +95,14 @@ class Distill:
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``: the student beside its teacher."""
+        """See ``Reevaluable``: the student beside its teacher."""
         student = load_policy(context.directory / report.artifacts["policy"])
         result = context.evaluate(student, "one step")
         reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
-        report.put({**result.named(), **reference.named("teacher_{}")})
-        report.gate = beside("non-inferior to the teacher", result, reference, self.cfg.margin)
+        report.update_numbers({**result.report_numbers(), **reference.report_numbers("teacher_{}")})
+        report.gate = comparison_gate(
+            "non-inferior to the teacher", result, reference, self.cfg.margin
+        )
         return report
 
 
@@ -112,10 +114,16 @@ class _Run:
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
-        self.head = context.beside("policy", "head") if cfg.take_up else None
-        with initialising("student", context.seed):
-            student = student_of(teacher) if self.head is None else load_policy(self.head).train()
-        self.trainer = Supervised(cfg.optim, student, cfg.rounds * cfg.steps)
+        self.joint_student = (
+            context.sibling_artifact("policy", "joint_student") if cfg.warm_start_student else None
+        )
+        with seeded_initialization("student", context.seed):
+            student = (
+                make_one_step_student(teacher)
+                if self.joint_student is None
+                else load_policy(self.joint_student).train()
+            )
+        self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator("distill", context.seed)
         self.series = CheckpointSeries(context.directory / "ckpt")
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
@@ -163,7 +171,7 @@ class _Run:
     def _regress(self) -> None:
         student, rows = self.trainer.policy, self.cfg.batch
         loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
-        self.loss = smoothed(self.loss, self.trainer.step(loss))
+        self.loss = running_mean(self.loss, self.trainer.step(loss))
 
     def _save(self) -> None:
         self.series.save(self.trainer.done, self._state())

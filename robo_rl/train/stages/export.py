@@ -8,21 +8,21 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.bundle.manifest import GateRecord, Latency, Manifest, Measured
-from robo_rl.bundle.session import Session
+from robo_rl.bundle.manifest import GateRecord, Manifest, MeasuredValue, QueryLatency
+from robo_rl.bundle.session import PolicySession
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.export.build import Evidence, build_bundle
+from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.onnx import contract_of
-from robo_rl.export.parity import MIN_ROWS, as_act, policy_latency
+from robo_rl.export.parity import MIN_ROWS, policy_latency, session_as_policy
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.policies import demand_decode, load_policy
+from robo_rl.train.checkpoint.policies import check_distillable, load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Acting, Context, Report
+from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
 from robo_rl.train.pipeline.world_digest import world_of
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
@@ -55,7 +55,7 @@ class Export:
     def check(cfg: Config, policy: Component) -> None:
         """See ``Checked``."""
         del cfg
-        demand_decode(policy.cfg, "export")
+        check_distillable(policy.cfg, "export")
 
     def run(self, context: Context) -> Report:
         """Write the bundle.
@@ -65,20 +65,22 @@ class Export:
         """
         experiment = context.experiment
         policy = load_policy(context.artifact("policy"))
-        demand_decode(policy.cfg, "export")
+        check_distillable(policy.cfg, "export")
         store = context.dataset()
         obs = _observations(store, policy)
         result = context.evaluate(policy, "torch")
 
-        def closed_loop(session: Session) -> tuple[int, int]:
-            acting = Acting(as_act(session), policy.obs_horizon, policy.exec_horizon)
+        def closed_loop(session: PolicySession) -> tuple[int, int]:
+            acting = ActingPolicy(
+                session_as_policy(session), policy.obs_horizon, policy.exec_horizon
+            )
             graph = context.evaluate(acting, "bundle")
             return int(good_episodes(graph, result).sum()), len(graph.success)
 
         bundle = build_bundle(
             policy,
             context.directory / "bundle",
-            contract=contract_of(policy, name=policy.family, **experiment.machine()),
+            contract=contract_of(policy, name=policy.family, **experiment.robot_and_task()),
             evidence=self._evidence(context, store, obs),
             obs=obs,
             closed_loop=closed_loop,
@@ -90,23 +92,25 @@ class Export:
         return _report(bundle.manifest, _COUNTED[result.measure])
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``; all of it is evaluation, and the bundle carries what was measured."""
+        """See ``Reevaluable``; all of it is evaluation, and the bundle carries what was measured."""
         del report
         return self.run(context)
 
-    def _evidence(self, context: Context, store: ZarrStore, obs: dict[str, Tensor]) -> Evidence:
+    def _evidence(
+        self, context: Context, store: ZarrStore, obs: dict[str, Tensor]
+    ) -> BundleEvidence:
         gates = [
             GateRecord(**report.gate.model_dump(include=set(GateRecord.model_fields)))
             for _, report in context.earlier
             if report.gate is not None
         ]
         measured = {
-            f"{report.stage}.{name}": Measured(**number)
+            f"{report.stage}.{name}": MeasuredValue(**number)
             for _, report in context.earlier
             for name, number in report.numbers.items()
             if isinstance(number, dict) and "value" in number
         }
-        return Evidence(
+        return BundleEvidence(
             dataset=store.digest(),
             config=context.experiment.model_dump(mode="json"),
             gates=tuple(gates),
@@ -115,7 +119,7 @@ class Export:
             world=world_of(context.experiment),
         )
 
-    def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, Latency]:
+    def _teacher_latency(self, context: Context, obs: dict[str, Tensor]) -> dict[str, QueryLatency]:
         """Latency of the policy that was distilled, if any, to compare with."""
         if not any("teacher" in report.artifacts for _, report in context.earlier):
             return {}

@@ -16,7 +16,7 @@ from robo_rl.api.env import VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
-from robo_rl.core.seeding import derive, initialising, make_generator
+from robo_rl.core.seeding import derive, make_generator, seeded_initialization
 from robo_rl.core.spec import ActSpec
 from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
@@ -25,12 +25,12 @@ from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.pipeline.stage import Context, Report
 
 
-class Scratch:
+class InitPolicy:
     """Makes a policy with random weights, and its normaliser from random actions.
 
     Observations get mean 0 and deviation 1 under uniformly random actions, where the env's limits
     are ±1. What a policy comes to see may lie far from that: let stage ``online`` renew it
-    (``track_obs``).
+    (``running_obs_stats``).
 
     Args:
         cfg: See Config.
@@ -50,7 +50,7 @@ class Scratch:
         self.cfg = cfg
 
     @staticmethod
-    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
         """See ``Leaving``."""
         del policy
         return cfg.policy or own
@@ -68,7 +68,7 @@ class Scratch:
         stats = Stats({**keys, "act": _limits(act_spec)}, "")
         normalizer = Normalizer.from_stats(stats, dict.fromkeys(keys, "standard"))
         chosen = self.cfg.policy or context.experiment.policy
-        with initialising("init", context.seed):
+        with seeded_initialization("init", context.seed):
             policy: DenoisingPolicy = chosen.build(obs_spec, act_spec, normalizer)
         path = save_policy(context.directory / "policy", policy)
         return Report(

@@ -9,14 +9,14 @@ from typing import ClassVar
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.train.datasets.checks import warn_outside
-from robo_rl.train.datasets.spec_checks import demand_same_world, made_elsewhere
+from robo_rl.train.datasets.checks import warn_limit_violations
+from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.pipeline.world_digest import read_world
 
 
-class Dataset:
+class LoadDataset:
     """Hands a dataset to the stages behind it, if the experiment's policy can learn from it.
 
     Args:
@@ -32,7 +32,7 @@ class Dataset:
         """
 
         path: str
-        marked: bool = True
+        labelled: bool = True
 
     reads: ClassVar = ("task", "env")
     makes: ClassVar = ("dataset",)
@@ -52,8 +52,8 @@ class Dataset:
             raise DataError("there is no dataset", where=path, hint=hint)
         store = ZarrStore.open(path)
         with closing(context.experiment.make_env(1)) as env:
-            demand_same_world(store.path, store.obs_spec, store.act_spec, env)
-        outside = warn_outside(store)
+            check_same_specs(store.path, store.obs_spec, store.act_spec, env)
+        outside = warn_limit_violations(store)
         good, total = sum(record.success for record in store.episodes), len(store.episodes)
         return Report(
             "dataset",
@@ -62,7 +62,7 @@ class Dataset:
                 "rows": store.num_rows,
                 "rows_outside_limits": outside.rows,
                 "dataset": store.digest(),
-                **made_elsewhere(read_world(store.path.parent), context),
+                **world_changes(read_world(store.path.parent), context),
             },
             artifacts={"dataset": str(store.path)},
             gate=self._gate(good, total),
@@ -71,4 +71,4 @@ class Dataset:
     def _gate(self, good: int, total: int) -> Gate | None:
         detail = f"{good} of {total} episodes succeed; at least one must"
         gate = Gate(name="demonstrations", passed=good > 0, detail=detail)
-        return gate if self.cfg.marked else None
+        return gate if self.cfg.labelled else None

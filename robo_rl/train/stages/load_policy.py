@@ -12,12 +12,12 @@ from robo_rl.config.registry import Component
 from robo_rl.core.errors import DataError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
-from robo_rl.train.datasets.spec_checks import demand_same_world, made_elsewhere
+from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
 
 
-class Existing:
+class LoadPolicy:
     """Copies a policy into the run, if it is the experiment's kind and of its world.
 
     A stage's gate comes with it: one that failed is to be waived here, too.
@@ -40,7 +40,7 @@ class Existing:
         self.cfg = cfg
 
     @staticmethod
-    def leaves(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
         """See ``Leaving``."""
         del cfg, policy
         return own
@@ -58,18 +58,18 @@ class Existing:
         policy = load_policy(place)
         _demand_same_kind(place, policy, context)
         with closing(context.experiment.make_env(1)) as env:
-            demand_same_world(place, policy.obs_spec, policy.act_spec, env)
+            check_same_specs(place, policy.obs_spec, policy.act_spec, env)
         kept = save_policy(context.directory / "policy", policy)
-        elsewhere = {} if made is None else made_elsewhere(made.world, context)
+        elsewhere = {} if made is None else world_changes(made.world, context)
         numbers = {"weights": weights_digest(policy), **elsewhere}
         gate = None if made is None else _taken_up(made.gate)
         report = Report("policy", numbers=numbers, artifacts={"policy": kept.name}, gate=gate)
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``; the gate stays that of the stage that made the policy."""
+        """See ``Reevaluable``; the gate stays that of the stage that made the policy."""
         policy = load_policy(context.directory / report.artifacts["policy"])
-        report.put(context.evaluate(policy, "policy taken up").named())
+        report.update_numbers(context.evaluate(policy, "policy taken up").report_numbers())
         return report
 
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 from robo_rl.core.atomic_files import write_file
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.policies import demand_whole, load_policy
-from robo_rl.train.datasets.checks import demand_fit, demand_outcomes
-from robo_rl.train.ope.judge import Judge, JudgeConfig
+from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy
+from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
+from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
 from robo_rl.train.pipeline.stage import Context, Report
 
 MEMBERS = "members.json"
@@ -23,14 +23,14 @@ MEMBERS = "members.json"
 were judged on one dataset with one seed."""
 
 
-class EstimateWorth:
+class EvaluateOffPolicy:
     """Judges the newest policy on all episodes of the newest dataset.
 
     Args:
         cfg: See Config.
     """
 
-    class Config(JudgeConfig):
+    class Config(OpeConfig):
         """Who judges, and whether the env is asked, too."""
 
         evaluate: bool = True
@@ -44,25 +44,25 @@ class EstimateWorth:
     def run(self, context: Context) -> Report:
         """Fit the values, then ask the env."""
         policy = load_policy(context.artifact("policy"))
-        demand_whole(policy)
+        check_trains_all_steps(policy)
         judge = self._judge(context, policy)
-        estimates = judge.estimates("policy", policy)
+        estimates = judge.estimate("policy", policy)
         members = {name: estimate.members.tolist() for name, estimate in estimates.items()}
         write_file(context.directory / MEMBERS, json.dumps(members).encode())
         numbers = judge.numbers(estimates, "value")
-        numbers["strangeness"] = judge.strangeness(policy)
+        numbers["ood_distance"] = judge.ood_distance(policy)
         return self.evaluate(context, Report("ope", numbers, {"estimate": MEMBERS}))
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``."""
+        """See ``Reevaluable``."""
         if self.cfg.evaluate:
             policy = load_policy(context.artifact("policy"))
-            report.numbers |= context.evaluate(policy, "what was judged").named()
+            report.numbers |= context.evaluate(policy, "what was judged").report_numbers()
         return report
 
-    def _judge(self, context: Context, policy: DenoisingPolicy) -> Judge:
+    def _judge(self, context: Context, policy: DenoisingPolicy) -> OpeEvaluator:
         store = context.dataset()
-        demand_fit(store, policy)
+        check_policy_specs(store, policy)
         data = WindowDataset(store, policy.obs_horizon, policy.horizon)
-        demand_outcomes(store, data)
-        return Judge(self.cfg, data, policy, folder=context.directory, seed=context.seed)
+        check_outcomes_differ(store, data)
+        return OpeEvaluator(self.cfg, data, policy, folder=context.directory, seed=context.seed)

@@ -1,7 +1,7 @@
 """Stage ``offline``: a policy is improved on the dataset alone, and passed on only if it is better.
 
 No env is asked by which anything is chosen. Critics learn what actions are worth;
-an ``Improver`` makes the policy better by them; then fitted Q evaluation says what the two policies
+an ``OfflineAlgorithm`` makes the policy better by them; then fitted Q evaluation says what the two policies
 would come to, on the same resamples of the data. Unless the new one is better by more than the
 margin, the one before goes on: that is the gate, and refusing is no failure. Where the experiment
 waives it the new one goes on all the same, and the reason with it. What both really come to is
@@ -14,22 +14,22 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from robo_rl.algo.offline_critics.base import LoggedCritics
+from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.registry import Component, component, default
-from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.ope.verdict import Answer
+from robo_rl.ope.policy_comparison import OpeAnswer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint import files as checkpoint
-from robo_rl.train.checkpoint.policies import demand_whole, load_policy, save_policy
+from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy, save_policy
 from robo_rl.train.checkpoint.resumable_steps import Learner, take_steps
-from robo_rl.train.datasets.checks import demand_fit, demand_outcomes
-from robo_rl.train.datasets.demonstrations import decisions_of
+from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
+from robo_rl.train.datasets.demonstrations import policy_transitions
 from robo_rl.train.datasets.split import split
-from robo_rl.train.evaluation.gate import Answer as GateAnswer
-from robo_rl.train.evaluation.gate import Gate, would_tell
-from robo_rl.train.ope.judge import Judge, JudgeConfig, Judgement
+from robo_rl.train.evaluation.gate import Gate, episodes_needed_text
+from robo_rl.train.evaluation.gate import GateAnswer as GateAnswer
+from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator, OpeResult
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.video import record_video
 
@@ -37,10 +37,10 @@ UNGATED = "ungated"
 """Folder of the new policy, whether or not it goes on."""
 
 
-class Improver(Learner, Protocol):
+class OfflineAlgorithm(Learner, Protocol):
     """Makes a policy better by critics of logged decisions.
 
-    Built as ``Improver(cfg, policy, critics, replay, steps=…, generator=…)``.
+    Built as ``OfflineAlgorithm(cfg, policy, critics, replay, steps=…, generator=…)``.
     """
 
     @property
@@ -63,22 +63,22 @@ class Choosy(Protocol):
         ...
 
 
-class ImproveOffline:
+class OfflineRl:
     """Improves the newest policy on the newest dataset.
 
     Args:
         cfg: See Config.
     """
 
-    class Config(JudgeConfig):
-        """Lengths, critics, what improves, and the gate; who judges: ``JudgeConfig``.
+    class Config(OpeConfig):
+        """Lengths, critics, what improves, and the gate; who judges: ``OpeConfig``.
 
         Args:
             critic_steps: Gradient steps of the critics.
             steps: Of the policy.
             critics: What actions are worth.
             improver: How the policy is made better.
-            judge_share: Share of the episodes that only the judge sees: a policy that is judged by
+            holdout_fraction: Share of the episodes that only the judge sees: a policy that is judged by
                 the very episodes that it was made of looks as lucky as they were. 0 does so.
             margin: By how much the new policy's value must be above the old one's.
         """
@@ -86,8 +86,8 @@ class ImproveOffline:
         critic_steps: int = Field(default=4000, ge=1)
         steps: int = Field(default=3000, ge=1)
         critics: Annotated[Component, component("critics")] = default("iql")
-        improver: Annotated[Component, component("improvers")] = default("awr")
-        judge_share: float = Field(default=0.5, ge=0.0, le=0.9)
+        algo: Annotated[Component, component("offline_algos")] = default("awr")
+        holdout_fraction: float = Field(default=0.5, ge=0.0, le=0.9)
         margin: float = Field(default=0.0, ge=0.0)
 
     needs: ClassVar = ("dataset", "policy")
@@ -100,19 +100,19 @@ class ImproveOffline:
     @staticmethod
     def check(cfg: Config, policy: Component) -> None:
         """See ``Checked``."""
-        if isinstance(cfg.improver.cls, Choosy):
-            cfg.improver.cls.check_settings(policy.cfg)
+        if isinstance(cfg.algo.cls, Choosy):
+            cfg.algo.cls.check_settings(policy.cfg)
 
     def run(self, context: Context) -> Report:
         """Learn critics, improve, judge, and keep whichever policy is to go on."""
         old = load_policy(context.artifact("policy"))
-        demand_whole(old)
+        check_trains_all_steps(old)
         data, apart = self._data(context, old)
         replay = self._replay(data, old, context.experiment.gamma)
         critics, figures = self._critics(context, replay, old)
-        new = self._improved(context, replay, old, critics)
-        judgement, values = self._judged(context, apart, old, new)
-        better = judgement.answer is Answer.BETTER
+        new = self._train_policy(context, replay, old, critics)
+        judgement, values = self._compare(context, apart, old, new)
+        better = judgement.answer is OpeAnswer.BETTER
         chosen = new if better or context.waiver is not None else old
         goes_on = "policy before" if chosen is old else "new policy"
         save_policy(context.directory / UNGATED, new)
@@ -124,7 +124,7 @@ class ImproveOffline:
                 "accepted": float(chosen is new),
                 **{f"critics_{name}": figure for name, figure in figures.items()},
             },
-            artifacts=self._kept(context, chosen, critics),
+            artifacts=self._save_artifacts(context, chosen, critics),
             gate=_gate(
                 judgement, goes_on, values["value_after"]["n"], passed=better or chosen is old
             ),
@@ -134,12 +134,12 @@ class ImproveOffline:
         return self.evaluate(context, report)
 
     def evaluate(self, context: Context, report: Report) -> Report:
-        """See ``Evaluated``: what the policies really come to. The gate does not ask for it."""
-        report.put(_truths(context, accepted=bool(report.numbers["accepted"])))
+        """See ``Reevaluable``: what the policies really come to. The gate does not ask for it."""
+        report.update_numbers(_truths(context, accepted=bool(report.numbers["accepted"])))
         return report
 
-    def _kept(
-        self, context: Context, chosen: DenoisingPolicy, critics: LoggedCritics
+    def _save_artifacts(
+        self, context: Context, chosen: DenoisingPolicy, critics: OfflineCritics
     ) -> dict[str, str]:
         """What the stages behind it find."""
         path = save_policy(context.directory / "policy", chosen)
@@ -154,39 +154,39 @@ class ImproveOffline:
     ) -> tuple[WindowDataset, WindowDataset]:
         """What is learnt from, and what is judged by."""
         store = context.dataset()
-        demand_fit(store, policy)
-        parts = split(len(store.episodes), self.cfg.judge_share, context.seed)
+        check_policy_specs(store, policy)
+        parts = split(len(store.episodes), self.cfg.holdout_fraction, context.seed)
         data, apart = (
             WindowDataset(store, policy.obs_horizon, policy.horizon, among=part) for part in parts
         )
-        demand_outcomes(store, data, apart)
+        check_outcomes_differ(store, data, apart)
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
         """What critics and improver see."""
-        replay = Replay(Replay.Config(demo_share=1.0))
-        replay.add_demonstrations(decisions_of(data, policy, gamma))
+        replay = Replay(Replay.Config(demo_fraction=1.0))
+        replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay
 
-    def _judged(
+    def _compare(
         self, context: Context, data: WindowDataset, old: DenoisingPolicy, new: DenoisingPolicy
-    ) -> tuple[Judgement, dict[str, Any]]:
+    ) -> tuple[OpeResult, dict[str, Any]]:
         """The gate: both on the same resamples and batches, from the same weights."""
-        judge = Judge(self.cfg, data, old, folder=context.directory, seed=context.seed)
-        before, after = judge.estimates("before", old), judge.estimates("after", new)
+        judge = OpeEvaluator(self.cfg, data, old, folder=context.directory, seed=context.seed)
+        before, after = judge.estimate("before", old), judge.estimate("after", new)
         values = judge.numbers(before, "value_before") | judge.numbers(after, "value_after")
         strange = {
-            name: judge.strangeness(each) for name, each in (("before", old), ("after", new))
+            name: judge.ood_distance(each) for name, each in (("before", old), ("after", new))
         }
-        values |= {f"strangeness_{name}": value for name, value in strange.items()}
-        return judge.compared(after, before, strange["after"], self.cfg.margin), values
+        values |= {f"ood_distance_{name}": value for name, value in strange.items()}
+        return judge.compare(after, before, strange["after"], self.cfg.margin), values
 
     def _critics(
         self, context: Context, replay: Replay, policy: DenoisingPolicy
-    ) -> tuple[LoggedCritics, dict[str, float]]:
+    ) -> tuple[OfflineCritics, dict[str, float]]:
         generator = make_generator("critics", context.seed)
-        with initialising("critics", context.seed):
-            critics: LoggedCritics = self.cfg.critics.build(policy, replay, generator)
+        with seeded_initialization("critics", context.seed):
+            critics: OfflineCritics = self.cfg.critics.build(policy, replay, generator)
         found = take_steps(
             context.directory / "critics",
             "critics",
@@ -198,11 +198,11 @@ class ImproveOffline:
         )
         return critics, found
 
-    def _improved(
-        self, context: Context, replay: Replay, old: DenoisingPolicy, critics: LoggedCritics
+    def _train_policy(
+        self, context: Context, replay: Replay, old: DenoisingPolicy, critics: OfflineCritics
     ) -> DenoisingPolicy:
         generator, steps = make_generator("offline", context.seed), self.cfg.steps
-        improver: Improver = self.cfg.improver.build(
+        improver: OfflineAlgorithm = self.cfg.algo.build(
             old, critics, replay, steps=steps, generator=generator
         )
         take_steps(
@@ -217,15 +217,19 @@ class ImproveOffline:
         return improver.policy
 
 
-def _gate(judgement: Judgement, goes_on: str, episodes: int, *, passed: bool) -> Gate:
+def _gate(judgement: OpeResult, goes_on: str, episodes: int, *, passed: bool) -> Gate:
     """What off-policy evaluation says of the new policy; refusing it is no failure."""
-    answers: dict[Answer, GateAnswer] = {Answer.BETTER: "pass", Answer.WORSE: "fail"}
+    answers: dict[OpeAnswer, GateAnswer] = {OpeAnswer.BETTER: "pass", OpeAnswer.WORSE: "fail"}
     answer = answers.get(judgement.answer, "cannot tell")
-    needed = judgement.needed(episodes)
-    more = f"; {would_tell(needed, 'episodes to judge by')}" if answer == "cannot tell" else ""
+    needed = judgement.episodes_needed(episodes)
+    more = (
+        f"; {episodes_needed_text(needed, 'episodes to judge by')}"
+        if answer == "cannot tell"
+        else ""
+    )
     detail = f"{judgement}{more}; the {goes_on} goes on"
     name = "off-policy evaluation"
-    return Gate(name=name, passed=passed, detail=detail, answer=answer, needed=needed)
+    return Gate(name=name, passed=passed, detail=detail, answer=answer, episodes_needed=needed)
 
 
 def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
@@ -235,11 +239,15 @@ def _truths(context: Context, *, accepted: bool) -> dict[str, Any]:
     """
     before = context.evaluate(load_policy(context.artifact("policy")), "before")
     place = context.directory / UNGATED
-    found = before.named("{}_before")
+    found = before.report_numbers("{}_before")
     if not accepted:
-        found = {**before.named(), **found}
+        found = {**before.report_numbers(), **found}
     if accepted or place.exists():
         new = load_policy(place if place.exists() else context.directory / "policy")
         after = context.evaluate(new, "offline, whatever the gate says")
-        found = {**(after.named() if accepted else {}), **after.named("{}_ungated"), **found}
+        found = {
+            **(after.report_numbers() if accepted else {}),
+            **after.report_numbers("{}_ungated"),
+            **found,
+        }
     return found

@@ -21,24 +21,24 @@ from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.errors import DataError
 from robo_rl.data.commits import EpisodeRecord
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.relabel import relabelled
+from robo_rl.data.relabel import relabel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import load_success
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.policies import weights_digest
 from robo_rl.train.checkpoint.progress import Progress
-from robo_rl.train.datasets.checks import demand_seen
-from robo_rl.train.datasets.labelled_episodes import each_episode
-from robo_rl.train.evaluation.classifier_metrics import beside, share_of
+from robo_rl.train.datasets.checks import check_obs_recorded
+from robo_rl.train.datasets.labelled_episodes import map_episodes
+from robo_rl.train.evaluation.classifier_metrics import label_agreement, proportion
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.world.success import SuccessModel, describe
+from robo_rl.world.success import SuccessClassifier, classifier_meta
 
 _AT_ONCE = 64
 """Episodes of a commit."""
 
 
-class Label:
+class Relabel:
     """Writes the newest dataset anew, every episode one of the new one's, in the same order.
 
     Args:
@@ -63,7 +63,7 @@ class Label:
                 finite, or what was begun is of another dataset.
         """
         old, model = context.dataset(), load_success(context.artifact("success"))
-        demand_seen(old, model.obs_spec)
+        check_obs_recorded(old, model.obs_spec)
         store = _begun(context, old, model)
         progress = Progress(len(old.episodes), "label", "episodes")
         with progress, between_updates() as pause:
@@ -76,10 +76,10 @@ class Label:
         return _report(old, store)
 
 
-def _begun(context: Context, old: ZarrStore, model: SuccessModel) -> ZarrStore:
+def _begun(context: Context, old: ZarrStore, model: SuccessClassifier) -> ZarrStore:
     """The new dataset, empty or gone on with."""
     path, schema = context.directory / "data.zarr", old.schema
-    by = digest({"about": describe(model), "weights": weights_digest(model)})
+    by = digest({"about": classifier_meta(model), "weights": weights_digest(model)})
     label: dict[str, JsonValue] = {"of": old.digest(), "by": by}
     meta = {**schema.meta, "label": label}
     if not path.exists():
@@ -104,15 +104,15 @@ def _begun(context: Context, old: ZarrStore, model: SuccessModel) -> ZarrStore:
 
 
 def _missing(
-    old: ZarrStore, store: ZarrStore, model: SuccessModel
+    old: ZarrStore, store: ZarrStore, model: SuccessClassifier
 ) -> Iterator[list[dict[str, Any]]]:
     """Episodes that are not in the new dataset yet, some at once."""
     data = WindowDataset(old, model.cfg.obs_horizon, 1)
     lengths = [record.length for record in old.episodes]
-    log_odds = each_episode(data, lengths, model.log_odds)
+    log_odds = map_episodes(data, lengths, model.log_odds)
     for start in range(len(store.episodes), len(lengths), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        ends = [model.end(each) for each in log_odds[part]]
+        ends = [model.success_row(each) for each in log_odds[part]]
         yield _relabelled(old, old.episodes[part], ends)
 
 
@@ -122,7 +122,7 @@ def _relabelled(
     stops = np.cumsum([record.length for record in records])[:-1]
     columns = {key: np.split(column, stops) for key, column in old.read(None, records).items()}
     return [
-        relabelled({key: parts[i] for key, parts in columns.items()}, record, ends[i])
+        relabel({key: parts[i] for key, parts in columns.items()}, record, ends[i])
         for i, record in enumerate(records)
     ]
 
@@ -131,7 +131,7 @@ def _report(old: ZarrStore, store: ZarrStore) -> Report:
     marked, told = (torch.tensor([e.success for e in each.episodes]) for each in (old, store))
     good, total = int(told.sum()), len(told)
     numbers = {
-        "labelled": share_of(good, total),
+        "labelled": proportion(good, total),
         **_agreement(old, store, marked, told),
         "rows_dropped": old.num_rows - store.num_rows,
         "rows": store.num_rows,
@@ -151,4 +151,4 @@ def _agreement(
     both = (marked & told).nonzero().flatten().tolist()
     sooner = [old.episodes[i].length - store.episodes[i].length for i in both]
     early = {"steps_early": float(np.mean(sooner))} if sooner else {}
-    return beside(marked, told) | early
+    return label_agreement(marked, told) | early

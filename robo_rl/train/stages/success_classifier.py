@@ -15,23 +15,29 @@ import torch
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.seeding import initialising, make_generator
+from robo_rl.core.seeding import make_generator, seeded_initialization
 from robo_rl.data.normalize import Normalizer
-from robo_rl.stats.power import rate_episodes
+from robo_rl.stats.power import episodes_for_rate
 from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.checkpoint.resumable_steps import take_steps
-from robo_rl.train.datasets.labelled_episodes import Part, Parts, Shares, each_episode, parts_of
-from robo_rl.train.evaluation.classifier_metrics import of_episodes, of_rows
-from robo_rl.train.evaluation.gate import Answer, Gate, would_tell
+from robo_rl.train.datasets.labelled_episodes import (
+    LabelledEpisodes,
+    SplitFractions,
+    Splits,
+    map_episodes,
+    split_episodes,
+)
+from robo_rl.train.evaluation.classifier_metrics import episode_metrics, row_metrics
+from robo_rl.train.evaluation.gate import Gate, GateAnswer, episodes_needed_text
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.world.calibration import best_cut, likeliest_temperature, restored
-from robo_rl.world.success import Calibration, SuccessModel, lasting
-from robo_rl.world.success_trainer import SuccessFit
+from robo_rl.world.calibration import best_threshold, correct_prior, fit_temperature
+from robo_rl.world.success import Calibration, SuccessClassifier, sustained_log_odds
+from robo_rl.world.success_trainer import SuccessTrainer
 
 _EPS = 1e-12
 
 
-class LearnSuccess:
+class TrainSuccessClassifier:
     """Learns it from the newest dataset, whose episodes are marked as succeeded or failed.
 
     Args:
@@ -50,10 +56,10 @@ class LearnSuccess:
             checkpoint_every: Steps between checkpoints.
         """
 
-        model: SuccessModel.Config = SuccessModel.Config()
-        fit: SuccessFit.Config = SuccessFit.Config()
-        shares: Shares = Shares()
-        floor: float = Field(default=0.5, ge=0.0, lt=1.0)
+        model: SuccessClassifier.Config = SuccessClassifier.Config()
+        training: SuccessTrainer.Config = SuccessTrainer.Config()
+        split: SplitFractions = SplitFractions()
+        min_rate: float = Field(default=0.5, ge=0.0, lt=1.0)
         checkpoint_every: int = Field(default=1000, ge=1)
 
     needs: ClassVar = ("dataset",)
@@ -72,41 +78,45 @@ class LearnSuccess:
         """
         store, asked = context.dataset(), self.cfg.model
         dealt = make_generator("success split", context.seed)
-        parts = parts_of(store, self.cfg.shares, asked.obs_horizon, asked.hold, dealt)
-        normalizer = Normalizer.fit(parts.learn.data)
-        with initialising("success", context.seed):
-            model = SuccessModel(asked, store.obs_spec, normalizer)
-        self._fit(context, model, parts.learn)
-        model.calibration = calibrated(model, parts)
+        parts = split_episodes(
+            store, self.cfg.split, asked.obs_horizon, asked.consecutive_rows, dealt
+        )
+        normalizer = Normalizer.fit(parts.train.data)
+        with seeded_initialization("success", context.seed):
+            model = SuccessClassifier(asked, store.obs_spec, normalizer)
+        self._fit(context, model, parts.train)
+        model.calibration = calibrate_classifier(model, parts)
         path = save_success(context.directory / "success", model)
         numbers = _numbers(model, parts)
         return Report("success", numbers, {"success": path.name}, gate=self._gate(numbers))
 
-    def _fit(self, context: Context, model: SuccessModel, part: Part) -> None:
+    def _fit(self, context: Context, model: SuccessClassifier, part: LabelledEpisodes) -> None:
         generator = make_generator("success", context.seed)
         seen = model.features(part.data.windows(torch.arange(len(part.data))).obs)
-        fit = SuccessFit(self.cfg.fit, model, seen, part.done, generator)
+        fit = SuccessTrainer(self.cfg.training, model, seen, part.done, generator)
         folder, every = context.directory, self.cfg.checkpoint_every
-        steps = self.cfg.fit.steps
+        steps = self.cfg.training.steps
         take_steps(folder, "success", steps, fit, generator, fit.step, checkpoint_every=every)
 
     def _gate(self, numbers: dict[str, Any]) -> Gate:
         sides = {name: numbers[name] for name in ("recall", "specificity")}
         told = [f"{name} is at least {each['low']:.1%}" for name, each in sides.items()]
         of = [str(each["n"]) for each in sides.values()]
-        answer, needed = told_apart(list(sides.values()), self.cfg.floor)
-        more = f"; {would_tell(needed, 'test episodes')}" if answer == "cannot tell" else ""
+        answer, needed = rates_answer(list(sides.values()), self.cfg.min_rate)
+        more = (
+            f"; {episodes_needed_text(needed, 'test episodes')}" if answer == "cannot tell" else ""
+        )
         return Gate(
             name="success told from failure",
             passed=answer == "pass",
             detail=f"{' and '.join(told)} (of {' and '.join(of)} test episodes); "
-            f"both must be above {self.cfg.floor:.1%}{more}",
+            f"both must be above {self.cfg.min_rate:.1%}{more}",
             answer=answer,
-            needed=needed,
+            episodes_needed=needed,
         )
 
 
-def told_apart(sides: Sequence[dict[str, Any]], floor: float) -> tuple[Answer, int | None]:
+def rates_answer(sides: Sequence[dict[str, Any]], floor: float) -> tuple[GateAnswer, int | None]:
     """Whether shares are above a floor, and how many test episodes would tell where they cannot.
 
     All of them above by their intervals pass; one that is not above even at its upper end fails.
@@ -125,43 +135,43 @@ def told_apart(sides: Sequence[dict[str, Any]], floor: float) -> tuple[Answer, i
         return "fail", None
     total = sum(each["n"] for each in sides)
     open_ = [each for each in sides if each["low"] <= floor]
-    found = [(rate_episodes(each["value"], floor), each["n"]) for each in open_]
+    found = [(episodes_for_rate(each["value"], floor), each["n"]) for each in open_]
     wanted = [ceil(n * total / have) for n, have in found if n is not None and have]
     return "cannot tell", max(wanted) if len(wanted) == len(open_) else None
 
 
-def calibrated(model: SuccessModel, parts: Parts) -> Calibration:
+def calibrate_classifier(model: SuccessClassifier, parts: Splits) -> Calibration:
     """Prior of what is not tested by, temperature and threshold of the calibration's episodes."""
-    part = parts.calibrate
-    seen = torch.cat([parts.learn.done, part.done]).double().mean()
+    part = parts.calibration
+    seen = torch.cat([parts.train.done, part.done]).double().mean()
     prior = float(seen.logit())
-    balanced = torch.cat(each_episode(part.data, part.lengths, model.balanced))
-    temperature = likeliest_temperature(balanced, part.done, prior)
-    log_odds = restored(balanced, temperature, prior).split(part.lengths)
-    scores = _scores(log_odds, model.cfg.hold)
-    threshold = torch.tensor(best_cut(scores, part.succeeded), dtype=torch.float64)
+    balanced = torch.cat(map_episodes(part.data, part.lengths, model.balanced_log_odds))
+    temperature = fit_temperature(balanced, part.done, prior)
+    log_odds = correct_prior(balanced, temperature, prior).split(part.lengths)
+    scores = _scores(log_odds, model.cfg.consecutive_rows)
+    threshold = torch.tensor(best_threshold(scores, part.succeeded), dtype=torch.float64)
     return Calibration(
         temperature=temperature, prior=prior, threshold=float(threshold.logit(eps=_EPS))
     )
 
 
-def _numbers(model: SuccessModel, parts: Parts) -> dict[str, Any]:
+def _numbers(model: SuccessClassifier, parts: Splits) -> dict[str, Any]:
     part, calibration = parts.test, model.calibration
-    log_odds = each_episode(part.data, part.lengths, model.log_odds)
-    told = torch.tensor([model.end(each) is not None for each in log_odds])
-    dealt = {"learn": parts.learn, "calibrate": parts.calibrate, "test": part}
+    log_odds = map_episodes(part.data, part.lengths, model.log_odds)
+    told = torch.tensor([model.success_row(each) is not None for each in log_odds])
+    dealt = {"learn": parts.train, "calibrate": parts.calibration, "test": part}
     counts = {f"episodes_{name}": len(each.lengths) for name, each in dealt.items()}
     return {
-        **of_episodes(part.succeeded, told),
-        **of_rows(log_odds, part.done.split(part.lengths)),
+        **episode_metrics(part.succeeded, told),
+        **row_metrics(log_odds, part.done.split(part.lengths)),
         "temperature": calibration.temperature,
         "threshold": float(torch.tensor(calibration.threshold).sigmoid()),
         **counts,
-        "left_out": parts.left_out,
+        "episodes_unlabelled": parts.unlabelled,
     }
 
 
 def _scores(log_odds: Sequence[torch.Tensor], hold: int) -> torch.Tensor:
     """(E,), the probability below which a threshold must be for each episode to succeed."""
-    best = torch.stack([lasting(each, hold).max() for each in log_odds])
+    best = torch.stack([sustained_log_odds(each, hold).max() for each in log_odds])
     return best.double().sigmoid()

@@ -6,7 +6,7 @@ from contextlib import closing
 
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.evaluation.joint_trajectory_log import film
+from robo_rl.train.evaluation.joint_trajectory_log import render_policy_video
 from robo_rl.train.pipeline.stage import Context
 
 NUM_ENVS = 4
@@ -18,7 +18,7 @@ def record_video(context: Context, policy: DenoisingPolicy, name: str) -> dict[s
     if not (isinstance(kind, type) and issubclass(kind, SimEnv)):
         return {}
     with closing(context.experiment.make_env(NUM_ENVS)) as env:
-        made = film(
+        made = render_policy_video(
             policy.act,
             env,
             context.directory / name,

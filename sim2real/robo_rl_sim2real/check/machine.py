@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from robo_rl_sim2real.check.finding import Finding, ok, warning
-from robo_rl_sim2real.check.survey import Facts
-from robo_rl_sim2real.node.episode import episode_seconds, long_ramp
+from robo_rl_sim2real.check.check_result import CheckResult, ok, warning
+from robo_rl_sim2real.check.survey import SurveyResult
+from robo_rl_sim2real.node.episode_length import episode_seconds, ramp_warning
 
 _FACTOR = 4.0
 """The patience with a process that runs, beside the worst that was seen in a second."""
 
 
-def load(facts: Facts) -> Iterator[Finding]:
+def check_timing_under_load(facts: SurveyResult) -> Iterator[CheckResult]:
     """Whether the node keeps its periods, and is let live, when the machine is busy."""
-    if not len(facts.loaded_late_s):
+    if not len(facts.loaded_wake_delay_s):
         return
-    late_s, watchdog = float(facts.loaded_late_s.max()), facts.settings.watchdog
+    late_s, watchdog = float(facts.loaded_wake_delay_s.max()), facts.settings.watchdog
     period_s = 1.0 / facts.contract.act.rate_hz
     text = f"with two busy processes a core wakes up to {1e3 * late_s:.0f} ms late"
-    if watchdog.enabled and _FACTOR * late_s > watchdog.hang_s:
-        text += f"; the watchdog ends a process that is silent for {watchdog.hang_s:g} s"
-        remedy = f"watchdog.hang_s={math.ceil(_FACTOR * late_s)}, or a higher priority: chrt -f 10"
+    if watchdog.enabled and _FACTOR * late_s > watchdog.hang_timeout_s:
+        text += f"; the watchdog ends a process that is silent for {watchdog.hang_timeout_s:g} s"
+        remedy = f"watchdog.hang_timeout_s={math.ceil(_FACTOR * late_s)}, or a higher priority: chrt -f 10"
         yield warning("busy machine", text, remedy)
     elif late_s > period_s:
         text += f", more than a period of {1e3 * period_s:.0f} ms: the robot holds now and then"
@@ -31,9 +31,9 @@ def load(facts: Facts) -> Iterator[Finding]:
         yield ok("busy machine", text)
 
 
-def ramp(facts: Facts) -> Iterator[Finding]:
+def check_ramp(facts: SurveyResult) -> Iterator[CheckResult]:
     """Whether the ramp leaves the policy its episode."""
-    if said := long_ramp(facts.settings, facts.manifest):
+    if said := ramp_warning(facts.settings, facts.manifest):
         yield warning("ramp", said, "a smaller lifecycle.ramp_s, or no time limit")
     elif (episode_s := episode_seconds(facts.manifest)) > 0.0:
         text = f"{facts.settings.lifecycle.ramp_s:g} s of an episode of {episode_s:g} s"

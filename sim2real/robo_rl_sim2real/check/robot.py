@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
-from robo_rl_sim2real.check.survey import Facts, looked
+from robo_rl_sim2real.check.check_result import CheckResult, failed, ok, warning
+from robo_rl_sim2real.check.survey import SurveyResult, current_observation
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.contract import command_spec
 
 _SLACK = 0.02
 """Share of a joint's range by which a sensor may say that it is beyond it."""
@@ -23,18 +23,18 @@ _FAR = 0.5
 _SCALES = {"degrees": 180.0 / math.pi, "mm": 1000.0}
 
 
-def contract(facts: Facts) -> Iterator[Finding]:
+def check_contract(facts: SurveyResult) -> Iterator[CheckResult]:
     """Robot, limits, units and rate agree with the bundle's, or it would not have come so far."""
     act, of = facts.contract.act, facts.contract
     text = f"{of.robot}, {of.task}: {len(act.names)} actions at {act.rate_hz:g} Hz, limits agree"
     yield ok("contract", text)
 
 
-def joints(facts: Facts) -> Iterator[Finding]:
+def check_joints(facts: SurveyResult) -> Iterator[CheckResult]:
     """Measured joints: there, in range and in their unit, near the start."""
     names = facts.runtime.measured.names
     try:
-        found = facts.runtime.measured.look(facts.inbox)
+        found = facts.runtime.measured.sample(facts.inbox)
     except SpecError as error:
         topics = ", ".join(facts.runtime.measured.topics)
         yield failed("joints", str(error), f"mend what publishes {topics}: {', '.join(names)}")
@@ -49,9 +49,9 @@ def joints(facts: Facts) -> Iterator[Finding]:
         yield _start(facts, measured)
 
 
-def observation(facts: Facts) -> Iterator[Finding]:
+def check_observation(facts: SurveyResult) -> Iterator[CheckResult]:
     """What the policy would see now, and what it would do."""
-    obs, problem = looked(facts)
+    obs, problem = current_observation(facts)
     if problem:
         yield failed("observation", problem, "mend what publishes it, or observe in the settings")
     if obs is None:
@@ -60,16 +60,19 @@ def observation(facts: Facts) -> Iterator[Finding]:
     first = np.asarray(facts.query(obs, None))[0, 0].astype(np.float64)
     if not np.isfinite(first).all():
         yield failed("first action", "not finite", "the bundle is damaged, or an input absurd")
-    elif facts.runtime.measured.change is None:
+    elif facts.runtime.measured.delta_limits is None:
         yield from _near(facts, first)
 
 
-def policy(facts: Facts) -> Iterator[Finding]:
+def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
     """Whether the policy answers in time on this machine."""
     p50_s, p99_s = np.percentile(facts.query_s, [50, 99])
-    inline = facts.settings.planner == "inline"
-    period_s, patience_s = 1.0 / facts.contract.act.rate_hz, facts.settings.safety.inference_s
-    limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_s")
+    inline = facts.settings.inference == "inline"
+    period_s, patience_s = (
+        1.0 / facts.contract.act.rate_hz,
+        facts.settings.safety.inference_timeout_s,
+    )
+    limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_timeout_s")
     text = f"answers in {1e3 * p50_s:.3g} ms, 99 % in {1e3 * p99_s:.3g} ms;"
     text += f" {what} is {1e3 * limit_s:.0f} ms"
     faster = "a faster machine, fewer denoising steps" + (", or planner: thread" if inline else "")
@@ -81,7 +84,7 @@ def policy(facts: Facts) -> Iterator[Finding]:
         yield ok("policy", text)
 
 
-def _out_of_range(facts: Facts, measured: np.ndarray) -> Iterator[Finding]:
+def _out_of_range(facts: SurveyResult, measured: np.ndarray) -> Iterator[CheckResult]:
     """Joints beyond the robot's limits, and the unit that would explain them."""
     limits, names = _limits(facts), facts.runtime.measured.names
     slack = _SLACK * (limits.high - limits.low)
@@ -99,12 +102,12 @@ def _out_of_range(facts: Facts, measured: np.ndarray) -> Iterator[Finding]:
     yield failed("joints", f"beyond their limits: {text}", remedy)
 
 
-def _limits(facts: Facts) -> Limits:
+def _limits(facts: SurveyResult) -> Limits:
     """The robot's own, without the margin that commands keep."""
-    return commanded(facts.contract, facts.settings.robot.build()).limits
+    return command_spec(facts.contract, facts.settings.robot.build()).limits
 
 
-def _start(facts: Facts, measured: np.ndarray) -> Finding:
+def _start(facts: SurveyResult, measured: np.ndarray) -> CheckResult:
     life, names = facts.runtime.life, facts.runtime.measured.names
     apart = np.abs(measured - life.start)
     worst = int((apart / life.within).argmax())
@@ -115,11 +118,11 @@ def _start(facts: Facts, measured: np.ndarray) -> Finding:
     return ok("start", text)
 
 
-def _near(facts: Facts, first: np.ndarray) -> Iterator[Finding]:
+def _near(facts: SurveyResult, first: np.ndarray) -> Iterator[CheckResult]:
     """The first target beside where the robot is; what is far from it was trained elsewhere."""
     limits, names = _limits(facts), facts.runtime.measured.names
     try:
-        found = facts.runtime.measured.look(facts.inbox)
+        found = facts.runtime.measured.sample(facts.inbox)
     except SpecError:  # of which the joints' own line tells
         return
     if found is None:

@@ -17,14 +17,14 @@ import numpy as np
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Contract, Manifest
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.control.planner import Query
+from robo_rl_sim2real.control.inference import Query
 from robo_rl_sim2real.control.runtime import Runtime
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
-from robo_rl_sim2real.node.node import nothing, warm
-from robo_rl_sim2real.node.settings import Settings, Wiring, assemble
-from robo_rl_sim2real.perception.image_thread import Darkroom
+from robo_rl_sim2real.node.node import warm_up_session, zero_observation
+from robo_rl_sim2real.node.settings import DeploySettings, Wiring, build_runtime
+from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Endpoint, Qos, Transport
 
 _QUERIES, _FEW = 200, 5
@@ -33,14 +33,14 @@ _NAPS = 50
 _NAP_S = 0.005
 
 
-class Arrivals:
+class ArrivalTimes:
     """What came on a topic, and when."""
 
     def __init__(self) -> None:
         self.stamps_s = list[float]()
         self.newest: Reading | None = None
 
-    def put(self, reading: Reading) -> None:
+    def add(self, reading: Reading) -> None:
         """One more."""
         self.stamps_s.append(reading.stamp_s)
         self.newest = reading
@@ -57,7 +57,7 @@ class Arrivals:
         return float(np.diff(self.stamps_s).max()) if len(self.stamps_s) > 1 else np.inf
 
 
-class Facts(NamedTuple):
+class SurveyResult(NamedTuple):
     """What was met.
 
     Args:
@@ -76,29 +76,29 @@ class Facts(NamedTuple):
         seconds: How long it listened.
     """
 
-    settings: Settings
+    settings: DeploySettings
     contract: Contract
     runtime: Runtime
     wiring: Wiring
-    heard: dict[str, Arrivals]
-    ends: dict[str, list[Endpoint]]
+    arrivals: dict[str, ArrivalTimes]
+    endpoints: dict[str, list[Endpoint]]
     inbox: Inbox
     problems: list[str]
     query: Query
     query_s: np.ndarray
-    late_s: np.ndarray
+    wake_delay_s: np.ndarray
     seconds: float
-    loaded_late_s: np.ndarray
+    loaded_wake_delay_s: np.ndarray
     manifest: Manifest
 
 
 def survey(
-    settings: Settings,
+    settings: DeploySettings,
     bundle: Bundle,
     connect: Callable[[], Transport],
     seconds: float,
     clock: Clock | None = None,
-) -> Facts:
+) -> SurveyResult:
     """Listen, and time the policy on this machine.
 
     Args:
@@ -112,17 +112,20 @@ def survey(
         BundleError: The bundle does not fit the robot.
         ConfigError: The settings do not fit the bundle.
     """
-    clock, query = clock or Clock(), warm(bundle, 0, inpaint=settings.chunks.inpaints)
+    clock, query = (
+        clock or Clock(),
+        warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting),
+    )
     contract, inline = bundle.manifest.contract, settings.model_copy(update={"planner": "inline"})
-    runtime, wiring = assemble(inline, contract, query, clock.now_s)
+    runtime, wiring = build_runtime(inline, contract, query, clock.now_s)
     inbox, transport = Inbox(), connect()
-    darkroom = Darkroom(wiring.eyes, inbox)
+    darkroom = ImageWorker(wiring.preprocessors, inbox)
     try:
         heard = _listen(transport, wiring.readings, SENSOR, darkroom)
-        heard |= _listen(transport, {settings.estop: Kind.FLAG}, COMMAND, darkroom)
-        for outlet in wiring.outlets:
+        heard |= _listen(transport, {settings.estop: MsgType.FLAG}, COMMAND, darkroom)
+        for outlet in wiring.command_topics:
             if outlet.action:
-                transport.pursue(outlet.topic)  # refused here as it would be there
+                transport.create_goal_publisher(outlet.topic)  # refused here as it would be there
         topics = (*heard, "/clock")
         _ends(transport, topics, wiring)  # discovery begins with the first question
         late_s = _late(1.0 / contract.act.rate_hz, clock)
@@ -137,29 +140,30 @@ def survey(
         darkroom.close()
         transport.close()
     found = runtime, wiring, heard, ends, inbox, problems, query, query_s, late_s, seconds
-    return Facts(settings, contract, *found, loaded_late_s, bundle.manifest)
+    return SurveyResult(settings, contract, *found, loaded_late_s, bundle.manifest)
 
 
 def _ends(transport: Transport, topics: Iterable[str], wiring: Wiring) -> dict[str, list[Endpoint]]:
     out = {
-        each.topic: transport.endpoints(each.topic, action=each.action) for each in wiring.outlets
+        each.topic: transport.endpoints(each.topic, action=each.action)
+        for each in wiring.command_topics
     }
     return {**{topic: transport.endpoints(topic) for topic in topics}, **out}
 
 
 def _listen(
-    transport: Transport, topics: dict[str, Kind], qos: Qos, darkroom: Darkroom
-) -> dict[str, Arrivals]:
+    transport: Transport, topics: dict[str, MsgType], qos: Qos, darkroom: ImageWorker
+) -> dict[str, ArrivalTimes]:
     """Subscribe as the node does: commands reliably, readings as they come."""
-    heard = {topic: Arrivals() for topic in topics}
+    heard = {topic: ArrivalTimes() for topic in topics}
     for topic, kind in topics.items():
         transport.subscribe(topic, kind, _taker(topic, heard[topic], darkroom), qos)
     return heard
 
 
-def _taker(topic: str, arrivals: Arrivals, darkroom: Darkroom) -> Callable[[Reading], None]:
+def _taker(topic: str, arrivals: ArrivalTimes, darkroom: ImageWorker) -> Callable[[Reading], None]:
     def take(reading: Reading) -> None:
-        arrivals.put(reading)
+        arrivals.add(reading)
         darkroom.put(topic, reading)
 
     return take
@@ -167,7 +171,7 @@ def _taker(topic: str, arrivals: Arrivals, darkroom: Darkroom) -> Callable[[Read
 
 def _timed(query: Query, contract: Contract, clock: Clock, number: int) -> np.ndarray:
     """(n,) seconds a query, of an observation of zeros; at most some seconds of queries."""
-    zeros, spent = nothing(contract), list[float]()
+    zeros, spent = zero_observation(contract), list[float]()
     until_s = clock.now_s() + 2.0
     while len(spent) < number and (clock.now_s() < until_s or not spent):
         began_s = clock.now_s()
@@ -189,12 +193,12 @@ def _late(period_s: float, clock: Clock, number: int = _NAPS) -> np.ndarray:
 
 def _loaded_late(clock: Clock) -> np.ndarray:
     """(n,) seconds by which short naps end too late while two busy processes a core run beside."""
-    with busy(2 * (os.cpu_count() or 1)):
+    with cpu_load(2 * (os.cpu_count() or 1)):
         return _late(_NAP_S, clock, number=round(1.0 / _NAP_S))
 
 
 @contextmanager
-def busy(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
+def cpu_load(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
     """So many processes that do nothing but count, for as long as it lasts and 10 s at most."""
     code = "import time; end = time.monotonic() + 10\nwhile time.monotonic() < end: pass"
     made = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(number)]
@@ -206,11 +210,11 @@ def busy(number: int) -> Generator[list[subprocess.Popen[bytes]]]:
             process.wait()
 
 
-def looked(facts: Facts) -> tuple[dict[str, np.ndarray] | None, str]:
+def current_observation(facts: SurveyResult) -> tuple[dict[str, np.ndarray] | None, str]:
     """The observation that the policy would get, None where there is none; and what is wrong."""
     observer = facts.runtime.parts.observer
     try:
-        frame = observer.look(facts.inbox)
+        frame = observer.read_frame(facts.inbox)
     except RoboRlError as error:
         return None, str(error)
     return (None, "") if frame is None else (observer.observation(frame, 0), "")

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from robo_rl_sim2real.check.finding import Finding, failed, ok, warning
-from robo_rl_sim2real.check.survey import Facts
-from robo_rl_sim2real.messages.kinds import Kind
-from robo_rl_sim2real.node.publishers import REMEDY, rivals
-from robo_rl_sim2real.transport.base import COMMAND, NEWEST, SENSOR, Endpoint, Qos, deaf
+from robo_rl_sim2real.check.check_result import CheckResult, failed, ok, warning
+from robo_rl_sim2real.check.survey import SurveyResult
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.node.publisher_monitor import REMEDY, competing_publishers
+from robo_rl_sim2real.transport.base import (
+    COMMAND,
+    NEWEST,
+    SENSOR,
+    Endpoint,
+    Qos,
+    qos_incompatibility,
+)
 
 
-def readings(facts: Facts) -> Iterator[Finding]:
+def check_readings(facts: SurveyResult) -> Iterator[CheckResult]:
     """Every topic that is read."""
     for topic, kind in facts.wiring.readings.items():
-        amiss = list(_writers(topic, kind, SENSOR, facts.ends[topic]))
+        amiss = list(_writers(topic, kind, SENSOR, facts.endpoints[topic]))
         yield from amiss
         if topic not in facts.settings.shared_topics:
-            yield from _alone(topic, kind, facts.ends[topic])
-        came = len(facts.heard[topic].stamps_s)
+            yield from _alone(topic, kind, facts.endpoints[topic])
+        came = len(facts.arrivals[topic].stamps_s)
         if came:
             yield _pace(facts, topic)
         elif not amiss:
@@ -26,10 +33,10 @@ def readings(facts: Facts) -> Iterator[Finding]:
             yield failed(topic, text, f"look with: ros2 topic hz {topic}")
 
 
-def pictures(facts: Facts) -> Iterator[Finding]:
+def check_images(facts: SurveyResult) -> Iterator[CheckResult]:
     """What became of pictures."""
-    for topic, eye in facts.wiring.eyes.items():
-        if not facts.heard[topic].stamps_s:
+    for topic, eye in facts.wiring.preprocessors.items():
+        if not facts.arrivals[topic].stamps_s:
             continue
         ready, items = facts.inbox.get(topic), ", ".join(view.name for view in eye.views)
         if problem := facts.inbox.problem([topic]):
@@ -39,41 +46,41 @@ def pictures(facts: Facts) -> Iterator[Finding]:
             yield ok(f"{topic} picture", f"made ready: {shapes}")
 
 
-def command(facts: Facts) -> Iterator[Finding]:
+def check_command_topics(facts: SurveyResult) -> Iterator[CheckResult]:
     """Where commands go: one who obeys, and nobody else who commands."""
-    for outlet in facts.wiring.outlets:
-        topic, ends = outlet.topic, facts.ends[outlet.topic]
+    for outlet in facts.wiring.command_topics:
+        topic, ends = outlet.topic, facts.endpoints[outlet.topic]
         if rivals := [end for end in ends if end.writes]:
             text = f"{_names(rivals)} publishes commands too"
             yield failed(topic, text, "two must not steer: stop the other")
         yield _obeyed(topic, outlet.interface, [end for end in ends if not end.writes])
 
 
-def estop(facts: Facts) -> Iterator[Finding]:
+def check_estop(facts: SurveyResult) -> Iterator[CheckResult]:
     """The emergency stop: heard where it has to be, and released."""
-    topic, age_s = facts.settings.estop, facts.settings.estop_age_s
-    ends = [end for end in facts.ends[topic] if end.writes]
-    amiss = list(_writers(topic, Kind.FLAG, COMMAND, ends)) if ends else []
+    topic, age_s = facts.settings.estop, facts.settings.estop_timeout_s
+    ends = [end for end in facts.endpoints[topic] if end.writes]
+    amiss = list(_writers(topic, MsgType.FLAG, COMMAND, ends)) if ends else []
     yield from amiss
-    if several := rivals(Kind.FLAG, ends):
+    if several := competing_publishers(MsgType.FLAG, ends):
         yield warning(topic, several, "a release by one permits a reset while another is pressed")
-    newest = facts.heard[topic].newest
+    newest = facts.arrivals[topic].newest
     if newest is not None and bool(newest.fields["data"]):
         yield failed(topic, "the emergency stop is pressed", "release it, then reset")
     elif newest is None and age_s > 0.0:
-        remedy = "start what publishes it, or set estop_age_s to 0"
+        remedy = "start what publishes it, or set estop_timeout_s to 0"
         yield failed(topic, f"nothing came, though it has to every {age_s:g} s", remedy)
     elif not amiss:
         yield ok(topic, f"{_names(ends)} says it is released" if ends else "nobody presses it")
 
 
-def clock(facts: Facts) -> Iterator[Finding]:
+def check_clock(facts: SurveyResult) -> Iterator[CheckResult]:
     """Time: of this machine, and a simulator's."""
-    if any(end.writes for end in facts.ends["/clock"]):
-        text = f"{_names(facts.ends['/clock'])} publishes simulated time"
+    if any(end.writes for end in facts.endpoints["/clock"]):
+        text = f"{_names(facts.endpoints['/clock'])} publishes simulated time"
         remedy = "the policy runs in real time: so must the simulator"
         yield warning("/clock", text, remedy)
-    period_s, late_s = 1.0 / facts.contract.act.rate_hz, float(facts.late_s.max())
+    period_s, late_s = 1.0 / facts.contract.act.rate_hz, float(facts.wake_delay_s.max())
     text = f"wakes at most {1e3 * late_s:.1f} ms late, of a period of {1e3 * period_s:.0f} ms"
     if late_s > 0.5 * period_s:
         yield warning("clock", text, "end what else runs here, or raise the node's priority")
@@ -83,7 +90,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
         yield warning("transport", problem, "mend who sends it")
 
 
-def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Iterator[Finding]:
+def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> Iterator[CheckResult]:
     """What keeps a topic from being heard."""
     writers = [end for end in ends if end.writes]
     fitting = [end for end in writers if end.type == kind.value]
@@ -94,19 +101,21 @@ def _writers(topic: str, kind: Kind, reader: Qos, ends: list[Endpoint]) -> Itera
         text = f"{_names(writers)} publishes {found}, expected {kind.value}"
         yield failed(topic, text, "set the topic's kind in the settings' observe")
     for end in fitting:
-        if why := deaf(end.qos, reader):
+        if why := qos_incompatibility(end.qos, reader):
             yield failed(topic, f"{_names([end])}: {why}", "make that publisher reliable")
 
 
-def _alone(topic: str, kind: Kind, ends: list[Endpoint]) -> Iterator[Finding]:
+def _alone(topic: str, kind: MsgType, ends: list[Endpoint]) -> Iterator[CheckResult]:
     """Readings of two sources are mixed, and each of them can look right."""
-    if several := rivals(kind, ends):
+    if several := competing_publishers(kind, ends):
         yield failed(topic, several, REMEDY)
 
 
-def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> Finding:
+def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> CheckResult:
     """Whether exactly one hears what is sent there."""
-    fitting = [end for end in readers if end.type == interface and not deaf(NEWEST, end.qos)]
+    fitting = [
+        end for end in readers if end.type == interface and not qos_incompatibility(NEWEST, end.qos)
+    ]
     if len(fitting) == 1:
         return ok(topic, f"{_names(fitting)} hears commands, {interface}")
     if fitting:
@@ -115,16 +124,16 @@ def _obeyed(topic: str, interface: str, readers: list[Endpoint]) -> Finding:
         return failed(topic, "nobody hears commands", "start the controller, or set command.topic")
     others = [end for end in readers if end.type != interface]
     if not others:
-        why = deaf(NEWEST, readers[0].qos)
+        why = qos_incompatibility(NEWEST, readers[0].qos)
         return failed(topic, f"{_names(readers)}: {why}", "make that subscription volatile")
     found = ", ".join(sorted({end.type for end in others}))
     text = f"{_names(others)} hears {found}, but commands are {interface}"
     return failed(topic, text, "set command.kind, or command.topic")
 
 
-def _pace(facts: Facts, topic: str) -> Finding:
+def _pace(facts: SurveyResult, topic: str) -> CheckResult:
     """How often it comes, against what the policy and the safety filter need."""
-    came, safety = facts.heard[topic], facts.runtime.parts.safety
+    came, safety = facts.arrivals[topic], facts.runtime.parts.safety
     rate_hz, oldest_s = facts.contract.act.rate_hz, safety.max_age_s
     text = f"{came.rate_hz:.1f} Hz, longest gap {1e3 * came.gap_s:.0f} ms"
     if topic not in facts.runtime.topics:

@@ -10,19 +10,32 @@ from typing import Annotated
 import typer
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.cli.show import table
+from robo_rl.cli.text_table import format_table
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl_sim2real.check import machine, robot, topics
-from robo_rl_sim2real.check.finding import Finding, Mark, failed
-from robo_rl_sim2real.check.survey import Facts, survey
+from robo_rl_sim2real.check.check_result import CheckResult, Severity, failed
+from robo_rl_sim2real.check.survey import SurveyResult, survey
 from robo_rl_sim2real.cli.deploy import Over, Overrides, read_settings
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import Transport
 
-RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
-    *(robot.contract, topics.readings, topics.pictures, robot.joints, robot.observation),
-    *(robot.policy, topics.command, topics.estop, topics.clock, machine.load, machine.ramp),
+RULES: tuple[Callable[[SurveyResult], Iterator[CheckResult]], ...] = (
+    *(
+        robot.check_contract,
+        topics.check_readings,
+        topics.check_images,
+        robot.check_joints,
+        robot.check_observation,
+    ),
+    *(
+        robot.check_inference_time,
+        topics.check_command_topics,
+        topics.check_estop,
+        topics.check_clock,
+        machine.check_timing_under_load,
+        machine.check_ramp,
+    ),
 )
 """In the order in which they are told."""
 
@@ -41,9 +54,9 @@ def run(
     loaded = Bundle.load(bundle)
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
-    found = check(chosen, loaded, lambda: chosen.transport.build("robo_rl_check"), seconds)
-    typer.echo(text(found))
-    passed = all(finding.mark is not Mark.FAILED for finding in found)
+    found = run_checks(chosen, loaded, lambda: chosen.transport.build("robo_rl_check"), seconds)
+    typer.echo(format_results(found))
+    passed = all(finding.severity is not Severity.FAILED for finding in found)
     if json_file is not None:
         tree = {"bundle": loaded.digest, "passed": passed, "seconds": seconds}
         tree["findings"] = [finding._asdict() for finding in found]
@@ -51,9 +64,9 @@ def run(
     raise typer.Exit(0 if passed else 2)
 
 
-def check(
-    settings: Settings, bundle: Bundle, connect: Callable[[], Transport], seconds: float
-) -> list[Finding]:
+def run_checks(
+    settings: DeploySettings, bundle: Bundle, connect: Callable[[], Transport], seconds: float
+) -> list[CheckResult]:
     """All findings; where bundle, robot and settings disagree there is nothing to listen for."""
     try:
         facts = survey(settings, bundle, connect, seconds)
@@ -63,9 +76,11 @@ def check(
     return [finding for rule in RULES for finding in rule(facts)]
 
 
-def text(found: Iterable[Finding]) -> str:
+def format_results(found: Iterable[CheckResult]) -> str:
     """A table, and below it what is to be done."""
     found = list(found)
-    rows = table([(finding.mark.value, finding.subject, finding.text) for finding in found])
+    rows = format_table(
+        [(finding.severity.value, finding.subject, finding.text) for finding in found]
+    )
     remedies = [f"{finding.subject}: {finding.remedy}" for finding in found if finding.remedy]
     return "\n".join([rows, *remedies])

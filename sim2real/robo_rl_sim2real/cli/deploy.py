@@ -18,20 +18,20 @@ from robo_rl.bundle.manifest import Contract
 from robo_rl.config.models import compose, validate
 from robo_rl.core.atomic_files import write_file
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.cli.signals import end_by_signal
-from robo_rl_sim2real.cli.watched import watched
+from robo_rl_sim2real.cli.signals import stop_on_signal
+from robo_rl_sim2real.cli.watchdog import with_watchdog
 from robo_rl_sim2real.control.health import Health
-from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.node.episode import long_ramp
+from robo_rl_sim2real.node.episode_length import ramp_warning
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.recorded_run import recording
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.recorded_run import recording_node
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import POLICY
-from robo_rl_sim2real.watchdog.orders import Estate
+from robo_rl_sim2real.watchdog.job import UnfinishedOutputs
 
 if TYPE_CHECKING:
-    from robo_rl_sim2real.recording.recorder import Recorder
+    from robo_rl_sim2real.recording.recorder import FlightRecorder
 
 _PATIENCE_S = 20.0
 _YOUNG_S = 2.0  # how much before now a recording of this run may have begun
@@ -69,12 +69,12 @@ def run(
     over = [f"transport.name={transport}"] if transport else []
     chosen = read_settings(settings, loaded.manifest.contract, over + (overrides or []))
     if record is not None:
-        chosen = chosen.model_copy(update={"record": chosen.record.into(str(record))})
+        chosen = chosen.model_copy(update={"record": chosen.record.with_folder(str(record))})
     with (
-        connected(chosen, loaded, dry_run=dry_run) as node,
-        recording(node, loaded, chosen) as recorder,
-        watched(node, chosen, _estate(json_file, recorder, time.time())),
-        resting(node),
+        connected_node(chosen, loaded, dry_run=dry_run) as node,
+        recording_node(node, loaded, chosen) as recorder,
+        with_watchdog(node, chosen, _estate(json_file, recorder, time.time())),
+        rest_on_exit(node),
     ):
         typer.echo(node.served, err=True)
         if dry_run:
@@ -83,18 +83,18 @@ def run(
             typer.echo(
                 f"waits for 'activate' on {chosen.control}; --activate asks itself", err=True
             )
-        if said := long_ramp(chosen, loaded.manifest):
+        if said := ramp_warning(chosen, loaded.manifest):
             typer.echo(f"warning: {said}", err=True)
         wanted = [what for what, is_wanted in (("home", home), ("activate", activate)) if is_wanted]
-        view, starter = View(node), Starter(node, wanted)
-        settle()
-        node.run(lambda: starter.look() or 0.0 < seconds <= node.age_s)
+        view, starter = StatusDisplay(node), RequestSequence(node, wanted)
+        freeze_garbage_collector()
+        node.run(lambda: starter.poll() or 0.0 < seconds <= node.age_s)
     bags = [str(bag) for bag in recorder.bags] if recorder else []
     if json_file is not None:
         health = {**node.health._asdict(), "ended": "in order", "recorded": bags}
         write_file(json_file, json.dumps(health, indent=2).encode() + b"\n")
     view.close()
-    typer.echo(text(node))
+    typer.echo(status_line(node))
     for bag in bags:
         typer.echo(f"recorded: {bag}")
     if starter.wanted:
@@ -102,28 +102,30 @@ def run(
         raise DeviceError(never[starter.wanted[0]], found=node.health.problem or "no reason")
 
 
-def _estate(json_file: Path | None, recorder: Recorder | None, now_s: float) -> Estate:
+def _estate(
+    json_file: Path | None, recorder: FlightRecorder | None, now_s: float
+) -> UnfinishedOutputs:
     """What the watchdog finishes in the place of this process, by absolute paths."""
-    return Estate(
+    return UnfinishedOutputs(
         health="" if json_file is None else str(json_file.absolute()),
         recordings=str(recorder.folder.absolute()) if recorder else "",
         since_s=now_s - _YOUNG_S,
     )
 
 
-def read_settings(name: str, contract: Contract, overrides: list[str]) -> Settings:
+def read_settings(name: str, contract: Contract, overrides: list[str]) -> DeploySettings:
     """The settings of that name, or those for the bundle's robot and task.
 
     Raises:
         ConfigError: They are not there, or not what they should be.
     """
     return validate(
-        compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), Settings
+        compose(name or f"deploy/{contract.robot}_{contract.task}", overrides), DeploySettings
     )
 
 
 @contextmanager
-def connected(settings: Settings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
+def connected_node(settings: DeploySettings, bundle: Bundle, *, dry_run: bool) -> Generator[Node]:
     """A node on its transport, which it leaves whatever happens."""
     transport = settings.transport.build(POLICY)
     try:
@@ -136,16 +138,16 @@ def connected(settings: Settings, bundle: Bundle, *, dry_run: bool) -> Generator
 
 
 @contextmanager
-def resting(node: Node) -> Generator[None]:
+def rest_on_exit(node: Node) -> Generator[None]:
     """However it ends, by Ctrl-C or ``kill`` too, the robot comes to rest."""
-    end_by_signal(node.stop)
+    stop_on_signal(node.stop)
     try:
         yield
     finally:
-        node.rest()
+        node.come_to_rest()
 
 
-class Starter:
+class RequestSequence:
     """Asks a node for one thing after another, each until it begins, within some seconds.
 
     Not after a stop, nor once anybody else has asked for anything: it is theirs then.
@@ -160,7 +162,7 @@ class Starter:
         self._asking, self._made = False, 0
         self._every = max(round(0.5 / node.ticks.dt_s), 1)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """After a tick; always False, for nothing here ends a run."""
         node = self._node
         if node.runtime.state is not State.INACTIVE:
@@ -174,11 +176,11 @@ class Starter:
     @property
     def _may(self) -> bool:
         node = self._node
-        theirs = node.runtime.life.stops > 0 or node.requests.made > self._made
+        theirs = node.runtime.life.stop_count > 0 or node.requests.made > self._made
         return not theirs and node.age_s - self._since_s < _PATIENCE_S
 
 
-class View:
+class StatusDisplay:
     """One live line a second on a terminal, a plain one every ten seconds elsewhere.
 
     From a thread of its own: whoever stops reading must not stop the robot.
@@ -200,11 +202,11 @@ class View:
     def _show(self) -> None:
         start, end = ("\r\x1b[K", "") if self._live else ("", "\n")
         while not self._over.wait(1.0 if self._live else 10.0):
-            sys.stderr.write(f"{start}{text(self._node)}{end}")
+            sys.stderr.write(f"{start}{status_line(self._node)}{end}")
             sys.stderr.flush()
 
 
-def text(node: Node) -> str:
+def status_line(node: Node) -> str:
     """State and health in a line."""
     health: Health = node.health
     p50, p99 = (1e3 * value for value in health.latency_s)

@@ -9,19 +9,23 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from robo_rl.cli.show import table
-from robo_rl.config.compose import overlay, tree_of
+from robo_rl.cli.text_table import format_table
+from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, to_yaml, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.atomic_files import write_file
-from robo_rl_sim2real.convert.wanted import Wanted
+from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.simulated.world import SimWorld
-from robo_rl_sim2real.twin.identification.latency import Config, Latency, fitted
+from robo_rl_sim2real.twin.identification.latency import (
+    LatencyEstimate,
+    LatencyFitConfig,
+    fit_latency,
+)
 
 _RATE_HZ = 100.0
 
 
-class _Parts(ConfigModel):
+class _LatencyComponents(ConfigModel):
     task: Annotated[Component, component("tasks")]
     backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
 
@@ -34,18 +38,18 @@ def run(
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,
 ) -> None:
     """Find a robot's latency, by comparing how it moved with how its simulation does."""
-    cfg = validate(tree_of(overlay(overrides or [])), Config)
-    found = fitted(recording, cfg, lambda want: _world(want, cfg.task))
-    typer.echo(text(found))
+    cfg = validate(resolve_tree(overlay(overrides or [])), LatencyFitConfig)
+    found = fit_latency(recording, cfg, lambda want: _world(want, cfg.task))
+    typer.echo(format_latency(found))
     typer.echo("\n" + to_yaml(found.config()), nl=False)
     if json_file is not None:
         write_file(json_file, json.dumps(_json(found), indent=2).encode() + b"\n")
 
 
-def text(found: Latency) -> str:
+def format_latency(found: LatencyEstimate) -> str:
     """What was found, and how sure that is."""
-    late_s = np.array([shift.late_s for shift in found.shifts])
-    explained = np.array([shift.explained for shift in found.shifts])
+    late_s = np.array([shift.delay_s for shift in found.shifts])
+    explained = np.array([shift.explained_variance for shift in found.shifts])
     rows = [
         (
             "from a command to its effect",
@@ -57,23 +61,28 @@ def text(found: Latency) -> str:
         (
             "pieces",
             len(late_s),
-            f"{found.left_out} left out, which the simulation does not explain",
+            f"{found.num_rejected} left out, which the simulation does not explain",
         ),
         ("motion explained", _share(np.median(explained)), f"{_share(explained.min())} at least"),
     ]
-    return table(rows)
+    return format_table(rows)
 
 
-def _world(want: Wanted, task: str) -> SimWorld:
+def _world(want: ConversionSpec, task: str) -> SimWorld:
     chosen = {"name": task or want.contract.task, "robot": want.contract.robot}
-    parts = validate({"task": chosen}, _Parts)
+    parts = validate({"task": chosen}, _LatencyComponents)
     return SimWorld(parts.task.build(), parts.backend.build(), 1.0 / _RATE_HZ)
 
 
-def _json(found: Latency) -> dict[str, object]:
+def _json(found: LatencyEstimate) -> dict[str, object]:
     arrivals = {name: None if np.isnan(v) else v for name, v in found.arrivals._asdict().items()}
     shifts = [shift._asdict() for shift in found.shifts]
-    return {**found.config(), "arrivals": arrivals, "left_out": found.left_out, "shifts": shifts}
+    return {
+        **found.config(),
+        "arrivals": arrivals,
+        "num_rejected": found.num_rejected,
+        "windows": shifts,
+    }
 
 
 def _ms(value_s: float) -> str:

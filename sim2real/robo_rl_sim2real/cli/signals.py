@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 
 
-def end_by_signal(stop: Callable[[], None]) -> None:
+def stop_on_signal(stop: Callable[[], None]) -> None:
     """Call ``stop`` where a signal would end the process; a second one changes nothing."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop())

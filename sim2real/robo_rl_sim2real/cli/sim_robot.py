@@ -10,21 +10,21 @@ import typer
 
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component, default
-from robo_rl.config.search_path import available
+from robo_rl.config.search_path import available_configs
 from robo_rl.core.atomic_files import write_file
-from robo_rl_sim2real.cli.signals import end_by_signal
-from robo_rl_sim2real.core.clock import settle
+from robo_rl_sim2real.cli.signals import stop_on_signal
+from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
 
-_TOLD = ("episodes", "succeeded", "failed", "not_over", "missed_steps")
+_TOLD = ("episodes", "succeeded", "failed", "unfinished", "missed_steps")
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
 ]
 
 
-class _Parts(ConfigModel):
+class _SimRobotComponents(ConfigModel):
     task: Annotated[Component, component("tasks")]
     transport: Annotated[Component, component("transports")]
     backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
@@ -56,15 +56,15 @@ def run(
             **({"services": True} if services else {}),
         },
     }
-    parts = validate(wanted, _Parts)
+    parts = validate(wanted, _SimRobotComponents)
     world = SimWorld(parts.task.build(), parts.backend.build(), 1.0 / cfg.rate_hz)
     simulated = SimRobot(cfg, world, parts.transport.build("sim_robot"))
-    end_by_signal(simulated.stop)
+    stop_on_signal(simulated.stop)
     typer.echo(f"{world.robot.name} at {task} on {transport}, domain {domain}", err=True)
     if services or transport != "dds":
         typer.echo(simulated.controllers.no_action or "it takes goals, too", err=True)
     steps = iter(range(round(seconds * cfg.rate_hz) or 1 << 62))
-    settle()
+    freeze_garbage_collector()
     try:
         simulated.run(lambda: next(steps, None) is None)
     finally:
@@ -72,7 +72,7 @@ def run(
     found = summary(simulated)
     if json_file is not None:
         write_file(json_file, json.dumps(found, indent=2).encode() + b"\n")
-    typer.echo(text(found))
+    typer.echo(summary_line(found))
 
 
 def summary(simulated: SimRobot) -> dict[str, Any]:
@@ -82,14 +82,14 @@ def summary(simulated: SimRobot) -> dict[str, Any]:
         "episodes": simulated.episode,
         "succeeded": succeeded,
         "failed": over - succeeded,
-        "not_over": simulated.episode - over,
+        "unfinished": simulated.episode - over,
         "outcomes": simulated.outcomes,
         "missed_steps": simulated.ticks.missed,
         "problem": simulated.problem,
     }
 
 
-def text(found: dict[str, Any]) -> str:
+def summary_line(found: dict[str, Any]) -> str:
     """A summary in a line."""
     parts = [f"{found[name]} {name.replace('_', ' ')}" for name in _TOLD]
     return ", ".join([*parts, *([found["problem"]] if found["problem"] else [])])
@@ -98,4 +98,4 @@ def text(found: dict[str, Any]) -> str:
 def _task(name: str) -> dict[str, Any]:
     """The settings of a task: of its config where there is one, else those that it comes with."""
     config = f"task/{name}"
-    return compose(config).values["task"] if config in available() else {"name": name}
+    return compose(config).values["task"] if config in available_configs() else {"name": name}

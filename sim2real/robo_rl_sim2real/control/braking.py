@@ -27,7 +27,7 @@ class Motion(NamedTuple):
     vel: Array
     acc: Array
 
-    def after(self, acc: Array, dt_s: float) -> Motion:
+    def step(self, acc: Array, dt_s: float) -> Motion:
         """One tick later, at that acceleration."""
         vel = self.vel + acc * dt_s
         return Motion(self.pos + vel * dt_s, vel, acc)
@@ -125,15 +125,15 @@ def brake(start: Motion, limits: Limits, low: Array | float, high: Array | float
     """
     motion, lowest, highest, fastest = start, start.pos, start.pos, np.abs(start.vel)
     for _ in range(limits.ticks):
-        if resting(motion, limits).all():
+        if is_at_rest(motion, limits).all():
             break
-        motion = motion.after(braking_acc(motion.vel, motion.acc, limits), limits.dt_s)
+        motion = motion.step(braking_acc(motion.vel, motion.acc, limits), limits.dt_s)
         lowest, highest = np.minimum(lowest, motion.pos), np.maximum(highest, motion.pos)
         fastest = np.maximum(fastest, np.abs(motion.vel))
     within = (lowest >= low) & (highest <= high) & (fastest <= limits.velocity)
-    return Brake(motion.pos, within & resting(motion, limits))
+    return Brake(motion.pos, within & is_at_rest(motion, limits))
 
 
-def resting(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
+def is_at_rest(motion: Motion, limits: Limits) -> NDArray[np.bool_]:
     """(…, n) whether a joint stands."""
     return (np.abs(motion.vel) < _AT_REST) & (np.abs(motion.acc) * limits.dt_s < _AT_REST)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from robo_rl.bundle.session import Planned
+from robo_rl.bundle.session import PlannedActions
 from robo_rl.config.models import ConfigModel
 
 Array = NDArray[np.float64]
 
 
-class Merge(str, Enum):
+class MergeMode(str, Enum):
     """What is due where several chunks speak of one tick.
 
     newest: The newest chunk's action. ensemble: A mean over all of them, older ones weighing more
@@ -57,26 +57,30 @@ class Chunk(NamedTuple):
     """
 
     act: Array
-    observed: int
-    arrived: int
+    observed_tick: int
+    arrived_tick: int
     observed_s: float
-    rests: tuple[float, ...] = ()
+    action_basis_s: tuple[float, ...] = ()
 
     @property
     def end(self) -> int:
         """The first tick that it says nothing of."""
-        return self.observed + len(self.act)
+        return self.observed_tick + len(self.act)
 
     def at(self, tick: int) -> Array:
         """Its action (A,) of a tick."""
-        return self.act[tick - self.observed]
+        return self.act[tick - self.observed_tick]
 
     def basis_s(self, tick: int) -> float:
         """When the oldest reading arrived that this action rests on."""
-        return self.rests[tick - self.observed] if self.rests else self.observed_s
+        return (
+            self.action_basis_s[tick - self.observed_tick]
+            if self.action_basis_s
+            else self.observed_s
+        )
 
 
-class Due(NamedTuple):
+class DueAction(NamedTuple):
     """The action (A,) of a tick, and when the oldest reading arrived that it rests on."""
 
     act: Array
@@ -98,14 +102,14 @@ class ChunkScheduler:
         early, so that a slow policy's answer is there in time.
         """
 
-        merge: Merge = Merge.NEWEST
+        merge: MergeMode = MergeMode.NEWEST
         decay: float = Field(default=0.1, ge=0.0)
-        ahead: int = Field(default=0, ge=0)
+        prefetch_ticks: int = Field(default=0, ge=0)
 
         @property
-        def inpaints(self) -> bool:
+        def uses_inpainting(self) -> bool:
             """Whether the policy has to go on from what is planned."""
-            return self.merge is Merge.INPAINT
+            return self.merge is MergeMode.INPAINT
 
     def __init__(self, cfg: Config, exec_horizon: int) -> None:
         self.cfg, self.exec_horizon = cfg, exec_horizon
@@ -124,24 +128,24 @@ class ChunkScheduler:
         self._delays.clear()
         self._given = None
 
-    def wants(self, tick: int) -> bool:
+    def wants_query(self, tick: int) -> bool:
         """Whether a new chunk is to be asked for with the observation of this tick."""
         if not self._chunks:
             return True
-        return tick - self._chunks[-1].observed >= self.exec_horizon - self.cfg.ahead
+        return tick - self._chunks[-1].observed_tick >= self.exec_horizon - self.cfg.prefetch_ticks
 
     def add(self, chunk: Chunk) -> None:
         """Take in a chunk; one that rests on no newer observation than the last is left out."""
-        if self._chunks and chunk.observed <= self._chunks[-1].observed:
+        if self._chunks and chunk.observed_tick <= self._chunks[-1].observed_tick:
             return
-        self._delays.append(chunk.arrived - chunk.observed)
-        if self._chunks and self.cfg.merge is Merge.SOFT:
-            chunk = blended(self._chunks[-1], chunk)
-        if self._given is not None and self._given[0] == chunk.observed:
-            chunk = resting(chunk, self._chunks[-1], self._given[1])
+        self._delays.append(chunk.arrived_tick - chunk.observed_tick)
+        if self._chunks and self.cfg.merge is MergeMode.SOFT:
+            chunk = blend_chunks(self._chunks[-1], chunk)
+        if self._given is not None and self._given[0] == chunk.observed_tick:
+            chunk = with_basis_times(chunk, self._chunks[-1], self._given[1])
         self._chunks.append(chunk)
 
-    def plan(self, tick: int) -> Planned | None:
+    def plan(self, tick: int) -> PlannedActions | None:
         """What is planned from a tick on, for the policy that is asked in it to go on from.
 
         None where it need not. The actions until its answer is there will have been done by then:
@@ -149,46 +153,48 @@ class ChunkScheduler:
         stalled says nothing of the next. Only for ticks in which chunks are carried out.
         """
         self._given = None
-        if not self.cfg.inpaints or not self._chunks or self._chunks[-1].end <= tick:
+        if not self.cfg.uses_inpainting or not self._chunks or self._chunks[-1].end <= tick:
             return None
         old = self._chunks[-1]
         size, left = len(old.act), old.end - tick
         ticks = np.minimum(np.arange(size) + tick, old.end - 1)
-        act = old.act[ticks - old.observed]
+        act = old.act[ticks - old.observed_tick]
         if not np.isfinite(act).all():
             return None
         weight = soft_mask(size, left, sorted(self._delays)[-2:][0])
         self._given = tick, weight
-        return Planned(act[None].astype(np.float32), weight[None].astype(np.float32))
+        return PlannedActions(act[None].astype(np.float32), weight[None].astype(np.float32))
 
-    def due(self, tick: int) -> Due | None:
+    def action_at(self, tick: int) -> DueAction | None:
         """What is to be done at a tick; None where no chunk reaches it. Ticks must not fall."""
         while len(self._chunks) > 1 and self._chunks[0].end <= tick:
             self._chunks.popleft()
-        speaking = [c for c in self._chunks if c.observed <= tick < c.end]
+        speaking = [c for c in self._chunks if c.observed_tick <= tick < c.end]
         if not speaking:
             return None
-        used = speaking if self.cfg.merge is Merge.ENSEMBLE else speaking[-1:]
+        used = speaking if self.cfg.merge is MergeMode.ENSEMBLE else speaking[-1:]
         weights = np.exp(-self.cfg.decay * np.arange(len(used)))
         acts = np.stack([chunk.at(tick) for chunk in used])
-        return Due(weights @ acts / weights.sum(), min(c.basis_s(tick) for c in used))
+        return DueAction(weights @ acts / weights.sum(), min(c.basis_s(tick) for c in used))
 
 
-def blended(old: Chunk, new: Chunk) -> Chunk:
+def blend_chunks(old: Chunk, new: Chunk) -> Chunk:
     """The new chunk, its actions on the ticks of both mixed with those of what was planned.
 
     The old one's weight is that of ``soft_mask``.
     """
     act, last = new.act.copy(), min(old.end, new.end)
-    weight = soft_mask(len(act), old.end - new.observed, new.arrived - new.observed)
-    for tick in range(max(new.arrived, new.observed), last):
-        share = weight[tick - new.observed]
-        act[tick - new.observed] = share * old.at(tick) + (1.0 - share) * new.at(tick)
-    passed = np.arange(len(act)) < new.arrived - new.observed  # what is not played rests on nothing
-    return resting(new._replace(act=act), old, np.where(passed, 0.0, weight))
+    weight = soft_mask(len(act), old.end - new.observed_tick, new.arrived_tick - new.observed_tick)
+    for tick in range(max(new.arrived_tick, new.observed_tick), last):
+        share = weight[tick - new.observed_tick]
+        act[tick - new.observed_tick] = share * old.at(tick) + (1.0 - share) * new.at(tick)
+    passed = (
+        np.arange(len(act)) < new.arrived_tick - new.observed_tick
+    )  # what is not played rests on nothing
+    return with_basis_times(new._replace(act=act), old, np.where(passed, 0.0, weight))
 
 
-def resting(new: Chunk, old: Chunk, weight: Array) -> Chunk:
+def with_basis_times(new: Chunk, old: Chunk, weight: Array) -> Chunk:
     """The new chunk, which knows what each action rests on: the old one's, both, or its own.
 
     Args:
@@ -198,7 +204,7 @@ def resting(new: Chunk, old: Chunk, weight: Array) -> Chunk:
     """
     rests = [new.observed_s] * len(new.act)
     for place in np.flatnonzero(weight > 0.0).tolist():
-        older_s = old.basis_s(min(new.observed + place, old.end - 1))
+        older_s = old.basis_s(min(new.observed_tick + place, old.end - 1))
         rests[place] = older_s if weight[place] >= 1.0 else min(older_s, new.observed_s)
     return new._replace(rests=tuple(rests))
 

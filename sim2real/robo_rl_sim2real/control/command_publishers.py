@@ -15,15 +15,15 @@ from robo_rl.api.robot import Robot
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.control.command_topic import Outlet
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind, TopicName
+from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType, TopicName
 from robo_rl_sim2real.transport.base import NEWEST, Publisher, Transport
 
-_HAND = {"pose": Kind.POSE, "twist": Kind.TWIST}
+_HAND = {"pose": MsgType.POSE, "twist": MsgType.TWIST}
 
 
-class Commands:
+class CommandPublishers:
     """Where commands are sent from.
 
     Args:
@@ -31,15 +31,15 @@ class Commands:
         transport: By which way.
     """
 
-    def __init__(self, outlets: Iterable[Outlet], transport: Transport) -> None:
+    def __init__(self, outlets: Iterable[CommandTopic], transport: Transport) -> None:
         self._ways = [(outlet, _publisher(outlet, transport)) for outlet in outlets]
 
-    def only(self, kind: Kind) -> Commands:
+    def with_kind(self, kind: MsgType) -> CommandPublishers:
         """Those parts of commands that are sent by that interface, on the same publishers."""
-        return Commands._of([(each, way) for each, way in self._ways if each.kind is kind])
+        return CommandPublishers._of([(each, way) for each, way in self._ways if each.kind is kind])
 
     @classmethod
-    def _of(cls, ways: list[tuple[Outlet, Publisher]]) -> Commands:
+    def _of(cls, ways: list[tuple[CommandTopic, Publisher]]) -> CommandPublishers:
         made = cls.__new__(cls)
         made._ways = ways
         return made
@@ -53,20 +53,20 @@ class Commands:
         errors = list[Exception]()
         for outlet, publisher in self._ways:
             try:
-                publisher.send(outlet.reading(motion))
+                publisher.send(outlet.to_reading(motion))
             except Exception as error:  # a gripper must hear of a stop that the arm does not
                 errors.append(error)
         if errors:
             raise errors[0]
 
 
-def _publisher(outlet: Outlet, transport: Transport) -> Publisher:
+def _publisher(outlet: CommandTopic, transport: Transport) -> Publisher:
     if outlet.action:
-        return transport.pursue(outlet.topic)
-    return transport.advertise(outlet.topic, outlet.kind, NEWEST)
+        return transport.create_goal_publisher(outlet.topic)
+    return transport.create_publisher(outlet.topic, outlet.kind, NEWEST)
 
 
-class Out(ConfigModel):
+class CommandConfig(ConfigModel):
     """Where commands go.
 
     Args:
@@ -80,14 +80,16 @@ class Out(ConfigModel):
         alone: Whether nobody else may publish there when the policy begins.
     """
 
-    kind: Literal["", "array", "trajectory", "follow", "pose", "twist"] = ""
+    kind: Literal["", "array", "trajectory", "follow_joint_trajectory", "pose", "twist"] = ""
     topic: TopicName = ""
     joints: tuple[str, ...] = ()
     gripper: TopicName = ""
-    alone: bool = True
+    exclusive: bool = True
 
 
-def outlets(out: Out, robot: Robot, names: tuple[str, ...], dt_s: float) -> tuple[Outlet, ...]:
+def make_command_topics(
+    out: CommandConfig, robot: Robot, names: tuple[str, ...], dt_s: float
+) -> tuple[CommandTopic, ...]:
     """Where a command goes, all of it.
 
     Args:
@@ -100,7 +102,7 @@ def outlets(out: Out, robot: Robot, names: tuple[str, ...], dt_s: float) -> tupl
         ConfigError: A hand is commanded by an interface of joints or the other way around, or
             ``joints`` are others, some axes of a hand are missing, or what is set is not used.
     """
-    hand = HandPoses.of(robot)
+    hand = EePoseAxes.of(robot)
     moved = [name for name in names if name in hand.names]
     if moved:
         _demand(out.kind, ("pose", "twist"), "the hand")
@@ -109,16 +111,18 @@ def outlets(out: Out, robot: Robot, names: tuple[str, ...], dt_s: float) -> tupl
             expected, found = ", ".join(hand.names), ", ".join(moved)
             raise ConfigError("a part of a pose is commanded", expected=expected, found=found)
         return _to_hand(out, robot, hand, names, dt_s)
-    _demand(out.kind, ("array", "trajectory", "follow"), "joints")
+    _demand(out.kind, ("array", "trajectory", "follow_joint_trajectory"), "joints")
     _demand_unset("gripper", out.gripper, "joints")
     wanted = out.joints or names
     if sorted(wanted) != sorted(names):
         raise ConfigError("command.joints", expected=", ".join(names), found=", ".join(wanted))
     if out.kind in ("", "array"):
         return (_array(out.topic or robot.topics.command, wanted, names, dt_s),)
-    action, order = out.kind == "follow", _order(wanted, names)
-    topic = out.topic or (robot.topics.follow if action else robot.topics.trajectory)
-    return (Outlet(topic, Kind.TRAJECTORY, tuple(wanted), order, dt_s, action=action),)
+    action, order = out.kind == "follow_joint_trajectory", _order(wanted, names)
+    topic = out.topic or (
+        robot.topics.follow_joint_trajectory if action else robot.topics.trajectory
+    )
+    return (CommandTopic(topic, MsgType.TRAJECTORY, tuple(wanted), order, dt_s, action=action),)
 
 
 def _demand(kind: str, fitting: tuple[str, ...], what: str) -> None:
@@ -133,23 +137,23 @@ def _demand_unset(field: str, value: object, what: str) -> None:
         raise ConfigError(f"command.{field}: the policy commands {what}", expected="nothing")
 
 
-def places(ways: Iterable[Outlet], size: int) -> NDArray[np.bool_]:
+def position_indices(ways: Iterable[CommandTopic], size: int) -> NDArray[np.bool_]:
     """(n,) which numbers of a command go where it says; those of a velocity do not."""
     found = np.ones(size, bool)
     for way in ways:
-        found[list(way.order)] = way.kind is not Kind.TWIST
+        found[list(way.indices)] = way.kind is not MsgType.TWIST
     return found
 
 
 def _to_hand(
-    out: Out, robot: Robot, hand: HandPoses, names: tuple[str, ...], dt_s: float
-) -> tuple[Outlet, ...]:
+    out: CommandConfig, robot: Robot, hand: EePoseAxes, names: tuple[str, ...], dt_s: float
+) -> tuple[CommandTopic, ...]:
     kind = _HAND[out.kind or "pose"]
-    own = robot.topics.hand_pose if kind is Kind.POSE else robot.topics.hand_twist
+    own = robot.topics.ee_pose_command if kind is MsgType.POSE else robot.topics.ee_twist_command
     order = _order(hand.names, names)
-    first = Outlet(out.topic or own, kind, hand.names, order, dt_s, hand)
+    first = CommandTopic(out.topic or own, kind, hand.names, order, dt_s, hand)
     rest = [name for name in names if name not in hand.names]
-    topic = out.gripper or robot.topics.gripper
+    topic = out.gripper or robot.topics.gripper_command
     if topic == first.topic:
         raise ConfigError("command.gripper: the hand's topic, too", found=topic)
     return (first, *([_array(topic, rest, names, dt_s)] if rest else []))
@@ -157,8 +161,8 @@ def _to_hand(
 
 def _array(
     topic: str, wanted: list[str] | tuple[str, ...], names: tuple[str, ...], dt_s: float
-) -> Outlet:
-    return Outlet(topic, Kind.ARRAY, tuple(wanted), _order(wanted, names), dt_s)
+) -> CommandTopic:
+    return CommandTopic(topic, MsgType.ARRAY, tuple(wanted), _order(wanted, names), dt_s)
 
 
 def _order(wanted: list[str] | tuple[str, ...], names: tuple[str, ...]) -> tuple[int, ...]:

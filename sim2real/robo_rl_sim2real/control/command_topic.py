@@ -12,13 +12,13 @@ import numpy as np
 
 from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
-from robo_rl_sim2real.messages.readings import Reading, Values, pick
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 from robo_rl_sim2real.messages.trajectory import FOLLOW
 
 
-class Outlet(NamedTuple):
+class CommandTopic(NamedTuple):
     """Where a command goes, or a part of it.
 
     Args:
@@ -33,11 +33,11 @@ class Outlet(NamedTuple):
     """
 
     topic: str
-    kind: Kind
+    kind: MsgType
     joints: tuple[str, ...]
-    order: tuple[int, ...]
+    indices: tuple[int, ...]
     dt_s: float
-    hand: HandPoses = HandPoses()
+    ee_axes: EePoseAxes = EePoseAxes()
     action: bool = False
 
     @property
@@ -45,12 +45,12 @@ class Outlet(NamedTuple):
         """Of the topic or action."""
         return FOLLOW if self.action else self.kind.value
 
-    def reading(self, motion: Motion) -> Reading:
+    def to_reading(self, motion: Motion) -> Reading:
         """A command, each part of it (n,), as it is sent."""
-        pos, vel = motion.pos[list(self.order)], motion.vel[list(self.order)]
+        pos, vel = motion.pos[list(self.indices)], motion.vel[list(self.indices)]
         return _WRITE[self.kind](self, pos, vel)
 
-    def values(self, reading: Reading) -> Values:
+    def positions_in(self, reading: Reading) -> Values:
         """The positions (m,) that a command says.
 
         Raises:
@@ -76,19 +76,21 @@ class Outlet(NamedTuple):
             expected, found = ", ".join(self.joints), ", ".join(reading.names)
             raise SpecError(f"{self.topic}: command", expected=expected, found=found)
         last = reading.fields["positions"][-1:].ravel()
-        return pick(reading._replace(fields={"last": last}), "last", self.joints, self.topic)
+        return select_by_name(
+            reading._replace(fields={"last": last}), "last", self.joints, self.topic
+        )
 
 
-_WRITE: dict[Kind, Callable[[Outlet, Values, Values], Reading]] = {
-    Kind.ARRAY: lambda outlet, pos, _: Reading({"data": pos}, outlet.joints, 0.0),
-    Kind.TRAJECTORY: lambda outlet, pos, _: outlet._points(pos),
-    Kind.POSE: lambda outlet, pos, _: outlet.hand.pose(pos),
-    Kind.TWIST: lambda outlet, pos, vel: outlet.hand.twist(
+_WRITE: dict[MsgType, Callable[[CommandTopic, Values, Values], Reading]] = {
+    MsgType.ARRAY: lambda outlet, pos, _: Reading({"data": pos}, outlet.joints, 0.0),
+    MsgType.TRAJECTORY: lambda outlet, pos, _: outlet._points(pos),
+    MsgType.POSE: lambda outlet, pos, _: outlet.ee_axes.pose(pos),
+    MsgType.TWIST: lambda outlet, pos, vel: outlet.ee_axes.twist(
         pos, pos - vel * outlet.dt_s, outlet.dt_s
     ),
 }
-_READ: dict[Kind, Callable[[Outlet, Reading], Values]] = {
-    Kind.ARRAY: lambda outlet, reading: reading.fields["data"],
-    Kind.TRAJECTORY: lambda outlet, reading: outlet._last_point(reading),
-    Kind.POSE: lambda outlet, reading: outlet.hand.numbers(reading, outlet.topic),
+_READ: dict[MsgType, Callable[[CommandTopic, Reading], Values]] = {
+    MsgType.ARRAY: lambda outlet, reading: reading.fields["data"],
+    MsgType.TRAJECTORY: lambda outlet, reading: outlet._last_point(reading),
+    MsgType.POSE: lambda outlet, reading: outlet.ee_axes.numbers(reading, outlet.topic),
 }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.api.control_axes import Axis
+from robo_rl.api.control_axes import CommandAxis
 from robo_rl.api.robot import Robot
 from robo_rl.bundle.contract import Mismatch
 from robo_rl.bundle.manifest import Contract
@@ -19,7 +19,7 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl_sim2real.control.braking import Limits
 
 
-class Commanded(NamedTuple):
+class CommandSpec(NamedTuple):
     """What the policy commands, in the order of its actions.
 
     Args:
@@ -34,12 +34,12 @@ class Commanded(NamedTuple):
     names: tuple[str, ...]
     limits: Limits
     home: np.ndarray
-    change: tuple[np.ndarray, np.ndarray] | None
-    follows: np.ndarray
+    delta_limits: tuple[np.ndarray, np.ndarray] | None
+    tracks_command: np.ndarray
     units: tuple[str, ...]
 
 
-def commanded(contract: Contract, robot: Robot) -> Commanded:
+def command_spec(contract: Contract, robot: Robot) -> CommandSpec:
     """Match the contract's actions with the robot's joints and axes, by name.
 
     Raises:
@@ -55,7 +55,7 @@ def commanded(contract: Contract, robot: Robot) -> Commanded:
             hint=f"\nit was trained for {contract.robot}, {contract.task}",
         )
     gripper = robot.gripper.actuator if robot.gripper else None
-    return Commanded(
+    return CommandSpec(
         tuple(joint.name for joint in joints),
         _limits(joints, 1.0 / contract.act.rate_hz),
         np.array([joint.home for joint in joints]),
@@ -65,7 +65,7 @@ def commanded(contract: Contract, robot: Robot) -> Commanded:
     )
 
 
-def mismatches(contract: Contract, robot: Robot, joints: tuple[Axis, ...]) -> list[Mismatch]:
+def mismatches(contract: Contract, robot: Robot, joints: tuple[CommandAxis, ...]) -> list[Mismatch]:
     """Where what the policy was trained with is not what the robot is.
 
     Args:
@@ -99,8 +99,8 @@ def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
     return np.array(act.low), np.array(act.high)
 
 
-def _joints(act: ActSpec, robot: Robot) -> tuple[Axis, ...]:
-    by_name = robot.commandable
+def _joints(act: ActSpec, robot: Robot) -> tuple[CommandAxis, ...]:
+    by_name = robot.command_axes
     if len(act.names) != act.shape[-1]:
         raise BundleError("the bundle's actions have no names", hint="export the policy again")
     for name in act.names:
@@ -112,7 +112,7 @@ def _joints(act: ActSpec, robot: Robot) -> tuple[Axis, ...]:
     return tuple(by_name[name] for name in act.names)
 
 
-def _unit(like: str, joints: tuple[Axis, ...]) -> str:
+def _unit(like: str, joints: tuple[CommandAxis, ...]) -> str:
     """The joints' units, in one word if the policy has it so and they agree."""
     units = [joint.unit for joint in joints]
     return units[0] if "," not in like and len(set(units)) == 1 else ",".join(units)
@@ -125,7 +125,7 @@ def _same(one: object, other: object) -> bool:
     return one == other
 
 
-def _limits(joints: tuple[Axis, ...], dt_s: float) -> Limits:
+def _limits(joints: tuple[CommandAxis, ...], dt_s: float) -> Limits:
     def column(field: str) -> np.ndarray:
         return np.array([getattr(joint, field) for joint in joints], np.float64)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 
-class By(str, Enum):
+class CommandSource(str, Enum):
     """Who commands the robot."""
 
     POLICY = "policy"
@@ -36,28 +36,30 @@ class Tick(NamedTuple):
     number: int
     began_s: float
     spent_s: float
-    output: Output
+    output: TickOutput
     observed_s: float
     sent: bool = True
 
     @property
-    def by(self) -> By:
+    def source(self) -> CommandSource:
         """Whose command it is."""
-        return By.HUMAN if self.output.state is State.TELEOPERATED else By.POLICY
+        return (
+            CommandSource.HUMAN if self.output.state is State.TELEOPERATED else CommandSource.POLICY
+        )
 
 
 class Listener(Protocol):
     """What a node tells; no call may wait for anything."""
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         """A reading arrived; in the transport's thread."""
         ...
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         """A control period is over; in the control loop."""
         ...
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         """Something else happened: ``request``, ``refused``, ``control``; in any thread."""
         ...
 
@@ -70,7 +72,7 @@ class Listeners:
     """All of a node's; none of them can break it."""
 
     def __init__(self) -> None:
-        self._by = By.POLICY
+        self._by = CommandSource.POLICY
         self._all: list[Listener] = []
         self._broken = ""
 
@@ -78,30 +80,30 @@ class Listeners:
         """One more, from now on."""
         self._all.append(listener)
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         """See ``Listener``."""
         for listener in self._all:
             try:
-                listener.heard(topic, kind, reading)
+                listener.on_message(topic, kind, reading)
             except Exception as error:  # a listener's trouble is no matter of the robot's
                 self._broken = f"{type(error).__name__}: {error}"
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         """See ``Listener``; the event ``control`` comes before the first tick of another hand."""
-        if tick.by is not self._by:
-            self._by = tick.by
-            self.told("control", tick.by.value)
+        if tick.source is not self._by:
+            self._by = tick.source
+            self.on_event("control", tick.source.value)
         for listener in self._all:
             try:
-                listener.ticked(tick)
+                listener.on_tick(tick)
             except Exception as error:  # likewise
                 self._broken = f"{type(error).__name__}: {error}"
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         """See ``Listener``."""
         for listener in self._all:
             try:
-                listener.told(event, what)
+                listener.on_event(event, what)
             except Exception as error:  # likewise
                 self._broken = f"{type(error).__name__}: {error}"
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
-from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, pick
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name
 
 
-class Found(NamedTuple):
+class FeedbackSample(NamedTuple):
     """One moment.
 
     Args:
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     stamp_s: float
 
 
-class Measured(NamedTuple):
+class Feedback(NamedTuple):
     """Where it is measured.
 
     Args:
@@ -41,17 +41,17 @@ class Measured(NamedTuple):
 
     topic: str
     names: tuple[str, ...]
-    change: tuple[Values, Values] | None = None
-    hand_topic: str = ""
-    hand: HandPoses = HandPoses()
+    delta_limits: tuple[Values, Values] | None = None
+    ee_topic: str = ""
+    ee_axes: EePoseAxes = EePoseAxes()
 
     @property
-    def topics(self) -> dict[str, Kind]:
+    def topics(self) -> dict[str, MsgType]:
         """What is heard, and its interfaces."""
-        pairs = ((self.topic, Kind.JOINT_STATES), (self.hand_topic, Kind.POSE))
+        pairs = ((self.topic, MsgType.JOINT_STATES), (self.ee_topic, MsgType.POSE))
         return {topic: kind for topic, kind in pairs if topic}
 
-    def look(self, inbox: Inbox) -> Found | None:
+    def sample(self, inbox: Inbox) -> FeedbackSample | None:
         """This moment; None where a topic was silent so far.
 
         Raises:
@@ -62,15 +62,15 @@ class Measured(NamedTuple):
             return None
         values: dict[str, float] = {}
         for topic, reading in came.items():
-            values |= dict(zip(self.on(topic), self.read(topic, reading), strict=True))
+            values |= dict(zip(self.names_on(topic), self.read(topic, reading), strict=True))
         pos = np.array([values[name] for name in self.names])
-        return Found(pos, min(reading.stamp_s for reading in came.values()))
+        return FeedbackSample(pos, min(reading.stamp_s for reading in came.values()))
 
-    def on(self, topic: str) -> tuple[str, ...]:
+    def names_on(self, topic: str) -> tuple[str, ...]:
         """What is measured on one of its topics, by name."""
-        if topic == self.hand_topic:
-            return self.hand.names
-        return tuple(name for name in self.names if name not in self.hand.names)
+        if topic == self.ee_topic:
+            return self.ee_axes.names
+        return tuple(name for name in self.names if name not in self.ee_axes.names)
 
     def read(self, topic: str, reading: Reading) -> Values:
         """The positions of ``on(topic)`` in a reading.
@@ -78,8 +78,8 @@ class Measured(NamedTuple):
         Raises:
             SpecError: It does not fit.
         """
-        if topic == self.hand_topic:
-            return self.hand.numbers(reading, topic)
+        if topic == self.ee_topic:
+            return self.ee_axes.numbers(reading, topic)
         if not reading.names:
             raise SpecError("joint states without names", where=topic)
-        return pick(reading, "position", self.on(topic), topic)
+        return select_by_name(reading, "position", self.names_on(topic), topic)

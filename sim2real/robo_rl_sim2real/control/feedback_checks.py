@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.feedback import Measured
-from robo_rl_sim2real.control.plausibility import Axes, Plausibility
-from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, pick
+from robo_rl_sim2real.control.feedback import Feedback
+from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name
 
 
-class _Judged(NamedTuple):
-    judge: Plausibility
+class _CheckedTopic(NamedTuple):
+    judge: PlausibilityCheck
     rows: NDArray[np.intp]
 
 
-class Witness:
+class FeedbackChecker:
     """Judges all that is measured of what is commanded, topic by topic.
 
     Args:
-        cfg: See ``Plausibility.Config``.
+        cfg: See ``PlausibilityCheck.Config``.
         measured: Where it is measured.
         limits: Of the robot, (n,), in the order of ``measured.names``.
         follows: (n,) bool, joints that are where they were told to be unless something is wrong.
@@ -34,8 +34,8 @@ class Witness:
 
     def __init__(
         self,
-        cfg: Plausibility.Config,
-        measured: Measured,
+        cfg: PlausibilityCheck.Config,
+        measured: Feedback,
         limits: Limits,
         follows: NDArray[np.bool_],
         placed: NDArray[np.bool_],
@@ -47,7 +47,7 @@ class Witness:
             self._noise[rows] = judge.noise
 
     @property
-    def doubt(self) -> str:
+    def implausible_reason(self) -> str:
         """Why what was measured last is not believed; empty where it is."""
         return "; ".join(
             f"{topic}: {each.judge.problem}"
@@ -56,15 +56,15 @@ class Witness:
         )
 
     @property
-    def standing(self) -> bool:
+    def is_standing(self) -> bool:
         """Whether all of it was measured in one place, several times."""
-        return all(each.judge.standing for each in self._judged.values())
+        return all(each.judge.is_standing for each in self._judged.values())
 
-    def same(self, pos: Values, other: Values) -> bool:
+    def same_pose(self, pos: Values, other: Values) -> bool:
         """Whether two measured poses (n,) are one, but for noise."""
         return bool((np.abs(pos - other) <= self._noise).all())
 
-    def look(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
+    def check(self, inbox: Inbox, pos: Values, commanded: Values | None) -> None:
         """Judge the newest readings, of which every topic has one.
 
         Args:
@@ -80,7 +80,7 @@ class Witness:
             reading = inbox.get(topic)
             assert reading is not None
             told = None if near is None else near[rows]
-            judge.look(reading, pos[rows], self._velocity(topic, reading), told)
+            judge.check(reading, pos[rows], self._velocity(topic, reading), told)
 
     def _velocity(self, topic: str, reading: Reading) -> Values | None:
         """What joints say of their velocity; None from a driver that says nothing, or NaN."""
@@ -89,15 +89,15 @@ class Witness:
             return None
         if not np.isfinite(said).all():
             return None
-        return pick(reading, "velocity", self._measured.on(topic), topic)
+        return select_by_name(reading, "velocity", self._measured.names_on(topic), topic)
 
-    def _of(self, topic: str, cfg: Plausibility.Config, limits: Limits) -> _Judged:
-        names = self._measured.on(topic)
+    def _of(self, topic: str, cfg: PlausibilityCheck.Config, limits: Limits) -> _CheckedTopic:
+        names = self._measured.names_on(topic)
         rows = np.array([self._measured.names.index(name) for name in names])
-        axes = Axes(
+        axes = AxisLimits(
             names,
             *(limits.low[rows], limits.high[rows], limits.velocity[rows]),
             *(limits.acceleration[rows], limits.high[rows] - limits.low[rows]),
             ~self._follows[rows],
         )
-        return _Judged(Plausibility(cfg, axes), rows)
+        return _CheckedTopic(PlausibilityCheck(cfg, axes), rows)

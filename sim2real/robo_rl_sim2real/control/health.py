@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from robo_rl_sim2real.control.runtime import Output
-from robo_rl_sim2real.core.clock import Recent
+from robo_rl_sim2real.control.runtime import TickOutput
+from robo_rl_sim2real.core.clock import RecentDurations
 from robo_rl_sim2real.core.lifecycle_states import State
 
 _WELL = (State.HOMING, State.RAMPING, State.RUNNING, State.TELEOPERATED)
@@ -41,7 +41,7 @@ class Health(NamedTuple):
     dry_run: bool = False
 
 
-class Record:
+class HealthCounters:
     """Counts what comes of ticks.
 
     Args:
@@ -51,12 +51,12 @@ class Record:
 
     def __init__(self, *, dry_run: bool = False, clear_after: int = 100) -> None:
         self._dry_run, self._clear_after, self._well = dry_run, clear_after, 0
-        self.latency, self.spent = Recent(), Recent()
+        self.latency, self.spent = RecentDurations(), RecentDurations()
         self.count = self.clamped = self.refused = 0
         self.problem, self.state, self.reason = "", "", ""
         self.silent = True
 
-    def add(self, output: Output, *, spent_s: float, age_s: float) -> None:
+    def count_tick(self, output: TickOutput, *, spent_s: float, age_s: float) -> None:
         """A tick.
 
         Args:
@@ -77,7 +77,7 @@ class Record:
         if output.state is State.INACTIVE:  # why it is on its way to rest is that it was told to
             self.reason = ""
 
-    def _judge(self, output: Output) -> None:
+    def _judge(self, output: TickOutput) -> None:
         """Whether there is a problem, or the last one is over."""
         follows = output.command is not None and output.command.reason is None
         self._well = 0 if output.problem or not follows else self._well + 1
@@ -89,7 +89,7 @@ class Record:
         elif moved_on or self._well >= self._clear_after:
             self.problem = ""
 
-    def refuse(self, problem: str) -> None:
+    def count_refusal(self, problem: str) -> None:
         """A request was not granted."""
         self.refused, self.problem, self._well = self.refused + 1, problem, 0
 

@@ -33,44 +33,44 @@ class Lifecycle:
         Args:
             ramp_s: Time in which commands go over from where the robot is to what the policy says.
             resume_s: The same after a hold, or after a human let go.
-            start_within: Distance of a joint from its start to begin from, rad.
-            start_within_m: Likewise of one in m.
+            start_tolerance_rad: Distance of a joint from its start to begin from, rad.
+            start_tolerance_m: Likewise of one in m.
             home_speed: Share of the velocity limits at which a joint goes to its start, at most.
             max_hold_s: A hold that lasts longer ends in inactive.
-            hold_s: How long a robot that is at rest, at fault or not active any more, is still told
+            final_hold_s: How long a robot that is at rest, at fault or not active any more, is still told
                 to stay there.
         """
 
         ramp_s: float = Field(default=2.0, ge=0.0)
         resume_s: float = Field(default=0.3, ge=0.0)
-        start_within: float = Field(default=0.3, gt=0.0)
-        start_within_m: float = Field(default=0.05, gt=0.0)
+        start_tolerance_rad: float = Field(default=0.3, gt=0.0)
+        start_tolerance_m: float = Field(default=0.05, gt=0.0)
         home_speed: float = Field(default=0.2, gt=0.0, le=1.0)
         max_hold_s: float = Field(default=5.0, gt=0.0)
-        hold_s: float = Field(default=1.0, ge=0.0)
+        final_hold_s: float = Field(default=1.0, ge=0.0)
 
     def __init__(
         self, cfg: Config, names: tuple[str, ...], start: Values, units: tuple[str, ...] = ()
     ) -> None:
         self.cfg, self.names, self.start = cfg, names, start
-        far = {"m": cfg.start_within_m, "rad": cfg.start_within}
+        far = {"m": cfg.start_tolerance_m, "rad": cfg.start_tolerance_rad}
         self.within = np.array([far[unit] for unit in units or ("rad",) * len(names)])
         self.state, self.pressed = State.UNCONFIGURED, False
         self.presses = self.trips = self._forgiven = self._forgiven_presses = 0
         self._home, self._ramp_s = start, 0.0
         self._since_s = self._rested_s = -np.inf
 
-    def press(self, pressed: bool) -> None:
+    def set_estop(self, pressed: bool) -> None:
         """The emergency stop was pressed or released; that it was pressed is kept until a reset."""
         self.presses += pressed
         self.pressed = pressed
 
-    def trip(self) -> None:
+    def request_stop(self) -> None:
         """A stop was requested; that is kept until a reset."""
         self.trips += 1
 
     @property
-    def stops(self) -> int:
+    def stop_count(self) -> int:
         """How often a stop was asked for so far, by the emergency stop or a request."""
         return self.presses + self.trips
 
@@ -82,7 +82,7 @@ class Lifecycle:
     @property
     def stopped(self) -> bool:
         """Likewise, or whether a stop was requested since then."""
-        return self.pressed or self.stops > self._forgiven
+        return self.pressed or self.stop_count > self._forgiven
 
     def configure(self) -> None:
         """All that is needed was checked and warmed up."""
@@ -162,7 +162,7 @@ class Lifecycle:
             self.state = after(self.state, Event.FAULT)
             self._rested_s = np.inf
 
-    def grip(self, stop: Values, now_s: float, *, held: bool) -> bool:
+    def set_teleop(self, stop: Values, now_s: float, *, held: bool) -> bool:
         """A human has the robot in hand or not; says whether that began just now.
 
         Args:
@@ -179,7 +179,7 @@ class Lifecycle:
             self._ramp(stop, self.cfg.resume_s, now_s)
         return False
 
-    def follow(self, reason: Reason | None, command: Values, now_s: float) -> None:
+    def update(self, reason: Reason | None, command: Values, now_s: float) -> None:
         """Go to the state that a tick's outcome leads to."""
         if reason is not None and reason.latches:
             self.fail()
@@ -196,24 +196,24 @@ class Lifecycle:
         elif self.state is State.RAMPING and self._share(now_s) >= 1.0:
             self.state = after(self.state, Event.RAMPED)
 
-    def ramped(self, target: Values, now_s: float) -> Values:
+    def blend_ramp(self, target: Values, now_s: float) -> Values:
         """The target, partly still where the robot began."""
         share = self._share(now_s) if self.state is not State.HOLDING else 0.0
         if self.state is State.HOMING:
             share = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
         return target if share >= 1.0 else self._home + share * (target - self._home)
 
-    def hold_from(self, command: Values) -> None:
+    def set_hold_command(self, command: Values) -> None:
         """While it holds, going on would begin here."""
         self._home = command
 
-    def silent(self, now_s: float, *, at_rest: bool) -> bool:
+    def is_silent(self, now_s: float, *, at_rest: bool) -> bool:
         """Whether a robot that is not active has been told for long enough where to stay."""
         if not at_rest:
             return False
         if self._rested_s == np.inf:
             self._rested_s = now_s
-        return now_s - self._rested_s >= self.cfg.hold_s
+        return now_s - self._rested_s >= self.cfg.final_hold_s
 
     def _ramp(self, home: Values, ramp_s: float, now_s: float) -> None:
         self._home, self._ramp_s, self._since_s = home, ramp_s, now_s

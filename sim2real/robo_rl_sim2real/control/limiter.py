@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from robo_rl.core.errors import ConfigError
-from robo_rl_sim2real.control.braking import Array, Limits, Motion, brake, braking_acc, resting
+from robo_rl_sim2real.control.braking import Array, Limits, Motion, brake, braking_acc, is_at_rest
 
 _GRID = np.linspace(0.0, 1.0, 9)
 """Accelerations that are tried, as shares of what is allowed."""
@@ -59,7 +59,7 @@ class Limiter:
     @property
     def at_rest(self) -> bool:
         """Whether nothing moves."""
-        return bool(resting(self.motion, self.limits).all())
+        return bool(is_at_rest(self.motion, self.limits).all())
 
     def step(self, target: Array, *, standing: bool = False) -> Array:
         """The command of the next tick, (…, n), for a finite target (…, n).
@@ -75,7 +75,7 @@ class Limiter:
 
     def brake(self) -> Array:
         """The command of the next tick of coming to rest, (…, n)."""
-        self.motion = self.motion.after(
+        self.motion = self.motion.step(
             braking_acc(self.motion.vel, self.motion.acc, self.limits), self.limits.dt_s
         )
         self._wanted = Motion(self.motion.pos, np.zeros_like(self.motion.vel), self.motion.acc * 0)
@@ -94,12 +94,12 @@ class Limiter:
             gaps = np.concatenate([gaps, self._gaps(between, wanted)[0]])
             candidates = np.concatenate([candidates, between])
         acc = np.take_along_axis(candidates, gaps.argmin(axis=0)[None], axis=0)[0]
-        self.motion, self._wanted = self.motion.after(acc, self.limits.dt_s), reference
+        self.motion, self._wanted = self.motion.step(acc, self.limits.dt_s), reference
         return self.motion.pos
 
     def _gaps(self, accs: Array, wanted: Array) -> tuple[Array, Array]:
         """How far from ``wanted`` each (C, …, n) brings rest, infinity if unsafely; and where."""
-        ways = brake(self.motion.after(accs, self.limits.dt_s), self.limits, *self._room())
+        ways = brake(self.motion.step(accs, self.limits.dt_s), self.limits, *self._room())
         return np.where(ways.safe, np.abs(ways.stop - wanted), np.inf), ways.stop
 
     def _reference(self, target: Array, *, standing: bool) -> Motion:
@@ -151,7 +151,7 @@ def _between(accs: Array, stops: Array, wanted: Array) -> Array:
     return acc + np.clip(share, 0.0, 1.0) * (acc_high - acc)
 
 
-def demand_quick(limits: Limits) -> None:
+def check_computable(limits: Limits) -> None:
     """Refuse limits under which a command takes longer to find than half a tick.
 
     The smaller a tick and the lower the jerk, the more ticks a braking manoeuvre has. Timed on this

@@ -31,7 +31,7 @@ _CLOCK_SET_S = 0.5
 """Difference of header and arrival from one reading to the next beyond which a clock was set."""
 
 
-class Axes(NamedTuple):
+class AxisLimits(NamedTuple):
     """What is measured on one topic, each (m,).
 
     Args:
@@ -50,10 +50,10 @@ class Axes(NamedTuple):
     velocity: Values
     acceleration: Values
     range: Values
-    yields: Values
+    yields_to_contact: Values
 
 
-class _Seen(NamedTuple):
+class _Sample(NamedTuple):
     """A reading: pos and vel (m,), how long before it the velocity began, and its times."""
 
     pos: Values
@@ -63,7 +63,7 @@ class _Seen(NamedTuple):
     sent_s: float
 
 
-class Plausibility:
+class PlausibilityCheck:
     """The judge of one topic's readings.
 
     Args:
@@ -79,45 +79,45 @@ class Plausibility:
         Args:
             beyond: Distance outside of its limits at which a joint may be measured, besides noise.
             noise: Distance between readings of a joint that stands …
-            noise_least: … and the same in rad or m, whichever is more.
+            min_noise: … and the same in rad or m, whichever is more.
             rates: Measured velocity and acceleration, in multiples of the robot's limits.
             near: Distance from its command, or from where it was believed last, within which it is
                 believed again.
             readings: How many plausible readings in a row are believed, after one that was not.
-            still_s: For how long a joint that stands is measured in one place.
+            standstill_s: For how long a joint that stands is measured in one place.
             late_s: Least time that counts between two readings, for positions may be updated more
                 seldom than they are sent. Where no header tells, one may arrive so much later.
         """
 
-        beyond: float = Field(default=0.05, ge=0.0, le=1.0)
+        limit_margin: float = Field(default=0.05, ge=0.0, le=1.0)
         noise: float = Field(default=0.01, ge=0.0, le=1.0)
-        noise_least: float = Field(default=0.002, ge=0.0)
-        rates: float = Field(default=1.5, ge=1.0)
-        near: float = Field(default=0.05, gt=0.0, le=1.0)
-        readings: int = Field(default=4, ge=2)
-        still_s: float = Field(default=0.15, gt=0.0)
-        late_s: float = Field(default=0.05, ge=0.0)
+        min_noise: float = Field(default=0.002, ge=0.0)
+        rate_factor: float = Field(default=1.5, ge=1.0)
+        reaccept_distance: float = Field(default=0.05, gt=0.0, le=1.0)
+        reaccept_count: int = Field(default=4, ge=2)
+        standstill_s: float = Field(default=0.15, gt=0.0)
+        min_interval_s: float = Field(default=0.05, ge=0.0)
 
-    def __init__(self, cfg: Config, axes: Axes, *, believed: bool = False) -> None:
+    def __init__(self, cfg: Config, axes: AxisLimits, *, believed: bool = False) -> None:
         self.cfg, self.axes, self._range = cfg, axes, axes.range
-        self.noise = np.maximum(cfg.noise * axes.range, cfg.noise_least)
-        self._last: _Seen | None = None
+        self.noise = np.maximum(cfg.noise * axes.range, cfg.min_noise)
+        self._last: _Sample | None = None
         self._believed: Values | None = None
-        self._streak, self._recent = 0, deque[_Seen]()
+        self._streak, self._recent = 0, deque[_Sample]()
         self.believed = believed
         self.problem = "" if believed else "nothing was measured yet"
 
     @property
-    def standing(self) -> bool:
+    def is_standing(self) -> bool:
         """Whether the latest readings are believed and in one place, but for a slow drift."""
         recent, cfg = self._recent, self.cfg
-        if not self.believed or recent[-1].at_s - recent[0].at_s < cfg.still_s - _ROUNDING_S:
+        if not self.believed or recent[-1].at_s - recent[0].at_s < cfg.standstill_s - _ROUNDING_S:
             return False
         spread = np.ptp([seen.pos for seen in recent], axis=0)
-        drift = _DRIFT * self.axes.velocity * cfg.still_s
-        return bool((spread <= np.maximum(drift, 2.0 * cfg.noise_least)).all())
+        drift = _DRIFT * self.axes.velocity * cfg.standstill_s
+        return bool((spread <= np.maximum(drift, 2.0 * cfg.min_noise)).all())
 
-    def look(
+    def check(
         self, reading: Reading, pos: Values, vel: Values | None, commanded: Values | None
     ) -> None:
         """Judge the newest reading; one that was judged already changes nothing.
@@ -132,7 +132,7 @@ class Plausibility:
         before = self._last
         if before is not None and reading.stamp_s == before.at_s:
             return
-        self._last = seen = _seen(before, reading, pos, self.cfg.late_s)
+        self._last = seen = _seen(before, reading, pos, self.cfg.min_interval_s)
         amiss = self._beyond(pos) or self._too_fast(vel) or self._jumped(before, seen)
         if amiss:
             self._recent.clear()
@@ -144,26 +144,26 @@ class Plausibility:
         if self.believed:
             self._believed = pos
 
-    def _keep(self, seen: _Seen) -> None:
-        """The latest readings, as many as it takes to span ``still_s``."""
-        recent, since_s = self._recent, seen.at_s - self.cfg.still_s + _ROUNDING_S
+    def _keep(self, seen: _Sample) -> None:
+        """The latest readings, as many as it takes to span ``standstill_s``."""
+        recent, since_s = self._recent, seen.at_s - self.cfg.standstill_s + _ROUNDING_S
         recent.append(seen)
         while len(recent) > 1 and recent[1].at_s <= since_s:
             recent.popleft()
 
     def _beyond(self, pos: Values) -> str:
-        margin, (names, low, high, *_) = self.cfg.beyond * self._range + self.noise, self.axes
+        margin, (names, low, high, *_) = self.cfg.limit_margin * self._range + self.noise, self.axes
         out = np.flatnonzero((pos < low - margin) | (pos > high + margin))
         said = (f"'{names[i]}' {pos[i]:.3f}, limits {low[i]:.3f} to {high[i]:.3f}" for i in out)
         return f"beyond its limits: {'; '.join(said)}" if len(out) else ""
 
     def _too_fast(self, vel: Values | None) -> str:
-        limits = self.cfg.rates * self.axes.velocity
+        limits = self.cfg.rate_factor * self.axes.velocity
         out = np.flatnonzero(np.abs(vel) > limits) if vel is not None else ()
         said = (f"'{self.axes.names[i]}' {vel[i]:.3g}, at most {limits[i]:.3g}" for i in out)  # type: ignore[index]
         return f"faster than it can be: {'; '.join(said)}" if len(out) else ""
 
-    def _jumped(self, before: _Seen | None, seen: _Seen) -> str:
+    def _jumped(self, before: _Sample | None, seen: _Sample) -> str:
         """Joints that can't have come from there to here."""
         if before is None:
             return ""
@@ -173,21 +173,21 @@ class Plausibility:
         said = (f"'{self.axes.names[i]}' by {moved[i]:+.3f} in {seen.span_s:.3f} s" for i in out)
         return f"moved farther than it can: {'; '.join(said)}" if len(out) else ""
 
-    def _reach(self, start: _Seen, dt_s: float) -> tuple[Values, Values]:
+    def _reach(self, start: _Sample, dt_s: float) -> tuple[Values, Values]:
         """The least and the largest (m,) by which a joint moves in ``dt_s``.
 
         A contact stops a joint at once, so standing is always possible. The velocity is the mean
         of ``start.span_s``, and can have changed since the middle of it.
         """
         cfg, axes = self.cfg, self.axes
-        farthest = cfg.rates * axes.velocity * dt_s
-        turned = cfg.rates * axes.acceleration * dt_s * 0.5 * (dt_s + max(start.span_s, dt_s))
+        farthest = cfg.rate_factor * axes.velocity * dt_s
+        turned = cfg.rate_factor * axes.acceleration * dt_s * 0.5 * (dt_s + max(start.span_s, dt_s))
         carried, noise = start.vel * dt_s, self.noise
         low = np.maximum(np.minimum(carried, 0.0) - turned, -farthest) - noise
         return low, np.minimum(np.maximum(carried, 0.0) + turned, farthest) + noise
 
     def _waits(self) -> str:
-        missing = self.cfg.readings - self._streak
+        missing = self.cfg.reaccept_count - self._streak
         return f"believed after {missing} more plausible readings" if missing > 0 else ""
 
     def _far(self, pos: Values, commanded: Values | None) -> str:
@@ -196,22 +196,22 @@ class Plausibility:
         apart = np.nan_to_num(np.abs(pos - commanded) / self._range, nan=np.inf)
         if self._believed is not None:
             apart = np.minimum(apart, np.abs(pos - self._believed) / self._range)
-        apart[self.axes.yields] = 0.0
+        apart[self.axes.yields_to_contact] = 0.0
         worst = int(apart.argmax())
-        if apart[worst] <= self.cfg.near:
+        if apart[worst] <= self.cfg.reaccept_distance:
             return ""
         name, share = self.axes.names[worst], 100.0 * apart[worst]
         return f"'{name}' {pos[worst]:.3f} is {share:.0f} % of its range from where it was"
 
 
-def _seen(before: _Seen | None, reading: Reading, pos: Values, late_s: float) -> _Seen:
+def _seen(before: _Sample | None, reading: Reading, pos: Values, late_s: float) -> _Sample:
     if before is None:
-        return _Seen(pos, np.zeros_like(pos), late_s, reading.stamp_s, reading.sent_s)
+        return _Sample(pos, np.zeros_like(pos), late_s, reading.stamp_s, reading.sent_s)
     span_s = _elapsed_s(before, reading, late_s)
-    return _Seen(pos, (pos - before.pos) / span_s, span_s, reading.stamp_s, reading.sent_s)
+    return _Sample(pos, (pos - before.pos) / span_s, span_s, reading.stamp_s, reading.sent_s)
 
 
-def _elapsed_s(before: _Seen, reading: Reading, late_s: float) -> float:
+def _elapsed_s(before: _Sample, reading: Reading, late_s: float) -> float:
     """Between two readings: by their headers if these can be right, else the longest that fits."""
     came_s, said_s = reading.stamp_s - before.at_s, reading.sent_s - before.sent_s
     stamped = before.sent_s > 0.0 and reading.sent_s > 0.0

@@ -47,7 +47,7 @@ _LATCHES = (
 )
 
 
-class Asked(NamedTuple):
+class SafetyInput(NamedTuple):
     """What is asked for in a tick, and what is known.
 
     Args:
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
         measured: (n,) positions of the joints, the last that were believed.
         observed_s: When the oldest reading in use arrived.
         basis_s: When the oldest reading arrived that ``target`` rests on.
-        thinking_s: How long the present inference has taken so far; 0 where none is under way.
+        pending_s: How long the present inference has taken so far; 0 where none is under way.
         estop: Whether the emergency stop was pressed since the last reset.
         stop: Whether a stop was requested since the last reset.
         stalled: Whether control periods were missed since the last command.
@@ -68,13 +68,13 @@ class Asked(NamedTuple):
     measured: Array
     observed_s: float
     basis_s: float
-    thinking_s: float = 0.0
+    pending_s: float = 0.0
     estop: bool = False
     stalled: bool = False
     stop: bool = False
-    doubt: str = ""
-    regular: bool = True
-    standing: bool = False
+    implausible_reason: str = ""
+    readings_regular: bool = True
+    is_standing: bool = False
 
 
 class Command(NamedTuple):
@@ -91,7 +91,7 @@ class Command(NamedTuple):
     pos: Array
     reason: Reason | None
     clamped: Array
-    why: str = ""
+    detail: str = ""
 
 
 class Safety:
@@ -112,10 +112,10 @@ class Safety:
         """Thresholds. Distances are shares of a joint's range, so that they suit rad and m alike.
 
         Args:
-            obs_periods: Age of an observation in control periods beyond which it is stale …
-            obs_age_s: … and in seconds, whichever is less.
-            basis_age_s: Age of what a chunk rests on beyond which its actions are not played.
-            inference_s: How long an inference may take once there is no action left.
+            max_obs_age_periods: Age of an observation in control periods beyond which it is stale …
+            max_obs_age_s: … and in seconds, whichever is less.
+            max_chunk_age_s: Age of what a chunk rests on beyond which its actions are not played.
+            inference_timeout_s: How long an inference may take once there is no action left.
             tracking: Distance of command and measured joint that is a fault.
             settled: Distance beyond which a joint that stands beside its command is given way: the
                 command goes to where it was measured, once the robot is at rest.
@@ -124,15 +124,15 @@ class Safety:
             speed: Share of the robot's velocity, acceleration and jerk that is used.
         """
 
-        obs_periods: float = Field(default=3.0, gt=0.0)
-        obs_age_s: float = Field(default=0.1, gt=0.0)
-        basis_age_s: float = Field(default=1.0, gt=0.0)
-        inference_s: float = Field(default=0.2, gt=0.0)
-        tracking: float = Field(default=0.15, gt=0.0, le=1.0)
-        settled: float = Field(default=0.03, ge=0.0, le=1.0)
+        max_obs_age_periods: float = Field(default=3.0, gt=0.0)
+        max_obs_age_s: float = Field(default=0.1, gt=0.0)
+        max_chunk_age_s: float = Field(default=1.0, gt=0.0)
+        inference_timeout_s: float = Field(default=0.2, gt=0.0)
+        max_tracking_error: float = Field(default=0.15, gt=0.0, le=1.0)
+        yield_distance: float = Field(default=0.03, ge=0.0, le=1.0)
         yield_speed: float = Field(default=0.1, gt=0.0, le=1.0)
-        margin: float = Field(default=0.0, ge=0.0, lt=0.5)
-        speed: float = Field(default=1.0, gt=0.0, le=1.0)
+        position_margin: float = Field(default=0.0, ge=0.0, lt=0.5)
+        speed_scale: float = Field(default=1.0, gt=0.0, le=1.0)
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Safety:
         self._names = names or tuple(f"joint {number}" for number in range(len(pos)))
         self.latched: Reason | None = None
         self._why = ""
-        self.max_age_s = min(cfg.obs_age_s, cfg.obs_periods * limits.dt_s)
+        self.max_age_s = min(cfg.max_obs_age_s, cfg.max_obs_age_periods * limits.dt_s)
         self._rest: Array | None = None
         self._yielded: Array | None = None
 
@@ -163,7 +163,7 @@ class Safety:
         """Come to rest for a reason that nothing here sees, until ``restart``."""
         self.latched, self._why = reason, ""
 
-    def step(self, asked: Asked, now_s: float) -> Command:
+    def step(self, asked: SafetyInput, now_s: float) -> Command:
         """The command of this tick."""
         if asked.stalled:  # the robot has long come to rest at the last command, and stays there
             self.limiter.restart(self.limiter.motion.pos)
@@ -180,27 +180,30 @@ class Safety:
         pos = self.limiter.step(asked.target)
         return Command(pos, None, np.abs(pos - asked.target))
 
-    def _reason(self, asked: Asked, now_s: float) -> Reason | None:
+    def _reason(self, asked: SafetyInput, now_s: float) -> Reason | None:
         """The first check that fails; NaN passes none."""
         cfg, target = self.cfg, asked.target
         checks = (
             (Reason.NOT_FINITE, target is None or bool(np.isfinite(target).all())),
             (Reason.ESTOP, not asked.estop),
             (Reason.STOP, not asked.stop),
-            (Reason.DOUBT, not asked.doubt),
-            (Reason.STALE, self._fresh(asked, now_s) and (asked.regular or self._rest is None)),
-            (Reason.LATE, target is not None or asked.thinking_s <= cfg.inference_s),
-            (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.basis_age_s),
-            (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.tracking).all())),
+            (Reason.DOUBT, not asked.implausible_reason),
+            (
+                Reason.STALE,
+                self._fresh(asked, now_s) and (asked.readings_regular or self._rest is None),
+            ),
+            (Reason.LATE, target is not None or asked.pending_s <= cfg.inference_timeout_s),
+            (Reason.LATE, target is None or now_s - asked.basis_s <= cfg.max_chunk_age_s),
+            (Reason.TRACKING, bool((self._apart(asked.measured) <= cfg.max_tracking_error).all())),
             (Reason.STALLED, not asked.stalled),
             (Reason.EMPTY, target is not None),
         )
         return next((reason for reason, passed in checks if not passed), None)
 
-    def _fresh(self, asked: Asked, now_s: float) -> bool:
+    def _fresh(self, asked: SafetyInput, now_s: float) -> bool:
         return now_s - asked.observed_s <= self.max_age_s
 
-    def _to_rest(self, asked: Asked, now_s: float) -> Array:
+    def _to_rest(self, asked: SafetyInput, now_s: float) -> Array:
         """A step of the way to rest: along the last commands, then slowly to where it is held up.
 
         What is measured is a target only once the robot stands, was measured there several times,
@@ -216,20 +219,20 @@ class Safety:
             self._rest = pos + np.clip(self._yielded - pos, -step, step)
         return self.limiter.step(self._rest, standing=True)
 
-    def _held_up(self, asked: Asked, now_s: float) -> Array | None:
+    def _held_up(self, asked: SafetyInput, now_s: float) -> Array | None:
         """Where joints that do not reach their command stand; None where that is not known."""
-        if asked.doubt or not asked.standing or not self._fresh(asked, now_s):
+        if asked.implausible_reason or not asked.is_standing or not self._fresh(asked, now_s):
             return None
-        lags = self._placed & (self._apart(asked.measured) > self.cfg.settled)
+        lags = self._placed & (self._apart(asked.measured) > self.cfg.yield_distance)
         return np.where(lags, asked.measured, self.limiter.motion.pos)
 
-    def _in_full(self, reason: Reason | None, asked: Asked) -> str:
+    def _in_full(self, reason: Reason | None, asked: SafetyInput) -> str:
         if reason is Reason.DOUBT:
-            return asked.doubt
+            return asked.implausible_reason
         if reason is not Reason.TRACKING:
             return ""
         worst = int(np.nan_to_num(self._apart(asked.measured), nan=np.inf).argmax())
-        apart, limit = np.abs(self.limiter.motion.pos - asked.measured), self.cfg.tracking
+        apart, limit = np.abs(self.limiter.motion.pos - asked.measured), self.cfg.max_tracking_error
         return (
             f"'{self._names[worst]}' is {apart[worst]:.3f} from its command, at most"
             f" {limit * self._range[worst]:.3f} (safety.tracking={limit:g} of its range)"
@@ -237,7 +240,7 @@ class Safety:
 
     def reached(self, measured: Array) -> bool:
         """Whether a robot measured there (n,) is where it was told to be, but for its sag."""
-        return bool((self._apart(measured) <= self.cfg.settled).all())
+        return bool((self._apart(measured) <= self.cfg.yield_distance).all())
 
     def _apart(self, measured: Array) -> Array:
         """Distance of command and measured joint, as a share of its range."""
@@ -246,12 +249,12 @@ class Safety:
 
 def _within(limits: Limits, cfg: Safety.Config) -> Limits:
     """The limits that are used: positions less the margin, rates by their share."""
-    margin = cfg.margin * (limits.high - limits.low)
+    margin = cfg.position_margin * (limits.high - limits.low)
     return Limits(
         low=limits.low + margin,
         high=limits.high - margin,
-        velocity=cfg.speed * limits.velocity,
-        acceleration=cfg.speed * limits.acceleration,
-        jerk=cfg.speed * limits.jerk,
+        velocity=cfg.speed_scale * limits.velocity,
+        acceleration=cfg.speed_scale * limits.acceleration,
+        jerk=cfg.speed_scale * limits.jerk,
         dt_s=limits.dt_s,
     )

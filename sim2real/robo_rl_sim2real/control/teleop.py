@@ -21,10 +21,10 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.plausibility import Axes, Plausibility
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind, TopicName
-from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, pick
+from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType, TopicName
+from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name
 
 _HUMAN = 4.0
 """Multiples of the robot's velocity limits that a human may ask for, if not get."""
@@ -32,7 +32,7 @@ _FULL = 1.05
 """Largest deflection of a gamepad's axis, which is 1 but for rounding."""
 
 
-class Follow(ConfigModel):
+class JointMapping(ConfigModel):
     """What moves a joint.
 
     Args:
@@ -52,7 +52,7 @@ class Follow(ConfigModel):
     relative: bool = True
 
 
-class Grip(NamedTuple):
+class TeleopInput(NamedTuple):
     """What the human does at the moment.
 
     Args:
@@ -63,7 +63,7 @@ class Grip(NamedTuple):
 
     held: bool
     target: Values | None
-    heard_s: float
+    received_s: float
 
 
 class Teleop:
@@ -94,31 +94,31 @@ class Teleop:
         """
 
         topic: TopicName = ""
-        kind: Kind = Kind.JOINT_STATES
-        joints: dict[str, Follow] = Field(default_factory=dict)
-        held: TopicName = ""
-        button: int = Field(default=-1, ge=-1)
-        silent_s: float = Field(default=0.2, gt=0.0)
+        msg_type: MsgType = MsgType.JOINT_STATES
+        joints: dict[str, JointMapping] = Field(default_factory=dict)
+        deadman: TopicName = ""
+        deadman_button: int = Field(default=-1, ge=-1)
+        timeout_s: float = Field(default=0.2, gt=0.0)
 
     def __init__(
         self,
         cfg: Config,
         names: tuple[str, ...],
         limits: Limits,
-        hand: HandPoses = HandPoses(),  # noqa: B008  a constant
+        hand: EePoseAxes = EePoseAxes(),  # noqa: B008  a constant
     ) -> None:
         self.cfg = cfg
         if cfg.topic:
             _check(cfg, names)
-        self._hand = _HANDS[cfg.kind](cfg, names, limits, hand) if cfg.topic else None
+        self._hand = _HANDS[cfg.msg_type](cfg, names, limits, hand) if cfg.topic else None
 
     @property
-    def topics(self) -> dict[str, Kind]:
+    def topics(self) -> dict[str, MsgType]:
         """What is to be heard, and its interfaces."""
-        switch = {self.cfg.held: Kind.FLAG} if self.cfg.held else {}
-        return {self.cfg.topic: self.cfg.kind, **switch} if self._hand else {}
+        switch = {self.cfg.deadman: MsgType.FLAG} if self.cfg.deadman else {}
+        return {self.cfg.topic: self.cfg.msg_type, **switch} if self._hand else {}
 
-    def look(self, inbox: Inbox, now_s: float, stop: Callable[[], Values]) -> Grip:
+    def read(self, inbox: Inbox, now_s: float, stop: Callable[[], Values]) -> TeleopInput:
         """What the human wants of a robot that would come to rest at ``stop`` (n,) by itself.
 
         Raises:
@@ -127,30 +127,30 @@ class Teleop:
         said = inbox.get(self.cfg.topic)
         if self._hand is not None and said is not None:
             self._hand.hear(said)
-        switch = inbox.get(self.cfg.held) if self.cfg.held else said
+        switch = inbox.get(self.cfg.deadman) if self.cfg.deadman else said
         if self._hand is None or switch is None or not self._pressed(switch):
-            self.let_go()
-            return Grip(held=False, target=None, heard_s=now_s)
+            self.release()
+            return TeleopInput(held=False, target=None, received_s=now_s)
         heard_s = switch.stamp_s if said is None else min(switch.stamp_s, said.stamp_s)
-        if said is None or now_s - heard_s > self.cfg.silent_s:
-            self.let_go()
-            return Grip(held=True, target=None, heard_s=heard_s)
-        return Grip(held=True, target=self._hand.target(said, stop), heard_s=heard_s)
+        if said is None or now_s - heard_s > self.cfg.timeout_s:
+            self.release()
+            return TeleopInput(held=True, target=None, received_s=heard_s)
+        return TeleopInput(held=True, target=self._hand.target(said, stop), received_s=heard_s)
 
     def _pressed(self, switch: Reading) -> bool:
-        if self.cfg.held:
+        if self.cfg.deadman:
             return bool(switch.fields["data"])
         buttons = switch.fields["buttons"]
-        return self.cfg.button < len(buttons) and bool(buttons[self.cfg.button])
+        return self.cfg.deadman_button < len(buttons) and bool(buttons[self.cfg.deadman_button])
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Whatever the human did so far counts no more: it begins where the robot is then."""
         if self._hand is not None:
-            self._hand.let_go()
+            self._hand.release()
 
 
-class _Hand(Protocol):
-    def hear(self, reading: Reading) -> None:
+class _InputDevice(Protocol):
+    def on_reading(self, reading: Reading) -> None:
         """What came last, whether or not the switch is held."""
         ...
 
@@ -158,16 +158,16 @@ class _Hand(Protocol):
         """Where to, (n,)."""
         ...
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The next target is the first one again."""
         ...
 
 
-class _Leader:
+class _LeaderArm:
     """Joints that follow another arm's."""
 
     def __init__(
-        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: EePoseAxes
     ) -> None:
         del hand
         self._where, follows = cfg.topic, list(cfg.joints.values())
@@ -178,33 +178,33 @@ class _Leader:
         self._relative = np.array([follow.relative for follow in follows])
         self._first: tuple[Values, Values] | None = None
         axes = _leader_axes(self._sources, limits, self._moved, self._scale)
-        self._judge = Plausibility(Plausibility.Config(), axes, believed=True)
+        self._judge = PlausibilityCheck(PlausibilityCheck.Config(), axes, believed=True)
 
-    def hear(self, reading: Reading) -> None:
+    def on_reading(self, reading: Reading) -> None:
         with contextlib.suppress(SpecError):  # ``target`` says what is wrong, to whom it concerns
-            pos = pick(reading, "position", self._sources, self._where)
-            self._judge.look(reading, pos, None, None)
+            pos = select_by_name(reading, "position", self._sources, self._where)
+            self._judge.check(reading, pos, None, None)
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
         if not self._judge.believed:
-            self.let_go()
+            self.release()
             raise SpecError(self._judge.problem, where=self._where)
-        led = self._scale * pick(reading, "position", self._sources, self._where)
+        led = self._scale * select_by_name(reading, "position", self._sources, self._where)
         home, zero = self._first = self._first or (stop(), led)
         target = home.copy()
         relative = home[self._moved] + led - zero
         target[self._moved] = np.where(self._relative, relative, led + self._offset)
         return target
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._first = None
 
 
-class _Velocities:
+class _VelocityInput:
     """Joints that move as fast as axes say, and no faster than they can, so that they stop too."""
 
     def __init__(
-        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: HandPoses
+        self, cfg: Teleop.Config, names: tuple[str, ...], limits: Limits, hand: EePoseAxes
     ) -> None:
         self._where, self._limits, follows = cfg.topic, limits, list(cfg.joints.values())
         self._frame = hand
@@ -213,7 +213,7 @@ class _Velocities:
         self._scale = np.array([follow.scale for follow in follows])
         self._last: Values | None = None
 
-    def hear(self, reading: Reading) -> None:
+    def on_reading(self, reading: Reading) -> None:
         pass
 
     def target(self, reading: Reading, stop: Callable[[], Values]) -> Values:
@@ -228,7 +228,7 @@ class _Velocities:
         self._last = np.clip(target, np.minimum(limits.low, last), np.maximum(limits.high, last))
         return self._last
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._last = None
 
     def _demand_possible(self, axes: Values, vel: Values, *, stick: bool) -> None:
@@ -246,28 +246,34 @@ class _Velocities:
     def _axes_of(self, reading: Reading) -> Values:
         parts = ("axes",) if "axes" in reading.fields else ("linear", "angular")
         if "linear" in parts:
-            self._frame.demand_frame(reading, self._where)
-        return np.concatenate([pick(reading, part, (), self._where) for part in parts])
+            self._frame.check_frame(reading, self._where)
+        return np.concatenate([select_by_name(reading, part, (), self._where) for part in parts])
 
 
-def _leader_axes(names: tuple[str, ...], limits: Limits, moved: list[int], scale: Values) -> Axes:
+def _leader_axes(
+    names: tuple[str, ...], limits: Limits, moved: list[int], scale: Values
+) -> AxisLimits:
     """What a leader's joints can do: nobody says where they end, and a human moves them."""
     size = np.maximum(np.abs(scale), 1e-9)
     span = (limits.high - limits.low)[moved] / size
     far = np.full(len(names), np.inf)
     free = np.ones(len(names), bool)
-    return Axes(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span, free)
+    return AxisLimits(names, -far, far, _HUMAN * limits.velocity[moved] / size, far, span, free)
 
 
-_HANDS = {Kind.JOINT_STATES: _Leader, Kind.JOY: _Velocities, Kind.TWIST: _Velocities}
+_HANDS = {
+    MsgType.JOINT_STATES: _LeaderArm,
+    MsgType.JOY: _VelocityInput,
+    MsgType.TWIST: _VelocityInput,
+}
 
 
 def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
-    if cfg.kind not in _HANDS:
+    if cfg.msg_type not in _HANDS:
         known = ", ".join(kind.value for kind in _HANDS)
-        raise ConfigError("teleop.kind", expected=known, found=cfg.kind.value)
-    pad, moves = cfg.kind is Kind.JOY, cfg.kind is not Kind.JOINT_STATES
-    if not cfg.held and not (pad and cfg.button >= 0):
+        raise ConfigError("teleop.kind", expected=known, found=cfg.msg_type.value)
+    pad, moves = cfg.msg_type is MsgType.JOY, cfg.msg_type is not MsgType.JOINT_STATES
+    if not cfg.deadman and not (pad and cfg.deadman_button >= 0):
         what = "held, a topic of the switch" + (", or button" if pad else "")
         raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
     if not cfg.joints:

@@ -17,53 +17,57 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import DataError, SpecError
-from robo_rl_sim2real.convert.bags import Came, OpenBag
-from robo_rl_sim2real.convert.moments import Moment
-from robo_rl_sim2real.convert.wanted import Wanted
+from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
+from robo_rl_sim2real.convert.control_periods import ControlPeriod
+from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
 from robo_rl_sim2real.messages.readings import Inbox, Values
-from robo_rl_sim2real.perception.cameras import Eye
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor
 from robo_rl_sim2real.perception.observer import Frame
 
 
-class Row(NamedTuple):
+class EpisodeStep(NamedTuple):
     """A control period with what was observed when it began and the action (A,) in it."""
 
-    moment: Moment
+    moment: ControlPeriod
     frame: Frame
     act: Values
 
 
-class Run(NamedTuple):
+class EpisodeSegment(NamedTuple):
     """Rows without a break between them, and what became of them; None where nobody said."""
 
-    rows: list[Row]
+    steps: list[EpisodeStep]
     success: bool | None = None
 
 
-def rows(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator[Row]:
+def make_episode_steps(
+    bag: BagReader, wanted: ConversionSpec, moments: Sequence[ControlPeriod]
+) -> Iterator[EpisodeStep]:
     """All rows of a bag, in order.
 
     Raises:
         DataError: A topic is missing, or a reading does not fit: other joints, not finite.
     """
-    before: Moment | None = None
+    before: ControlPeriod | None = None
     for moment, frame in zip(moments, _frames(bag, wanted, moments), strict=True):
         act = _act(wanted, moment, before)
         before = moment
-        if act is None or frame is None or not moment.counts:
+        if act is None or frame is None or not moment.is_usable:
             continue
         if moment.at_s - frame.stamp_s <= wanted.max_age_s + 1e-9:
-            yield Row(moment, frame, act)
+            yield EpisodeStep(moment, frame, act)
 
 
-def runs(found: Sequence[Row], told: Sequence[tuple[float, bool | None]]) -> list[Run]:
+def cut_into_episodes(
+    found: Sequence[EpisodeStep], told: Sequence[tuple[float, bool | None]]
+) -> list[EpisodeSegment]:
     """Cut rows into episodes.
 
     Args:
         found: Of one bag, in order.
         told: When → what became of the episode, None where the next one began.
     """
-    made: list[Run] = []
+    made: list[EpisodeSegment] = []
     pieces = list(_unbroken(found, [at_s for at_s, _ in told]))
     starts = [piece[0].moment.at_s for piece in pieces]
     for index, piece in enumerate(pieces):
@@ -72,11 +76,13 @@ def runs(found: Sequence[Row], told: Sequence[tuple[float, bool | None]]) -> lis
         after = [success for at_s, success in told if starts[index] < at_s <= ends_s]
         if begun and begun[-1] is not None:
             continue  # it was over, and nobody began anew
-        made.append(Run(piece, next((s for s in after if s is not None), None)))
+        made.append(EpisodeSegment(piece, next((s for s in after if s is not None), None)))
     return made
 
 
-def episode(run: Run, wanted: Wanted, *, unknown: bool) -> dict[str, Any]:
+def to_store_episode(
+    run: EpisodeSegment, wanted: ConversionSpec, *, unknown: bool
+) -> dict[str, Any]:
     """A run as ``ZarrStore.extend`` takes it.
 
     Args:
@@ -84,16 +90,16 @@ def episode(run: Run, wanted: Wanted, *, unknown: bool) -> dict[str, Any]:
         wanted: Types of what it holds.
         unknown: What to take an outcome for that nobody told.
     """
-    act, length = wanted.contract.act, len(run.rows)
+    act, length = wanted.contract.act, len(run.steps)
     specs, ended = wanted.contract.obs.items, np.arange(length) == length - 1
     success = unknown if run.success is None else run.success
     return {
-        "obs": {name: np.stack([row.frame.items[name] for row in run.rows]) for name in specs},
-        "act": np.stack([row.act for row in run.rows]).astype(act.dtype),
+        "obs": {name: np.stack([row.frame.items[name] for row in run.steps]) for name in specs},
+        "act": np.stack([row.act for row in run.steps]).astype(act.dtype),
         "rew": np.zeros(length, np.float32),
         "terminated": ended & bool(run.success),
         "truncated": ended & (not run.success),
-        "intervention": np.array([row.moment.human for row in run.rows]),
+        "intervention": np.array([row.moment.by_human for row in run.steps]),
         "success": success,
         "meta": {"outcome": _OUTCOME[run.success]},
     }
@@ -102,9 +108,11 @@ def episode(run: Run, wanted: Wanted, *, unknown: bool) -> dict[str, Any]:
 _OUTCOME = {True: "success", False: "failure", None: "unknown"}
 
 
-def _frames(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator[Frame | None]:
+def _frames(
+    bag: BagReader, wanted: ConversionSpec, moments: Sequence[ControlPeriod]
+) -> Iterator[Frame | None]:
     """What could be seen when each of them began; None before all topics were heard."""
-    observer, inbox, eyes = wanted.observer(), Inbox(), wanted.eyes()
+    observer, inbox, eyes = wanted.observer(), Inbox(), wanted.preprocessors()
     readings = bag.messages(observer.topics)
     coming = next(readings, None)
     for moment in moments:
@@ -112,30 +120,34 @@ def _frames(bag: OpenBag, wanted: Wanted, moments: Sequence[Moment]) -> Iterator
             _show(inbox, eyes.get(coming.topic), coming)
             coming = next(readings, None)
         try:
-            yield observer.look(inbox) if moment.counts else None
+            yield observer.read_frame(inbox) if moment.is_usable else None
         except SpecError as error:
             raise DataError(f"at {moment.at_s:.3f} s: {error}", where=bag.path) from None
 
 
-def _show(inbox: Inbox, eye: Eye | None, came: Came) -> None:
+def _show(inbox: Inbox, eye: CameraPreprocessor | None, came: BagMessage) -> None:
     """Put what came where the node had it; pictures that it refused it did not have."""
     if eye is None:
         inbox.put(came.topic, came.reading)
         return
     with suppress(SpecError):
-        inbox.put(came.topic, eye.look(came.reading))
+        inbox.put(came.topic, eye.process(came.reading))
 
 
-def _act(wanted: Wanted, moment: Moment, before: Moment | None) -> Values | None:
+def _act(
+    wanted: ConversionSpec, moment: ControlPeriod, before: ControlPeriod | None
+) -> Values | None:
     """What was sent, as the policy would have had to say it."""
-    if moment.sent is None or wanted.contract.act.reference == "absolute":
-        return moment.sent
-    if before is None or before.sent is None or before.number + 1 != moment.number:
+    if moment.command is None or wanted.contract.act.reference == "absolute":
+        return moment.command
+    if before is None or before.command is None or before.number + 1 != moment.number:
         return None
-    return moment.sent - before.sent
+    return moment.command - before.command
 
 
-def _unbroken(found: Sequence[Row], breaks_s: Sequence[float]) -> Iterator[list[Row]]:
+def _unbroken(
+    found: Sequence[EpisodeStep], breaks_s: Sequence[float]
+) -> Iterator[list[EpisodeStep]]:
     """Rows of periods that follow each other, with nothing told in between."""
     if not found:
         return

@@ -12,12 +12,12 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
+from robo_rl.data.action_limits import dataset_limit_violations
 from robo_rl.data.convert import Converted
-from robo_rl.data.outside import outside_of
 from robo_rl.data.zarr_store import ZarrStore
 
 if TYPE_CHECKING:
-    from robo_rl_sim2real.convert.moments import Moment
+    from robo_rl_sim2real.convert.control_periods import ControlPeriod
 
 _COLUMNS = {"intervention": TensorSpec(shape=(), dtype="bool")}
 _ALIGNED = "the last readings that had arrived when a control period began; no interpolation"
@@ -25,7 +25,7 @@ _ACT = "what was sent in it, after all limits"
 _ENDS = "a missed period, a hold, a fault, a stale reading, a clock that was set, an outcome"
 
 
-class Rosbag:
+class RosbagConverter:
     """Makes a dataset of bags.
 
     Args:
@@ -40,29 +40,29 @@ class Rosbag:
                 recording says itself.
             like: A bundle or a dataset whose observations and actions are wanted; empty likewise.
             outcome: Topic on which somebody says what became of an episode.
-            unknown_is_success: Whether episodes count as successful of which nobody said so.
+            assume_success: Whether episodes count as successful of which nobody said so.
             shortest: Episodes of fewer rows are left out.
         """
 
         settings: str = ""
-        like: str = ""
-        outcome: str = "/sim/episode"
-        unknown_is_success: bool = False
-        shortest: int = Field(default=2, ge=1)
+        contract_from: str = ""
+        outcome_topic: str = "/sim/episode"
+        assume_success: bool = False
+        min_steps: int = Field(default=2, ge=1)
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
     def convert(self, run: Path, out: Path) -> Converted:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bags import bags_of, is_replaced
+        from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced
 
         store: ZarrStore | None = None
         notes: list[str] = []
         if out.exists():
             raise DataError("is there already", where=out, hint="choose another --out")
         try:
-            for bag in (bag for bag in bags_of(run) if not is_replaced(bag)):
+            for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
                 store = self._append(bag, out, store, notes)
         except BaseException:
             shutil.rmtree(out, ignore_errors=True)  # made here: half a dataset is none
@@ -70,43 +70,49 @@ class Rosbag:
         if store is None or not store.episodes:
             shutil.rmtree(out, ignore_errors=True)
             raise DataError("holds no episode", where=run, found="; ".join(notes))
-        if (beyond := outside_of(store)).rows:
+        if (beyond := dataset_limit_violations(store)).rows:
             notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 
-    def mend(self, run: Path) -> list[Path]:
+    def recover(self, run: Path) -> list[Path]:
         """See ``Converter``."""
-        from robo_rl_sim2real.convert.bags import bags_of, is_replaced
-        from robo_rl_sim2real.recording.torn import is_torn, mend, mended
+        from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced
+        from robo_rl_sim2real.recording.recovery import is_truncated, recover_bag, recovered_path
 
-        torn = [bag for bag in bags_of(run) if is_torn(bag) and not is_replaced(bag)]
+        torn = [bag for bag in find_bags(run) if is_truncated(bag) and not is_replaced(bag)]
         for bag in torn:
-            mend(bag, mended(bag))
-        return [mended(bag) for bag in torn]
+            recover_bag(bag, recovered_path(bag))
+        return [recovered_path(bag) for bag in torn]
 
     def _append(
         self, bag: Path, out: Path, store: ZarrStore | None, notes: list[str]
     ) -> ZarrStore | None:
         """The store with a bag's episodes; made for the first."""
-        from robo_rl_sim2real.convert.bags import opened
-        from robo_rl_sim2real.convert.clocks import demand_told_apart, jumps
-        from robo_rl_sim2real.convert.episodes import episode, rows, runs
-        from robo_rl_sim2real.convert.moments import moments, outcomes
-        from robo_rl_sim2real.convert.wanted import wanted
+        from robo_rl_sim2real.convert.bag_reader import open_bag
+        from robo_rl_sim2real.convert.clock_jumps import check_outcomes_separable, find_clock_jumps
+        from robo_rl_sim2real.convert.control_periods import control_periods, outcomes
+        from robo_rl_sim2real.convert.conversion_spec import conversion_spec
+        from robo_rl_sim2real.convert.episodes import (
+            cut_into_episodes,
+            make_episode_steps,
+            to_store_episode,
+        )
 
-        with opened(bag) as reader:
-            want = wanted(reader, self.cfg.settings, self.cfg.like)
-            found = moments(reader, want)
-            torn = jumps(reader, want, self.cfg.outcome)
+        with open_bag(bag) as reader:
+            want = conversion_spec(reader, self.cfg.settings, self.cfg.contract_from)
+            found = control_periods(reader, want)
+            torn = find_clock_jumps(reader, want, self.cfg.outcome_topic)
             kept = [
                 row
-                for row in rows(reader, want, found)
-                if not any(jump.covers(row.moment.at_s) for jump in torn)
+                for row in make_episode_steps(reader, want, found)
+                if not any(jump.contains(row.moment.at_s) for jump in torn)
             ]
-            told = outcomes(reader, self.cfg.outcome)
-            demand_told_apart(bag, torn, told)
-        made = [run for run in runs(kept, told) if len(run.rows) >= self.cfg.shortest]
-        used = sum(len(run.rows) for run in made)
+            told = outcomes(reader, self.cfg.outcome_topic)
+            check_outcomes_separable(bag, torn, told)
+        made = [
+            run for run in cut_into_episodes(kept, told) if len(run.steps) >= self.cfg.min_steps
+        ]
+        used = sum(len(run.steps) for run in made)
         notes.append(f"{bag.name}: {len(made)} episodes, {used} of {_counted(found)}")
         notes += [f"{bag.name}: {jump}" for jump in torn]
         if store is None:
@@ -114,8 +120,8 @@ class Rosbag:
             store = ZarrStore.create(out, contract.obs, contract.act, meta, columns=_COLUMNS)
         elif (store.obs_spec, store.act_spec) != (want.contract.obs, want.contract.act):
             raise DataError("another contract than the recordings before it", where=bag)
-        unknown = self.cfg.unknown_is_success
-        store.extend(episode(run, want, unknown=unknown) for run in made)
+        unknown = self.cfg.assume_success
+        store.extend(to_store_episode(run, want, unknown=unknown) for run in made)
         return store
 
     def _meta(self, want: Any) -> dict[str, Any]:
@@ -130,12 +136,12 @@ class Rosbag:
             "episodes end at": _ENDS,
             "stale after s": want.max_age_s,
             "rew": "not recorded: zero",
-            "unknown outcomes": "success" if self.cfg.unknown_is_success else "failure",
+            "unknown outcomes": "success" if self.cfg.assume_success else "failure",
         }
 
 
-def _counted(found: Sequence[Moment]) -> str:
+def _counted(found: Sequence[ControlPeriod]) -> str:
     """How many control periods there are, and in how many nobody commanded."""
-    idle = sum(not moment.counts for moment in found)
+    idle = sum(not moment.is_usable for moment in found)
     why = f" ({idle} on the ramp at the beginning, or holding)" if idle else ""
     return f"{len(found)} control periods{why}"

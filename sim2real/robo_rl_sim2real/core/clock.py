@@ -17,7 +17,7 @@ class Clock(NamedTuple):
     sleep: Callable[[float], None] = time.sleep
 
 
-class Ticks:
+class PeriodicTimer:
     """Control periods of ``dt_s`` on the grid on which they began.
 
     What is late does not shift what follows: a period that was missed is counted and left out.
@@ -48,7 +48,7 @@ class Ticks:
             yield number
 
 
-def settle() -> None:
+def freeze_garbage_collector() -> None:
     """Take all that is there so far out of the garbage collector's sight, for good.
 
     A full collection looks at every object, all that was imported included: 11 ms in a node's
@@ -58,7 +58,7 @@ def settle() -> None:
     gc.freeze()
 
 
-class Recent:
+class RecentDurations:
     """The latest of some durations, in seconds; one thread adds, others may look.
 
     Args:

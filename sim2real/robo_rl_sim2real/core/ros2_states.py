@@ -39,7 +39,7 @@ def primary(state: State) -> Primary:
     return Primary.ACTIVE if active else Primary.INACTIVE
 
 
-def way(at: Primary, to: Primary) -> list[Transition]:
+def transitions_between(at: Primary, to: Primary) -> list[Transition]:
     """The transitions from one state to another; none where there is no way, as from the end."""
     ways: dict[tuple[Primary, Primary], list[Transition]] = {
         (Primary.UNCONFIGURED, Primary.INACTIVE): [Transition.CONFIGURE],

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.messages.dialect import Dialect, header
-from robo_rl_sim2real.messages.pixels import pixels
+from robo_rl_sim2real.messages.message_factory import MessageFactory, header
+from robo_rl_sim2real.messages.pixels import decode_image
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 IMAGE = "sensor_msgs/msg/Image"
@@ -16,7 +16,7 @@ COMPRESSED = "sensor_msgs/msg/CompressedImage"
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 
 
-def write_image(reading: Reading, dialect: Dialect) -> Any:
+def write_image(reading: Reading, dialect: MessageFactory) -> Any:
     """An "image" (H, W, 3) uint8."""
     image = reading.fields["image"]
     height, width, _ = image.shape
@@ -33,10 +33,10 @@ def write_image(reading: Reading, dialect: Dialect) -> Any:
 
 def read_image(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     """See ``pixels``."""
-    return {"image": pixels(message)}, ()
+    return {"image": decode_image(message)}, ()
 
 
-def write_compressed(reading: Reading, dialect: Dialect) -> Any:
+def write_compressed(reading: Reading, dialect: MessageFactory) -> Any:
     """Bytes as "data", and what "format" they have."""
     return dialect.message(COMPRESSED)(
         header=header(dialect, reading.stamp_s),
@@ -50,7 +50,7 @@ def read_compressed(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(message.data, np.uint8), "format": np.asarray(message.format)}, ()
 
 
-def write_info(reading: Reading, dialect: Dialect) -> Any:
+def write_info(reading: Reading, dialect: MessageFactory) -> Any:
     """An intrinsic matrix "k" (3, 3), of pictures of a "size" (height, width)."""
     height, width = map(int, reading.fields["size"])
     roi = dialect.message("sensor_msgs/msg/RegionOfInterest")

@@ -39,7 +39,7 @@ class Status(NamedTuple):
     values: Mapping[str, str]
 
 
-def reading_of(statuses: Sequence[Status], hardware: str) -> Reading:
+def statuses_to_reading(statuses: Sequence[Status], hardware: str) -> Reading:
     """Statuses as a reading; ``hardware`` is what they are about."""
     rows = [(row, k, v) for row, status in enumerate(statuses) for k, v in status.values.items()]
     fields: dict[str, Values] = {
@@ -59,7 +59,7 @@ def write(
     """A reading as messages of type DiagnosticStatus.
 
     Args:
-        reading: As ``reading_of`` makes it.
+        reading: As ``statuses_to_reading`` makes it.
         message: Name of an interface → its class.
         octet: Number → what a ``byte`` field takes.
     """

@@ -11,11 +11,17 @@ import numpy as np
 
 from robo_rl.api.robot import Robot
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.core.rotations import inverse, product, quat_of, turn_of, unit
-from robo_rl_sim2real.messages.readings import Reading, Values, pick
+from robo_rl_sim2real.core.rotations import (
+    normalize_quat,
+    quat_conj,
+    quat_mul,
+    quat_to_rotvec,
+    rotvec_to_quat,
+)
+from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 
 
-class HandPoses(NamedTuple):
+class EePoseAxes(NamedTuple):
     """How the numbers of a robot are poses and velocities.
 
     Args:
@@ -29,24 +35,24 @@ class HandPoses(NamedTuple):
     frame: str = ""
 
     @classmethod
-    def of(cls, robot: Robot) -> HandPoses:
+    def of(cls, robot: Robot) -> EePoseAxes:
         """A robot's."""
-        if robot.hand is None:
+        if robot.end_effector is None:
             return cls()
-        return cls(robot.hand.names, robot.hand.upright, robot.frames.base)
+        return cls(robot.end_effector.names, robot.end_effector.upright, robot.frames.base)
 
     def pose(self, numbers: Values) -> Reading:
         """As a pose."""
-        turned = product(quat_of(numbers[3:]), np.array(self.upright))
+        turned = quat_mul(rotvec_to_quat(numbers[3:]), np.array(self.upright))
         fields = {"position": numbers[:3], "orientation": turned, "frame": np.asarray(self.frame)}
         return Reading(fields, (), 0.0)
 
     def twist(self, numbers: Values, before: Values, dt_s: float) -> Reading:
         """The constant velocity that led from one to the other in ``dt_s``."""
-        turned = product(quat_of(numbers[3:]), inverse(quat_of(before[3:])))
+        turned = quat_mul(rotvec_to_quat(numbers[3:]), quat_conj(rotvec_to_quat(before[3:])))
         fields = {
             "linear": (numbers[:3] - before[:3]) / dt_s,
-            "angular": turn_of(turned) / dt_s,
+            "angular": quat_to_rotvec(turned) / dt_s,
             "frame": np.asarray(self.frame),
         }
         return Reading(fields, (), 0.0)
@@ -57,18 +63,22 @@ class HandPoses(NamedTuple):
         Raises:
             SpecError: It is in another frame, not finite, or no orientation.
         """
-        self.demand_frame(reading, where)
-        back = inverse(np.array(self.upright))
-        turn = product(unit(pick(reading, "orientation", (), where)), back)
-        return np.concatenate([pick(reading, "position", (), where), turn_of(turn)])
+        self.check_frame(reading, where)
+        back = quat_conj(np.array(self.upright))
+        turn = quat_mul(normalize_quat(select_by_name(reading, "orientation", (), where)), back)
+        return np.concatenate(
+            [select_by_name(reading, "position", (), where), quat_to_rotvec(turn)]
+        )
 
-    def moved(self, numbers: Values, twist: Reading, span_s: float) -> Values:
+    def integrate_twist(self, numbers: Values, twist: Reading, span_s: float) -> Values:
         """Where a velocity takes the hand within ``span_s``."""
         linear, angular = twist.fields["linear"], twist.fields["angular"]
-        turn = turn_of(product(quat_of(angular * span_s), quat_of(numbers[3:])))
+        turn = quat_to_rotvec(
+            quat_mul(rotvec_to_quat(angular * span_s), rotvec_to_quat(numbers[3:]))
+        )
         return np.concatenate([numbers[:3] + linear * span_s, turn])
 
-    def demand_frame(self, reading: Reading, where: str) -> None:
+    def check_frame(self, reading: Reading, where: str) -> None:
         """Refuse what is said in another frame; one that is not named is taken for ours.
 
         Raises:

@@ -1,6 +1,6 @@
 """Kinds of messages: ROS 2 interfaces on one side, readings on the other.
 
-One conversion serves every transport: the classes that a ``Dialect`` gives (rosbags', rclpy's) have
+One conversion serves every transport: the classes that a ``MessageFactory`` gives (rosbags', rclpy's) have
 the same fields. Images are (height, width, channels).
 """
 
@@ -15,14 +15,14 @@ from pydantic import Field
 
 from robo_rl_sim2real.messages import camera, pose, trajectory
 from robo_rl_sim2real.messages import diagnostics as reports
-from robo_rl_sim2real.messages.dialect import Dialect, header
+from robo_rl_sim2real.messages.message_factory import MessageFactory, header
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 TopicName = Annotated[str, Field(pattern=r"^((/[A-Za-z_][A-Za-z0-9_]*)+)?$")]
 """A topic by its whole name; empty where there is none."""
 
 
-class Kind(str, Enum):
+class MsgType(str, Enum):
     """ROS 2 interfaces that are understood, by their name."""
 
     JOINT_STATES = "sensor_msgs/msg/JointState"
@@ -40,19 +40,25 @@ class Kind(str, Enum):
     DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
-IMAGES = frozenset({Kind.IMAGE, Kind.COMPRESSED})
+IMAGES = frozenset({MsgType.IMAGE, MsgType.COMPRESSED})
 """Those that are pictures."""
 
-STAMPED = IMAGES | {Kind.JOINT_STATES, Kind.POSE, Kind.TWIST, Kind.CAMERA_INFO, Kind.JOY}
+STAMPED = IMAGES | {
+    MsgType.JOINT_STATES,
+    MsgType.POSE,
+    MsgType.TWIST,
+    MsgType.CAMERA_INFO,
+    MsgType.JOY,
+}
 """Those whose headers say when."""
 
 
-def to_message(kind: Kind, reading: Reading, dialect: Dialect) -> Any:
+def to_message(kind: MsgType, reading: Reading, dialect: MessageFactory) -> Any:
     """A reading as a message."""
     return _WRITE[kind](reading, dialect)
 
 
-def to_reading(kind: Kind, message: Any, stamp_s: float) -> Reading:
+def to_reading(kind: MsgType, message: Any, stamp_s: float) -> Reading:
     """A message as a reading that arrived at ``stamp_s``.
 
     Raises:
@@ -68,10 +74,10 @@ def _sent_s(message: Any) -> float:
     return 0.0 if stamp is None else stamp.sec + 1e-9 * stamp.nanosec
 
 
-def _write_joints(reading: Reading, dialect: Dialect) -> Any:
+def _write_joints(reading: Reading, dialect: MessageFactory) -> Any:
     none = np.zeros(0)
     fields = {f: reading.fields.get(f, none) for f in ("position", "velocity", "effort")}
-    return dialect.message(Kind.JOINT_STATES.value)(
+    return dialect.message(MsgType.JOINT_STATES.value)(
         header=header(dialect, reading.stamp_s),
         name=list(reading.names),
         **{name: dialect.floats(value) for name, value in fields.items()},
@@ -83,34 +89,34 @@ def _read_joints(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {name: value for name, value in found.items() if len(value)}, tuple(message.name)
 
 
-def _write_array(reading: Reading, dialect: Dialect) -> Any:
+def _write_array(reading: Reading, dialect: MessageFactory) -> Any:
     layout = dialect.message("std_msgs/msg/MultiArrayLayout")(dim=[], data_offset=0)
     data = dialect.floats(reading.fields["data"])
-    return dialect.message(Kind.ARRAY.value)(layout=layout, data=data)
+    return dialect.message(MsgType.ARRAY.value)(layout=layout, data=data)
 
 
 def _read_array(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": _array(message.data)}, ()
 
 
-def _write_flag(reading: Reading, dialect: Dialect) -> Any:
-    return dialect.message(Kind.FLAG.value)(data=bool(reading.fields["data"]))
+def _write_flag(reading: Reading, dialect: MessageFactory) -> Any:
+    return dialect.message(MsgType.FLAG.value)(data=bool(reading.fields["data"]))
 
 
 def _read_flag(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(bool(message.data))}, ()
 
 
-def _write_text(reading: Reading, dialect: Dialect) -> Any:
-    return dialect.message(Kind.TEXT.value)(data=str(reading.fields["data"]))
+def _write_text(reading: Reading, dialect: MessageFactory) -> Any:
+    return dialect.message(MsgType.TEXT.value)(data=str(reading.fields["data"]))
 
 
 def _read_text(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(message.data)}, ()
 
 
-def _write_joy(reading: Reading, dialect: Dialect) -> Any:
-    return dialect.message(Kind.JOY.value)(
+def _write_joy(reading: Reading, dialect: MessageFactory) -> Any:
+    return dialect.message(MsgType.JOY.value)(
         header=header(dialect, reading.stamp_s),
         axes=dialect.numbers(np.asarray(reading.fields["axes"], np.float32)),
         buttons=dialect.numbers(np.asarray(reading.fields["buttons"], np.int32)),
@@ -121,17 +127,17 @@ def _read_joy(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"axes": _array(message.axes), "buttons": np.asarray(message.buttons, np.int32)}, ()
 
 
-def _write_count(reading: Reading, dialect: Dialect) -> Any:
-    return dialect.message(Kind.COUNT.value)(data=int(reading.fields["data"]))
+def _write_count(reading: Reading, dialect: MessageFactory) -> Any:
+    return dialect.message(MsgType.COUNT.value)(data=int(reading.fields["data"]))
 
 
 def _read_count(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"data": np.asarray(message.data, np.uint64)}, ()
 
 
-def _write_diagnostics(reading: Reading, dialect: Dialect) -> Any:
+def _write_diagnostics(reading: Reading, dialect: MessageFactory) -> Any:
     status = reports.write(reading, dialect.message, dialect.octet)
-    return dialect.message(Kind.DIAGNOSTICS.value)(
+    return dialect.message(MsgType.DIAGNOSTICS.value)(
         header=header(dialect, reading.stamp_s), status=status
     )
 
@@ -140,33 +146,33 @@ def _array(values: Sequence[float]) -> Values:
     return np.asarray(values, np.float64)
 
 
-_WRITE: dict[Kind, Callable[[Reading, Dialect], Any]] = {
-    Kind.JOINT_STATES: _write_joints,
-    Kind.ARRAY: _write_array,
-    Kind.POSE: pose.write_pose,
-    Kind.TWIST: pose.write_twist,
-    Kind.IMAGE: camera.write_image,
-    Kind.COMPRESSED: camera.write_compressed,
-    Kind.CAMERA_INFO: camera.write_info,
-    Kind.TRAJECTORY: trajectory.write_trajectory,
-    Kind.FLAG: _write_flag,
-    Kind.TEXT: _write_text,
-    Kind.JOY: _write_joy,
-    Kind.COUNT: _write_count,
-    Kind.DIAGNOSTICS: _write_diagnostics,
+_WRITE: dict[MsgType, Callable[[Reading, MessageFactory], Any]] = {
+    MsgType.JOINT_STATES: _write_joints,
+    MsgType.ARRAY: _write_array,
+    MsgType.POSE: pose.write_pose,
+    MsgType.TWIST: pose.write_twist,
+    MsgType.IMAGE: camera.write_image,
+    MsgType.COMPRESSED: camera.write_compressed,
+    MsgType.CAMERA_INFO: camera.write_info,
+    MsgType.TRAJECTORY: trajectory.write_trajectory,
+    MsgType.FLAG: _write_flag,
+    MsgType.TEXT: _write_text,
+    MsgType.JOY: _write_joy,
+    MsgType.COUNT: _write_count,
+    MsgType.DIAGNOSTICS: _write_diagnostics,
 }
-_READ: dict[Kind, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
-    Kind.JOINT_STATES: _read_joints,
-    Kind.ARRAY: _read_array,
-    Kind.POSE: pose.read_pose,
-    Kind.TWIST: pose.read_twist,
-    Kind.IMAGE: camera.read_image,
-    Kind.COMPRESSED: camera.read_compressed,
-    Kind.CAMERA_INFO: camera.read_info,
-    Kind.TRAJECTORY: trajectory.read_trajectory,
-    Kind.FLAG: _read_flag,
-    Kind.TEXT: _read_text,
-    Kind.JOY: _read_joy,
-    Kind.COUNT: _read_count,
-    Kind.DIAGNOSTICS: reports.read,
+_READ: dict[MsgType, Callable[[Any], tuple[dict[str, Values], tuple[str, ...]]]] = {
+    MsgType.JOINT_STATES: _read_joints,
+    MsgType.ARRAY: _read_array,
+    MsgType.POSE: pose.read_pose,
+    MsgType.TWIST: pose.read_twist,
+    MsgType.IMAGE: camera.read_image,
+    MsgType.COMPRESSED: camera.read_compressed,
+    MsgType.CAMERA_INFO: camera.read_info,
+    MsgType.TRAJECTORY: trajectory.read_trajectory,
+    MsgType.FLAG: _read_flag,
+    MsgType.TEXT: _read_text,
+    MsgType.JOY: _read_joy,
+    MsgType.COUNT: _read_count,
+    MsgType.DIAGNOSTICS: reports.read,
 }

@@ -19,7 +19,7 @@ class _Encoding(NamedTuple):
     finish: Callable[[Values], Values]
 
 
-def pixels(message: Any) -> Values:
+def decode_image(message: Any) -> Values:
     """(H, W, 3) uint8 RGB, (H, W, 1) uint8 grey, or (H, W, 1) float32 depth in m.
 
     Depth is 0 where none was measured.

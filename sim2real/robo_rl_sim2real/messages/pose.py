@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from robo_rl_sim2real.messages.dialect import Dialect, header
+from robo_rl_sim2real.messages.message_factory import MessageFactory, header
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 POSE = "geometry_msgs/msg/PoseStamped"
@@ -15,7 +15,7 @@ TWIST = "geometry_msgs/msg/TwistStamped"
 Parts = tuple[dict[str, Values], tuple[str, ...]]
 
 
-def write_pose(reading: Reading, dialect: Dialect) -> Any:
+def write_pose(reading: Reading, dialect: MessageFactory) -> Any:
     """``position``, ``orientation``, and the ``frame`` if one is named."""
     qw, qx, qy, qz = map(float, reading.fields["orientation"])
     point = _vector(dialect, "Point", reading.fields["position"])
@@ -31,7 +31,7 @@ def read_pose(message: Any) -> Parts:
     return {"position": np.array([p.x, p.y, p.z]), "orientation": turn, **_frame(message)}, ()
 
 
-def write_twist(reading: Reading, dialect: Dialect) -> Any:
+def write_twist(reading: Reading, dialect: MessageFactory) -> Any:
     """``linear``, ``angular``, and the ``frame`` if one is named."""
     parts = {
         name: _vector(dialect, "Vector3", reading.fields[name]) for name in ("linear", "angular")
@@ -47,12 +47,12 @@ def read_twist(message: Any) -> Parts:
     return {**parts, **_frame(message)}, ()
 
 
-def _vector(dialect: Dialect, kind: str, values: Values) -> Any:
+def _vector(dialect: MessageFactory, kind: str, values: Values) -> Any:
     x, y, z = map(float, values)
     return dialect.message(f"geometry_msgs/msg/{kind}")(x=x, y=y, z=z)
 
 
-def _header(reading: Reading, dialect: Dialect) -> Any:
+def _header(reading: Reading, dialect: MessageFactory) -> Any:
     return header(dialect, reading.stamp_s, str(reading.fields.get("frame", "")))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from robo_rl.core.errors import SpecError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.core.rotations import unit
+from robo_rl_sim2real.core.rotations import normalize_quat
 
 Values = NDArray[Any]
 
@@ -70,7 +70,7 @@ class Inbox:
         self._repeats.pop(topic, None)
         self._amiss.pop(topic, None)
 
-    def note(self, topic: str, problem: str) -> None:
+    def report_problem(self, topic: str, problem: str) -> None:
         """What came last on a topic was of no use, and why; the reading before it stays."""
         self._amiss[topic] = problem
 
@@ -90,7 +90,7 @@ class Inbox:
         arrivals = self._arrivals.get(topic, ())
         return float(np.diff(arrivals).max()) if len(arrivals) == _ARRIVALS else np.inf
 
-    def moment(self) -> Inbox:
+    def snapshot(self) -> Inbox:
         """What is there now, whatever comes meanwhile: one moment for all that reads it."""
         copy = Inbox()
         copy._newest = self._newest.copy()
@@ -107,7 +107,7 @@ class Inbox:
         return self._newest.get(topic)
 
 
-def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Values:
+def select_by_name(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Values:
     """A field of a reading, its elements in the order of ``names``.
 
     Args:
@@ -120,7 +120,7 @@ def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Va
         SpecError: No such field or element, lengths that differ, a value that is not finite, or an
             orientation that is none.
     """
-    values = rot6d(reading.fields["orientation"]) if _follows(reading, field) else None
+    values = quat_to_rot6d(reading.fields["orientation"]) if _follows(reading, field) else None
     if values is None:
         values = reading.fields.get(field)
     if values is None:
@@ -133,7 +133,7 @@ def pick(reading: Reading, field: str, names: tuple[str, ...], where: str) -> Va
     return values
 
 
-def rot6d(quat: Values) -> Values:
+def quat_to_rot6d(quat: Values) -> Values:
     """First two columns of the rotation matrix of a quaternion wxyz: (4,) → (6,).
 
     Raises:
@@ -141,7 +141,7 @@ def rot6d(quat: Values) -> Values:
 
     Source: Zhou et al. 2019 (arXiv 1812.07035), eq. 17.
     """
-    w, x, y, z = unit(quat)
+    w, x, y, z = normalize_quat(quat)
     first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
     second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
     return np.array(first + second)

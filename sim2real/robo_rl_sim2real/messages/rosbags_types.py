@@ -10,7 +10,7 @@ from rosbags.typesys.store import Typestore
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.messages.dialect import Dialect
+from robo_rl_sim2real.messages.message_factory import MessageFactory
 
 DISTROS = {
     "humble": Stores.ROS2_HUMBLE,
@@ -20,7 +20,7 @@ DISTROS = {
 """ROS 2 distribution → its interfaces."""
 
 
-def store_of(distro: str) -> Typestore:
+def type_store(distro: str) -> Typestore:
     """The interfaces of a distribution.
 
     Raises:
@@ -31,9 +31,9 @@ def store_of(distro: str) -> Typestore:
     return get_typestore(DISTROS[distro])
 
 
-def dialect_of(store: Typestore) -> Dialect:
+def message_factory(store: Typestore) -> MessageFactory:
     """How messages of these interfaces are made."""
-    return Dialect(store.types.__getitem__, _floats, _octets, np.ascontiguousarray)
+    return MessageFactory(store.types.__getitem__, _floats, _octets, np.ascontiguousarray)
 
 
 def _floats(values: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.messages.dialect import Dialect, at_once
+from robo_rl_sim2real.messages.message_factory import MessageFactory, start_immediately
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
@@ -20,7 +20,7 @@ _POINT = "trajectory_msgs/msg/JointTrajectoryPoint"
 _SPAN = "builtin_interfaces/msg/Duration"
 
 
-def write_trajectory(reading: Reading, dialect: Dialect) -> Any:
+def write_trajectory(reading: Reading, dialect: MessageFactory) -> Any:
     """``positions`` (P, m), ``times`` (P,), in s from when it is heard."""
     none = dialect.floats(np.zeros(0))
     points = [
@@ -34,7 +34,7 @@ def write_trajectory(reading: Reading, dialect: Dialect) -> Any:
         for position, at_s in zip(reading.fields["positions"], reading.fields["times"], strict=True)
     ]
     return dialect.message(TRAJECTORY)(
-        header=at_once(dialect), joint_names=list(reading.names), points=points
+        header=start_immediately(dialect), joint_names=list(reading.names), points=points
     )
 
 
@@ -53,6 +53,6 @@ def read_trajectory(message: Any) -> tuple[dict[str, Values], tuple[str, ...]]:
     return {"positions": positions, "times": np.array(at)}, names
 
 
-def _span(seconds: float, dialect: Dialect) -> Any:
+def _span(seconds: float, dialect: MessageFactory) -> Any:
     sec, nanosec = divmod(round(seconds * 1e9), 1_000_000_000)
     return dialect.message(_SPAN)(sec=sec, nanosec=nanosec)

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from robo_rl.bundle.session import Planned
+from robo_rl.bundle.session import PlannedActions
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.control.health import Health
-from robo_rl_sim2real.control.planner import Query
-from robo_rl_sim2real.core.clock import Recent
+from robo_rl_sim2real.control.inference import Query
+from robo_rl_sim2real.core.clock import RecentDurations
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.diagnostics import Level, Status, reading_of
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.diagnostics import Level, Status, statuses_to_reading
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading, Values
 from robo_rl_sim2real.transport.base import COMMAND, NEWEST, Publisher
 
 if TYPE_CHECKING:
     from robo_rl.bundle.bundle import Bundle
     from robo_rl_sim2real.node.node import Node
-    from robo_rl_sim2real.node.settings import Settings
+    from robo_rl_sim2real.node.settings import DeploySettings
 
 _EVERY_S, _BEAT_S = 1.0, 0.1
 _LEVELS = {State.FAULTED: Level.ERROR, State.HOLDING: Level.WARN}
 
 
-class Subject(NamedTuple):
+class DiagnosticSources(NamedTuple):
     """What is reported on.
 
     Args:
@@ -43,12 +43,12 @@ class Subject(NamedTuple):
         problems: Of the transport and of all that listens.
     """
 
-    about: Mapping[str, str]
+    constants: Mapping[str, str]
     topics: Sequence[str]
     max_age_s: float
     dt_s: float
     health: Callable[[], Health]
-    inference: Recent
+    inference: RecentDurations
     problems: Callable[[], list[str]]
 
 
@@ -62,19 +62,19 @@ class Diagnostics:
             loop itself, so that it ends when that hangs.
     """
 
-    def __init__(self, subject: Subject, report: Publisher, beat: Publisher) -> None:
+    def __init__(self, subject: DiagnosticSources, report: Publisher, beat: Publisher) -> None:
         self._subject, self._report, self._beat = subject, report, beat
-        self._came = {topic: _Arrivals() for topic in subject.topics}
+        self._came = {topic: _ArrivalTimes() for topic in subject.topics}
         self._levels: list[Level] = []
         self._said_s = self._beat_s = -np.inf
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         """See ``Listener``."""
         del kind
         if topic in self._came:
             self._came[topic].add(reading.stamp_s)
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         """See ``Listener``."""
         now_s = tick.began_s + tick.spent_s
         soon_s = now_s + 0.5 * self._subject.dt_s  # the tick that is nearest, early or late
@@ -84,9 +84,11 @@ class Diagnostics:
         levels = [_level(tick.output.state), *(self._stale(topic, now_s) for topic in self._came)]
         if levels != self._levels or soon_s - self._said_s >= _EVERY_S:
             self._levels, self._said_s = levels, now_s
-            self._report.send(reading_of(self.statuses(now_s), self._subject.about["robot"]))
+            self._report.send(
+                statuses_to_reading(self.statuses(now_s), self._subject.constants["robot"])
+            )
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         """See ``Listener``: health counts these."""
 
     def problems(self) -> list[str]:
@@ -101,7 +103,7 @@ class Diagnostics:
             *(self._topic(topic, now_s) for topic in self._came),
             _inference(self._subject.inference, self._subject.dt_s),
             _transport(problems),
-            Status("bundle", Level.OK, "verified", self._subject.about),
+            Status("bundle", Level.OK, "verified", self._subject.constants),
         ]
 
     def _stale(self, topic: str, now_s: float) -> Level:
@@ -116,11 +118,11 @@ class Diagnostics:
         return Status(f"reading {topic}", level, message, values)
 
 
-def attach(node: Node, settings: Settings, bundle: Bundle) -> None:
+def attach_diagnostics(node: Node, settings: DeploySettings, bundle: Bundle) -> None:
     """Have a node say how it is doing, on the topics of its settings."""
     contract, transport = bundle.manifest.contract, node.transport
     judged = node.runtime.topics
-    subject = Subject(
+    subject = DiagnosticSources(
         {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
         tuple(sorted(judged)),
         node.runtime.parts.safety.max_age_s,
@@ -129,12 +131,12 @@ def attach(node: Node, settings: Settings, bundle: Bundle) -> None:
         node.inference,
         lambda: transport.problems() + node.listeners.problems(),
     )
-    report = transport.advertise(settings.diagnostics, Kind.DIAGNOSTICS, COMMAND)
-    beat = transport.advertise(settings.heartbeat, Kind.COUNT, NEWEST)
+    report = transport.create_publisher(settings.diagnostics, MsgType.DIAGNOSTICS, COMMAND)
+    beat = transport.create_publisher(settings.heartbeat, MsgType.COUNT, NEWEST)
     node.listeners.add(Diagnostics(subject, report, beat))
 
 
-class _Arrivals:
+class _ArrivalTimes:
     """Of one topic; one thread adds, another looks."""
 
     def __init__(self) -> None:
@@ -154,11 +156,11 @@ class _Arrivals:
         return (count - before) / (now_s - then_s) if now_s > then_s else 0.0
 
 
-def timed(query: Query, now_s: Callable[[], float]) -> tuple[Query, Recent]:
+def with_query_times(query: Query, now_s: Callable[[], float]) -> tuple[Query, RecentDurations]:
     """A policy that is asked likewise, and how long its answers took."""
-    taken = Recent()
+    taken = RecentDurations()
 
-    def asked(obs: Mapping[str, Values], plan: Planned | None) -> Values:
+    def asked(obs: Mapping[str, Values], plan: PlannedActions | None) -> Values:
         began_s = now_s()
         try:
             return query(obs, plan)
@@ -188,7 +190,7 @@ def _policy(health: Health) -> Status:
     return Status("policy", _level(State(health.state)), said, values)
 
 
-def _inference(taken: Recent, dt_s: float) -> Status:
+def _inference(taken: RecentDurations, dt_s: float) -> Status:
     p50_s, p99_s = taken.percentiles()
     slow = p99_s > dt_s
     said = "one in a hundred takes longer than a control period" if slow else "within the period"

@@ -10,23 +10,23 @@ import numpy as np
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.control.command_publishers import Commands
+from robo_rl_sim2real.control.command_publishers import CommandPublishers
 from robo_rl_sim2real.control.events import Listeners, Tick
-from robo_rl_sim2real.control.health import Health, Record
-from robo_rl_sim2real.control.planner import Query
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.health import Health, HealthCounters
+from robo_rl_sim2real.control.inference import Query
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.control.safety import Command, Reason
-from robo_rl_sim2real.core.clock import Clock, Ticks
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
-from robo_rl_sim2real.node.diagnostics import attach, timed
-from robo_rl_sim2real.node.publishers import REMEDY, Publishers
+from robo_rl_sim2real.node.diagnostics import attach_diagnostics, with_query_times
+from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
-from robo_rl_sim2real.node.services import offer
-from robo_rl_sim2real.node.settings import Settings, assemble
-from robo_rl_sim2real.perception.image_thread import Darkroom
+from robo_rl_sim2real.node.services import offer_services
+from robo_rl_sim2real.node.settings import DeploySettings, build_runtime
+from robo_rl_sim2real.perception.image_thread import ImageWorker
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Transport
-from robo_rl_sim2real.watchdog.guard import Guard, Unguarded, WatchdogLostError
+from robo_rl_sim2real.watchdog.guard import MotionGuard, Unguarded, WatchdogLostError
 
 _WARM_UP = 20
 _CLEAR_S = 5.0
@@ -54,7 +54,7 @@ class Node:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DeploySettings,
         bundle: Bundle,
         transport: Transport,
         *,
@@ -64,9 +64,12 @@ class Node:
     ) -> None:
         contract = bundle.manifest.contract
         self.clock, self.transport, self.dry_run = clock or Clock(), transport, dry_run
-        query, now_s = warm(bundle, seed, inpaint=settings.chunks.inpaints), self.clock.now_s
-        query, self.inference = timed(query, now_s)
-        self.runtime, self.wiring = assemble(
+        query, now_s = (
+            warm_up_session(bundle, seed, inpaint=settings.chunks.uses_inpainting),
+            self.clock.now_s,
+        )
+        query, self.inference = with_query_times(query, now_s)
+        self.runtime, self.wiring = build_runtime(
             settings,
             contract,
             query,
@@ -74,15 +77,17 @@ class Node:
             sends=not dry_run,
             rivals=lambda: self.publishers.problem,
         )
-        self.publishers = Publishers(transport, self.wiring.readings, settings.shared_topics)
-        self.guard: Guard = Unguarded()
+        self.publishers = PublisherMonitor(transport, self.wiring.readings, settings.shared_topics)
+        self.guard: MotionGuard = Unguarded()
         self.inbox, self.listeners = Inbox(), Listeners()
-        self.darkroom = Darkroom(self.wiring.eyes, self.inbox)
-        self.ticks = Ticks(1.0 / contract.act.rate_hz, self.clock)
-        self.record = Record(dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz))
+        self.darkroom = ImageWorker(self.wiring.preprocessors, self.inbox)
+        self.ticks = PeriodicTimer(1.0 / contract.act.rate_hz, self.clock)
+        self.record = HealthCounters(
+            dry_run=dry_run, clear_after=round(_CLEAR_S * contract.act.rate_hz)
+        )
         self._running, self._number, self._said = True, 0, ""
-        self._estop, self._estop_age_s = settings.estop, settings.estop_age_s
-        self._alone = settings.command.alone
+        self._estop, self._estop_age_s = settings.estop, settings.estop_timeout_s
+        self._alone = settings.command.exclusive
         life = self.runtime.life
         self.requests = Requests(
             {
@@ -90,16 +95,18 @@ class Node:
                 "home": partial(self._begin, "home", self.runtime.home),
                 "deactivate": life.deactivate,
                 "reset": life.reset,
-                "stop": life.trip,
+                "stop": life.request_stop,
                 "configure": life.configure,
                 "cleanup": life.cleanup,
                 "shutdown": self.stop,
             },
-            lambda: life.stops,
+            lambda: life.stop_count,
         )
         self._connect(settings)
-        attach(self, settings, bundle)
-        self.served = offer(transport, self.requests, life.trip, lambda: self.runtime.state)
+        attach_diagnostics(self, settings, bundle)
+        self.served = offer_services(
+            transport, self.requests, life.request_stop, lambda: self.runtime.state
+        )
         life.configure()
 
     @property
@@ -114,7 +121,7 @@ class Node:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Go on until ``stop``, or until that is so."""
-        with self.publishers.watched():
+        with self.publishers.running():
             for number in self.ticks:
                 self.tick(number)
                 if not self._running or until():
@@ -124,7 +131,7 @@ class Node:
         """End ``run`` after the present tick; from any thread or signal handler."""
         self._running = False
 
-    def rest(self, patience_s: float = 10.0) -> None:
+    def come_to_rest(self, patience_s: float = 10.0) -> None:
         """Come to rest and say nothing more: what to do before ``close``. Grants nothing else."""
         self.requests.open = False
         if self.runtime.state.moves:
@@ -138,19 +145,19 @@ class Node:
     def close(self) -> None:
         """Leave the transport and end the policy's thread."""
         try:
-            self.runtime.parts.planner.close()
+            self.runtime.parts.inference.close()
             self.darkroom.close()
         finally:
             self.transport.close()
 
-    def tick(self, number: int) -> Output:
+    def tick(self, number: int) -> TickOutput:
         """The control period of that number, whatever it brings."""
         began_s, self._number, output = self.clock.now_s(), number, None
         try:
             if self.runtime.state.moves:
-                self.guard.demand()
+                self.guard.check()
                 if self._estop_is_silent():
-                    self.runtime.life.press(True)
+                    self.runtime.life.set_estop(True)
             self._grant()
             output = self.runtime.tick(self.inbox, number)
             self._send(output.command)
@@ -158,37 +165,37 @@ class Node:
             output = self._broken(error, number, None if output is None else output.command)
         done_s = self.clock.now_s()
         seen_s, spent_s = self.runtime.seen_s, done_s - began_s
-        self.record.add(output, spent_s=spent_s, age_s=done_s - seen_s)
-        self.listeners.ticked(Tick(number, began_s, spent_s, output, seen_s, not self.dry_run))
+        self.record.count_tick(output, spent_s=spent_s, age_s=done_s - seen_s)
+        self.listeners.on_tick(Tick(number, began_s, spent_s, output, seen_s, not self.dry_run))
         return output
 
     def request(self, what: str) -> None:
         """Ask for ``activate``, ``home``, ``deactivate`` …; granted before the next tick."""
-        self.requests.put(what)
+        self.requests.submit(what)
 
-    def offer(self, what: str, grant: Callable[[], None]) -> None:
+    def register(self, what: str, grant: Callable[[], None]) -> None:
         """Grant another request from now on."""
-        self.requests.offer(what, grant)
+        self.requests.register(what, grant)
 
-    def _connect(self, settings: Settings) -> None:
+    def _connect(self, settings: DeploySettings) -> None:
         transport, wiring = self.transport, self.wiring
-        self._out = Commands(wiring.outlets, transport)
-        self._state_out = transport.advertise(settings.state, Kind.TEXT, LATCHED)
-        transport.subscribe(settings.estop, Kind.FLAG, self._press, COMMAND)
-        transport.subscribe(settings.control, Kind.TEXT, self._request, COMMAND)
+        self._out = CommandPublishers(wiring.command_topics, transport)
+        self._state_out = transport.create_publisher(settings.state, MsgType.TEXT, LATCHED)
+        transport.subscribe(settings.estop, MsgType.FLAG, self._press, COMMAND)
+        transport.subscribe(settings.control, MsgType.TEXT, self._request, COMMAND)
         for topic, kind in wiring.readings.items():
             transport.subscribe(topic, kind, self._putter(topic, kind), SENSOR)
 
-    def _putter(self, topic: str, kind: Kind) -> Callable[[Reading], None]:
+    def _putter(self, topic: str, kind: MsgType) -> Callable[[Reading], None]:
         def put(reading: Reading) -> None:
             self.darkroom.put(topic, reading)
-            self.listeners.heard(topic, kind, reading)
+            self.listeners.on_message(topic, kind, reading)
 
         return put
 
     def _press(self, reading: Reading) -> None:
         self.inbox.put(self._estop, reading)
-        self.runtime.life.press(bool(reading.fields["data"]))
+        self.runtime.life.set_estop(bool(reading.fields["data"]))
 
     def _request(self, reading: Reading) -> None:
         self.request(str(reading.fields["data"]))
@@ -202,16 +209,16 @@ class Node:
     def _begin(self, what: str, begin: Callable[[Inbox, int], None]) -> None:
         if self._estop_is_silent():
             raise RoboRlError(f"cannot {what}: nothing was heard of the emergency stop")
-        self.guard.demand()
+        self.guard.check()
         self._demand_alone(what)
-        if rivals := self.publishers.look():
+        if rivals := self.publishers.poll():
             raise RoboRlError(
                 f"cannot {what}: readings of several sources", found=rivals, hint=REMEDY
             )
         begin(self.inbox, self._number)
 
     def _demand_alone(self, what: str) -> None:
-        for outlet in self.wiring.outlets if self._alone else ():
+        for outlet in self.wiring.command_topics if self._alone else ():
             ends = self.transport.endpoints(outlet.topic, action=outlet.action)
             others = [end.node for end in ends if end.writes]
             if len(others) > self.guard.writers:
@@ -223,14 +230,14 @@ class Node:
                 )
 
     def _grant(self) -> None:
-        for what, problem in self.requests.grant():
+        for what, problem in self.requests.process_all():
             if problem:
-                self.record.refuse(problem)
-                self.listeners.told("refused", f"{what}: {problem}")
+                self.record.count_refusal(problem)
+                self.listeners.on_event("refused", f"{what}: {problem}")
             else:
-                self.listeners.told("request", what)
+                self.listeners.on_event("request", what)
 
-    def _broken(self, error: Exception, number: int, unsent: Command | None) -> Output:
+    def _broken(self, error: Exception, number: int, unsent: Command | None) -> TickOutput:
         """Whatever it was: come to rest, and say so if that can still be said."""
         self.record.problem = f"{type(error).__name__}: {error}"
         unwatched = isinstance(error, WatchdogLostError)
@@ -245,7 +252,7 @@ class Node:
     def _send(self, command: Command | None) -> None:
         motion = self.runtime.parts.safety.limiter.motion  # which the command is the end of
         sends = command is not None and not self.dry_run
-        self.guard.tell(motion, sending=sends)
+        self.guard.report(motion, sending=sends)
         if sends:
             self._out.send(motion)
         state = self.runtime.state.value
@@ -254,20 +261,20 @@ class Node:
             self._state_out.send(Reading({"data": np.asarray(state)}, (), 0.0))
 
 
-def warm(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
+def warm_up_session(bundle: Bundle, seed: int, *, inpaint: bool = False) -> Query:
     """The bundle's policy, asked a few times, for the first answers take long.
 
     Raises:
         BundleError: It is to go on from what is planned, and cannot.
     """
     session, noise = bundle.session(inpaint=inpaint), np.random.default_rng(seed)
-    zeros = nothing(bundle.manifest.contract)
+    zeros = zero_observation(bundle.manifest.contract)
     for _ in range(_WARM_UP):
         session.act(zeros, noise)
     return lambda obs, plan: session.act(obs, noise, plan)
 
 
-def nothing(contract: Contract) -> dict[str, Values]:
+def zero_observation(contract: Contract) -> dict[str, Values]:
     """An observation of zeros: name → (1, To, …)."""
     return {
         name: np.zeros((1, contract.obs_horizon, *spec.shape), spec.dtype)

@@ -9,20 +9,22 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.recording.topics import FORMAT, VERSION
 from robo_rl_sim2real.transport.base import SENSOR
 
 if TYPE_CHECKING:
-    from robo_rl_sim2real.recording.log import Origin
-    from robo_rl_sim2real.recording.recorder import Recorder
+    from robo_rl_sim2real.recording.message_encoder import ClockOrigin
+    from robo_rl_sim2real.recording.recorder import FlightRecorder
 
 
 @contextmanager
-def recording(node: Node, bundle: Bundle, settings: Settings) -> Generator[Recorder | None]:
+def recording_node(
+    node: Node, bundle: Bundle, settings: DeploySettings
+) -> Generator[FlightRecorder | None]:
     """Record the node as its settings say; the request ``record`` keeps what a ring holds.
 
     Args:
@@ -46,31 +48,33 @@ def recording(node: Node, bundle: Bundle, settings: Settings) -> Generator[Recor
         recorder.close()
 
 
-def _attached(node: Node, bundle: Bundle, settings: Settings) -> Recorder:
-    from robo_rl_sim2real.recording.log import Log, Origin
-    from robo_rl_sim2real.recording.recorder import Recorder
+def _attached(node: Node, bundle: Bundle, settings: DeploySettings) -> FlightRecorder:
+    from robo_rl_sim2real.recording.message_encoder import ClockOrigin, MessageEncoder
+    from robo_rl_sim2real.recording.recorder import FlightRecorder
 
-    origin = Origin(node.clock.now_s(), time.time_ns())
-    log = Log(
+    origin = ClockOrigin(node.clock.now_s(), time.time_ns())
+    log = MessageEncoder(
         _about(node, bundle, settings, origin),
         node.runtime.measured.names,
         origin,
         lambda: node.health._asdict(),
     )
-    recorder = Recorder(settings.record, log, node.clock.now_s)
-    for topic, kind in settings.record.topics.items():
+    recorder = FlightRecorder(settings.record, log, node.clock.now_s)
+    for topic, kind in settings.record.extra_topics.items():
         if topic not in node.wiring.readings:
             node.transport.subscribe(topic, kind, _hear(recorder, topic, kind), SENSOR)
-    node.offer("record", recorder.save)
+    node.register("record", recorder.save)
     node.listeners.add(recorder)
     return recorder
 
 
-def _hear(recorder: Recorder, topic: str, kind: Kind) -> Callable[[Reading], None]:
-    return lambda reading: recorder.heard(topic, kind, reading)
+def _hear(recorder: FlightRecorder, topic: str, kind: MsgType) -> Callable[[Reading], None]:
+    return lambda reading: recorder.on_message(topic, kind, reading)
 
 
-def _about(node: Node, bundle: Bundle, settings: Settings, origin: Origin) -> dict[str, Any]:
+def _about(
+    node: Node, bundle: Bundle, settings: DeploySettings, origin: ClockOrigin
+) -> dict[str, Any]:
     """Whose recording it is, in full: it can be read where the bundle is not."""
     return {
         "format": FORMAT,

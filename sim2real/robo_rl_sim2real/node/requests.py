@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.transport.base import Reply
+from robo_rl_sim2real.transport.base import ServiceResponse
 
 Grant = Callable[[], None]
 
@@ -31,39 +31,41 @@ class Requests:
         self.open, self.made, self._stops = True, 0, stops
         self._grants, self._waiting = dict(grants), queue.SimpleQueue[_Request]()
 
-    def offer(self, what: str, grant: Grant) -> None:
+    def register(self, what: str, grant: Grant) -> None:
         """One more that can be asked for."""
         self._grants[what] = grant
 
-    def put(self, what: str) -> None:
+    def submit(self, what: str) -> None:
         """Ask, and do not wait for what becomes of it."""
         self._put(what)
 
-    def ask(self, what: str, patience_s: float = PATIENCE_S) -> Reply:
+    def submit_and_wait(self, what: str, patience_s: float = PATIENCE_S) -> ServiceResponse:
         """Ask and wait for the answer; a request that nobody waits for any more is not granted."""
         request = self._put(what)
         try:
             return request.answer.get(timeout=patience_s)
         except queue.Empty:
-            if request.take():
-                return Reply(False, f"'{what}' was not granted within {patience_s:g} s: withdrawn")
+            if request.claim():
+                return ServiceResponse(
+                    False, f"'{what}' was not granted within {patience_s:g} s: withdrawn"
+                )
             return request.answer.get()  # it is being granted at this moment
 
-    def grant(self) -> Iterator[tuple[str, str]]:
+    def process_all(self) -> Iterator[tuple[str, str]]:
         """Grant or refuse all that wait; gives each with why not, empty for granted.
 
         Once it is not ``open`` any more nothing is granted, and only who asked is told.
         """
         while not self._waiting.empty():
             request = self._waiting.get()
-            if not request.take():
+            if not request.claim():
                 continue
             try:
                 problem = self._granted(request)
             except Exception as error:  # who asked must not wait for ever for a loop that broke
-                request.answer.put(Reply(False, f"{type(error).__name__}: {error}"))
+                request.answer.put(ServiceResponse(False, f"{type(error).__name__}: {error}"))
                 raise
-            request.answer.put(Reply(not problem, problem or f"granted: {request.what}"))
+            request.answer.put(ServiceResponse(not problem, problem or f"granted: {request.what}"))
             if self.open:
                 yield request.what, problem
 
@@ -93,9 +95,9 @@ class _Request:
     """One of them; belongs to the loop or goes back to who asked, whoever takes it first."""
 
     def __init__(self, what: str, stops: int) -> None:
-        self.what, self.stops, self.answer = what, stops, queue.SimpleQueue[Reply]()
+        self.what, self.stops, self.answer = what, stops, queue.SimpleQueue[ServiceResponse]()
         self._taken = threading.Lock()
 
-    def take(self) -> bool:
+    def claim(self) -> bool:
         """Whether nobody took it before."""
         return self._taken.acquire(blocking=False)

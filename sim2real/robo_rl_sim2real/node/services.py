@@ -8,12 +8,12 @@ from functools import partial
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.node.requests import Requests
-from robo_rl_sim2real.transport.base import Managed, Reply, Transport
+from robo_rl_sim2real.transport.base import LifecycleTransport, ServiceResponse, Transport
 
 ASKED = ("activate", "home", "deactivate", "reset")
 
 
-def offer(
+def offer_services(
     transport: Transport, requests: Requests, stop: Callable[[], None], state: Callable[[], State]
 ) -> str:
     """Serve ``~/activate``, ``~/home``, ``~/deactivate``, ``~/reset`` and ``~/stop``: Trigger.
@@ -31,16 +31,16 @@ def offer(
         A line on what is served, or on why nothing is.
     """
 
-    def stopped() -> Reply:
+    def stopped() -> ServiceResponse:
         stop()
-        return Reply(True, "stopped; a reset clears it")
+        return ServiceResponse(True, "stopped; a reset clears it")
 
     try:
-        transport.serve("~/stop", stopped)
+        transport.create_service("~/stop", stopped)
         for what in ASKED:
-            transport.serve(f"~/{what}", partial(requests.ask, what))
+            transport.create_service(f"~/{what}", partial(requests.submit_and_wait, what))
     except ConfigError as error:
         return f"no services here: {error}"
-    if isinstance(transport, Managed):
-        transport.manage(requests.ask, state)
+    if isinstance(transport, LifecycleTransport):
+        transport.attach_lifecycle(requests.submit_and_wait, state)
     return f"services: {', '.join(f'~/{name}' for name in ('stop', *ASKED))}"

@@ -17,28 +17,37 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
-from robo_rl_sim2real.control.command_publishers import Out, outlets, places
-from robo_rl_sim2real.control.command_topic import Outlet
-from robo_rl_sim2real.control.contract import Commanded, commanded
-from robo_rl_sim2real.control.feedback import Measured
-from robo_rl_sim2real.control.feedback_checks import Witness
+from robo_rl_sim2real.control.command_publishers import (
+    CommandConfig,
+    make_command_topics,
+    position_indices,
+)
+from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.control.contract import CommandSpec, command_spec
+from robo_rl_sim2real.control.feedback import Feedback
+from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
+from robo_rl_sim2real.control.inference import (
+    InferenceRunner,
+    InlineInferenceRunner,
+    Query,
+    ThreadedInferenceRunner,
+)
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.limiter import demand_quick
-from robo_rl_sim2real.control.planner import InlinePlanner, Planner, Query, ThreadPlanner
-from robo_rl_sim2real.control.plausibility import Plausibility
-from robo_rl_sim2real.control.runtime import Parts, Runtime
+from robo_rl_sim2real.control.limiter import check_computable
+from robo_rl_sim2real.control.plausibility import PlausibilityCheck
+from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
 from robo_rl_sim2real.control.safety import Safety
 from robo_rl_sim2real.control.teleop import Teleop
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind, TopicName
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType, TopicName
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
-from robo_rl_sim2real.perception.cameras import Eye, eyes
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors
 from robo_rl_sim2real.perception.observer import Observer, Source
-from robo_rl_sim2real.recording.recorder import Recorder
+from robo_rl_sim2real.recording.recorder import FlightRecorder
 from robo_rl_sim2real.watchdog.guard import Watchdog
 
 
-class Settings(ConfigModel):
+class DeploySettings(ConfigModel):
     """A deployment.
 
     Args:
@@ -48,7 +57,7 @@ class Settings(ConfigModel):
         hand: Topic on which the end effector is, if it is commanded; empty for the robot's.
         command: Where commands go.
         estop: Topic of the emergency stop: true presses it, false releases it.
-        estop_age_s: Age of what was last said there beyond which it counts as pressed; 0 where
+        estop_timeout_s: Age of what was last said there beyond which it counts as pressed; 0 where
             nobody has to say anything.
         control: Topic of requests: ``activate``, ``deactivate``, ``reset``, ``stop`` …
         state: Topic on which the state is said.
@@ -71,26 +80,26 @@ class Settings(ConfigModel):
     robot: Annotated[Component, component("robots")]
     observe: dict[str, Source]
     joint_states: TopicName = ""
-    hand: TopicName = ""
-    command: Out = Out()
+    ee_pose: TopicName = ""
+    command: CommandConfig = CommandConfig()
     estop: TopicName = "/estop"
-    estop_age_s: float = Field(default=0.0, ge=0.0)
+    estop_timeout_s: float = Field(default=0.0, ge=0.0)
     control: TopicName = "/policy/control"
     state: TopicName = "/policy/state"
     diagnostics: TopicName = "/diagnostics"
     heartbeat: TopicName = "/policy/heartbeat"
-    start: tuple[float, ...] = ()
+    start_pose: tuple[float, ...] = ()
     transport: Annotated[Component, component("transports")] = default("dds")
-    planner: Literal["inline", "thread"] = "inline"
+    inference: Literal["inline", "thread"] = "inline"
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()
-    plausibility: Plausibility.Config = Plausibility.Config()
+    plausibility: PlausibilityCheck.Config = PlausibilityCheck.Config()
     shared_topics: tuple[TopicName, ...] = ()
     chunks: ChunkScheduler.Config = ChunkScheduler.Config()
     teleop: Teleop.Config = Teleop.Config()
     watchdog: Watchdog.Config = Watchdog.Config()
     cameras: CameraGuard.Config = CameraGuard.Config()
-    record: Recorder.Config = Recorder.Config()
+    record: FlightRecorder.Config = FlightRecorder.Config()
 
 
 class Wiring(NamedTuple):
@@ -102,13 +111,13 @@ class Wiring(NamedTuple):
         eyes: Topic → what makes its pictures ready.
     """
 
-    readings: dict[str, Kind]
-    outlets: tuple[Outlet, ...]
-    eyes: dict[str, Eye]
+    readings: dict[str, MsgType]
+    command_topics: tuple[CommandTopic, ...]
+    preprocessors: dict[str, CameraPreprocessor]
 
 
-def assemble(
-    settings: Settings,
+def build_runtime(
+    settings: DeploySettings,
     contract: Contract,
     query: Query,
     now_s: Callable[[], float],
@@ -133,14 +142,18 @@ def assemble(
             too slow for the rate.
     """
     robot: Robot = settings.robot.build()
-    found, observer = commanded(contract, robot), Observer(contract, settings.observe)
+    found, observer = command_spec(contract, robot), Observer(contract, settings.observe)
     measured = _measured(settings, robot, found)
-    ways = outlets(settings.command, robot, found.names, found.limits.dt_s)
-    placed = places(ways, len(found.names))
-    safety = Safety(settings.safety, found.limits, found.home, found.follows, placed, found.names)
-    witness = Witness(settings.plausibility, measured, found.limits, found.follows, placed)
-    teleop = Teleop(settings.teleop, found.names, safety.limits, HandPoses.of(robot))
-    shown = eyes(observer.specs, settings.observe, robot, settings.cameras)
+    ways = make_command_topics(settings.command, robot, found.names, found.limits.dt_s)
+    placed = position_indices(ways, len(found.names))
+    safety = Safety(
+        settings.safety, found.limits, found.home, found.tracks_command, placed, found.names
+    )
+    witness = FeedbackChecker(
+        settings.plausibility, measured, found.limits, found.tracks_command, placed
+    )
+    teleop = Teleop(settings.teleop, found.names, safety.limits, EePoseAxes.of(robot))
+    shown = make_preprocessors(observer.specs, settings.observe, robot, settings.cameras)
     readings = _readings({**observer.topics, **teleop.topics}, measured.topics)
     wiring = Wiring(
         {**readings, **_calibrations(shown)},
@@ -151,32 +164,32 @@ def assemble(
     _check_overlap(settings.chunks, contract)
     life = Lifecycle(settings.lifecycle, found.names, _start(settings, found), found.units)
     chunks = ChunkScheduler(settings.chunks, contract.exec_horizon)
-    demand_quick(safety.limits)
-    planner = _PLANNERS[settings.planner](query, now_s)  # last, for it may start a thread
-    parts = Parts(observer, planner, chunks, safety, life, teleop, witness)
+    check_computable(safety.limits)
+    planner = _PLANNERS[settings.inference](query, now_s)  # last, for it may start a thread
+    parts = RuntimeParts(observer, planner, chunks, safety, life, teleop, witness)
     return Runtime(parts, measured, now_s, sends=sends, rivals=rivals), wiring
 
 
-_PLANNERS: dict[str, Callable[[Query, Callable[[], float]], Planner]] = {
-    "inline": lambda query, _: InlinePlanner(query),
-    "thread": ThreadPlanner,
+_PLANNERS: dict[str, Callable[[Query, Callable[[], float]], InferenceRunner]] = {
+    "inline": lambda query, _: InlineInferenceRunner(query),
+    "thread": ThreadedInferenceRunner,
 }
 
 
-def _measured(settings: Settings, robot: Robot, found: Commanded) -> Measured:
-    hand = HandPoses.of(robot)
+def _measured(settings: DeploySettings, robot: Robot, found: CommandSpec) -> Feedback:
+    hand = EePoseAxes.of(robot)
     moves_hand = bool({*found.names} & {*hand.names})
     only_hand = {*found.names} <= {*hand.names}
-    return Measured(
+    return Feedback(
         "" if only_hand else settings.joint_states or robot.topics.joint_states,
         found.names,
-        found.change,
-        (settings.hand or robot.topics.hand) if moves_hand else "",
+        found.delta_limits,
+        (settings.ee_pose or robot.topics.ee_pose) if moves_hand else "",
         hand,
     )
 
 
-def _readings(topics: dict[str, Kind], measured: dict[str, Kind]) -> dict[str, Kind]:
+def _readings(topics: dict[str, MsgType], measured: dict[str, MsgType]) -> dict[str, MsgType]:
     for topic, kind in measured.items():
         found = topics.get(topic, kind)
         if found is not kind:
@@ -184,35 +197,35 @@ def _readings(topics: dict[str, Kind], measured: dict[str, Kind]) -> dict[str, K
     return {**topics, **measured}
 
 
-def _calibrations(shown: dict[str, Eye]) -> dict[str, Kind]:
-    return {eye.lens.info: Kind.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
+def _calibrations(shown: dict[str, CameraPreprocessor]) -> dict[str, MsgType]:
+    return {eye.lens.topic: MsgType.CAMERA_INFO for eye in shown.values() if eye.lens is not None}
 
 
-def _check_age(settings: Settings, contract: Contract) -> None:
+def _check_age(settings: DeploySettings, contract: Contract) -> None:
     played_s = contract.exec_horizon / contract.act.rate_hz
-    if played_s > settings.safety.basis_age_s:
+    if played_s > settings.safety.max_chunk_age_s:
         raise ConfigError(
-            "safety.basis_age_s: chunks are played for longer",
+            "safety.max_chunk_age_s: chunks are played for longer",
             expected=f"at least {played_s:g} s",
-            found=settings.safety.basis_age_s,
+            found=settings.safety.max_chunk_age_s,
         )
 
 
 def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
     """What is to go on from a plan must have one: a chunk that is over leaves none."""
-    if chunks.inpaints and contract.exec_horizon - chunks.ahead >= contract.horizon:
+    if chunks.uses_inpainting and contract.exec_horizon - chunks.prefetch_ticks >= contract.horizon:
         raise ConfigError(
             "chunks.merge: nothing is left of a chunk when the next one is asked for",
             expected=f"chunks.ahead above {contract.exec_horizon - contract.horizon}",
-            found=chunks.ahead,
+            found=chunks.prefetch_ticks,
             hint="or a policy whose exec_horizon is below its horizon",
         )
 
 
-def _start(settings: Settings, found: Commanded) -> np.ndarray:
-    if not settings.start:
+def _start(settings: DeploySettings, found: CommandSpec) -> np.ndarray:
+    if not settings.start_pose:
         return found.home
-    if len(settings.start) != len(found.names):
+    if len(settings.start_pose) != len(found.names):
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
-        raise ConfigError("start", expected=expected, found=len(settings.start))
-    return np.array(settings.start)
+        raise ConfigError("start", expected=expected, found=len(settings.start_pose))
+    return np.array(settings.start_pose)

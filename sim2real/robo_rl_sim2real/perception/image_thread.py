@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.readings import Inbox, Reading
-from robo_rl_sim2real.perception.cameras import Eye
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor
 
 
-class Darkroom:
+class ImageWorker:
     """Between a transport and an inbox; what is no picture passes through at once.
 
     Args:
@@ -23,12 +23,12 @@ class Darkroom:
         inbox: Where they go.
     """
 
-    def __init__(self, eyes: Mapping[str, Eye], inbox: Inbox) -> None:
+    def __init__(self, eyes: Mapping[str, CameraPreprocessor], inbox: Inbox) -> None:
         self._inbox, self._works = inbox, defaultdict[str, list[Callable[[Reading], None]]](list)
         for topic, eye in eyes.items():
             self._works[topic].append(self._shows(eye))
             if eye.lens is not None:
-                self._works[eye.lens.info].append(eye.calibrated)
+                self._works[eye.lens.topic].append(eye.on_camera_info)
         self._waiting, self._changed = dict[str, Reading](), threading.Condition()
         self._open = bool(eyes)
         self._thread = threading.Thread(target=self._work, name="darkroom", daemon=True)
@@ -52,8 +52,8 @@ class Darkroom:
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
 
-    def _shows(self, eye: Eye) -> Callable[[Reading], None]:
-        return lambda reading: self._inbox.put(eye.topic, eye.look(reading))
+    def _shows(self, eye: CameraPreprocessor) -> Callable[[Reading], None]:
+        return lambda reading: self._inbox.put(eye.topic, eye.process(reading))
 
     def _work(self) -> None:
         while True:
@@ -71,6 +71,6 @@ class Darkroom:
             for work in self._works[topic]:
                 work(reading)
         except RoboRlError as error:
-            self._inbox.note(topic, str(error))
+            self._inbox.report_problem(topic, str(error))
         except Exception as error:
-            self._inbox.note(topic, f"{type(error).__name__}: {error}")
+            self._inbox.report_problem(topic, f"{type(error).__name__}: {error}")

@@ -17,8 +17,8 @@ from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.images import Crop
 from robo_rl.core.spec import TensorSpec
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.messages.kinds import IMAGES, Kind, TopicName
-from robo_rl_sim2real.messages.readings import Inbox, Values, pick
+from robo_rl_sim2real.messages.kinds import IMAGES, MsgType, TopicName
+from robo_rl_sim2real.messages.readings import Inbox, Values, select_by_name
 
 
 class Source(ConfigModel):
@@ -37,11 +37,11 @@ class Source(ConfigModel):
     """
 
     topic: TopicName = ""
-    kind: Kind = Kind.JOINT_STATES
+    msg_type: MsgType = MsgType.JOINT_STATES
     field: str = "data"
-    minus: tuple[str, str] | None = None
+    difference: tuple[str, str] | None = None
     crop: Crop | None = None
-    info: TopicName = ""
+    camera_info: TopicName = ""
     camera: str = ""
 
 
@@ -78,11 +78,11 @@ class Observer:
         self._check_kinds()
 
     @property
-    def topics(self) -> dict[str, Kind]:
+    def topics(self) -> dict[str, MsgType]:
         """Topics that are needed, and their interfaces."""
-        return {source.topic: source.kind for source in self.sources.values() if source.topic}
+        return {source.topic: source.msg_type for source in self.sources.values() if source.topic}
 
-    def look(self, inbox: Inbox) -> Frame | None:
+    def read_frame(self, inbox: Inbox) -> Frame | None:
         """This moment; None where a topic was silent so far.
 
         Raises:
@@ -105,42 +105,42 @@ class Observer:
         before were never a history in training.
         """
         if tick != self._last + 1:
-            self.forget()
+            self.reset_history()
         self._last = tick
         self._frames.append(frame)
         while len(self._frames) < (self._frames.maxlen or 1):
             self._frames.append(frame)
         return {name: np.stack([f.items[name] for f in self._frames])[None] for name in self.specs}
 
-    def forget(self) -> None:
+    def reset_history(self) -> None:
         """Begin a new history."""
         self._frames.clear()
 
     def _value(self, name: str, spec: TensorSpec, inbox: Inbox, stamps: list[float]) -> Values:
         source = self.sources[name]
-        if source.minus is not None:
-            one, other = (self._value(item, spec, inbox, stamps) for item in source.minus)
+        if source.difference is not None:
+            one, other = (self._value(item, spec, inbox, stamps) for item in source.difference)
             if one.shape != other.shape:  # one number would pass for three
-                what = " less ".join(f"'{item}'" for item in source.minus)
+                what = " less ".join(f"'{item}'" for item in source.difference)
                 raise SpecError(f"obs '{name}', {what}", expected=one.shape, found=other.shape)
             return one - other
         reading = inbox.get(source.topic)
         assert reading is not None
         stamps.append(reading.stamp_s)
         where = f"{source.topic} for obs '{name}'"
-        if source.kind is Kind.JOINT_STATES and not reading.names:
+        if source.msg_type is MsgType.JOINT_STATES and not reading.names:
             raise SpecError("joint states without names", where=where)
-        field = name if source.kind in IMAGES else source.field
-        return pick(reading, field, spec.names, where)
+        field = name if source.msg_type in IMAGES else source.field
+        return select_by_name(reading, field, spec.names, where)
 
     def _check_kinds(self) -> None:
         kinds = self.topics
         for name, source in self.sources.items():
-            if source.topic and source.kind is not kinds[source.topic]:
+            if source.topic and source.msg_type is not kinds[source.topic]:
                 raise ConfigError(
                     f"observe.{name}.kind: '{source.topic}' has another elsewhere",
                     expected=kinds[source.topic].value,
-                    found=source.kind.value,
+                    found=source.msg_type.value,
                 )
 
     def _check(self, name: str, wanted_by: str, above: tuple[str, ...] = ()) -> None:
@@ -152,7 +152,7 @@ class Observer:
                 f"observe: no source of '{name}', {wanted_by}",
                 hint=did_you_mean(name, self.sources),
             )
-        if source.minus is None and not source.topic:
+        if source.difference is None and not source.topic:
             raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
-        for item in source.minus or ():
+        for item in source.difference or ():
             self._check(item, f"of which '{name}' is a difference", (*above, name))

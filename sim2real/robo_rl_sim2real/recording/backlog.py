@@ -39,7 +39,7 @@ class Backlog(Generic[_T]):
         self._put[who] = self._put.get(who, 0) + num_bytes
         self._items.append((item, num_bytes))
 
-    def take(self) -> _T | None:
+    def pop(self) -> _T | None:
         """The oldest; None where there is none. For one thread only."""
         try:
             item, num_bytes = self._items.popleft()

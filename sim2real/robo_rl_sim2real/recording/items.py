@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from robo_rl_sim2real.control.events import Tick
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 _OVERHEAD = 500
 
 
-class Heard(NamedTuple):
+class MessageItem(NamedTuple):
     """A reading that arrived on a topic."""
 
     topic: str
-    kind: Kind
+    kind: MsgType
     reading: Reading
 
 
-class Told(NamedTuple):
+class EventItem(NamedTuple):
     """Something that happened, and when."""
 
     stamp_s: float
@@ -27,21 +27,21 @@ class Told(NamedTuple):
     what: str
 
 
-Item = Heard | Tick | Told
+Item = MessageItem | Tick | EventItem
 
 
 def stamp_of(item: Item) -> float:
     """When it happened."""
-    if isinstance(item, Heard):
+    if isinstance(item, MessageItem):
         return item.reading.stamp_s
     return item.began_s if isinstance(item, Tick) else item.stamp_s
 
 
 def size_of(item: Item) -> int:
     """About how many bytes it holds."""
-    if isinstance(item, Heard):
+    if isinstance(item, MessageItem):
         reading = item.reading
         return _OVERHEAD + len(reading.wire) + sum(v.nbytes for v in reading.fields.values())
-    if isinstance(item, Tick) and item.output.inferred is not None:
-        return _OVERHEAD + item.output.inferred.act.nbytes
+    if isinstance(item, Tick) and item.output.chunk is not None:
+        return _OVERHEAD + item.output.chunk.act.nbytes
     return _OVERHEAD

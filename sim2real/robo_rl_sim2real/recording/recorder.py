@@ -19,13 +19,13 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.events import Tick
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording.backlog import Backlog
-from robo_rl_sim2real.recording.items import Heard, Item, Told, size_of
+from robo_rl_sim2real.recording.items import EventItem, Item, MessageItem, size_of
 
 if TYPE_CHECKING:
-    from robo_rl_sim2real.recording.log import Log
+    from robo_rl_sim2real.recording.message_encoder import MessageEncoder
     from robo_rl_sim2real.recording.sinks import Sink
 
 _POLL_S = 0.02
@@ -33,7 +33,7 @@ _FLUSH_S = 1.0
 _MB = 1_000_000
 
 
-class Recorder:
+class FlightRecorder:
     """A listener of a node.
 
     Args:
@@ -54,27 +54,29 @@ class Recorder:
             folder: Every recording is a folder in it.
             seconds: How much a ring keeps …
             after_s: … and how much of what follows it writes, too.
-            memory_mb: How much a ring holds at most.
+            ring_mb: How much a ring holds at most.
             backlog_mb: How much may wait for the disk before it is dropped.
-            free_mb: How much is left free on the disk.
+            min_free_mb: How much is left free on the disk.
             topics: Topic → interface, of what is recorded though the policy does not need it.
         """
 
         mode: Literal["off", "ring", "full"] = "off"
         folder: str = "recordings"
-        seconds: float = Field(default=30.0, gt=0.0)
-        after_s: float = Field(default=5.0, ge=0.0)
-        memory_mb: int = Field(default=256, ge=1)
+        ring_s: float = Field(default=30.0, gt=0.0)
+        post_trigger_s: float = Field(default=5.0, ge=0.0)
+        ring_mb: int = Field(default=256, ge=1)
         backlog_mb: int = Field(default=64, ge=1)
-        free_mb: int = Field(default=500, ge=0)
-        topics: dict[str, Kind] = Field(default_factory=lambda: {"/sim/episode": Kind.TEXT})
+        min_free_mb: int = Field(default=500, ge=0)
+        extra_topics: dict[str, MsgType] = Field(
+            default_factory=lambda: {"/sim/episode": MsgType.TEXT}
+        )
 
-        def into(self, folder: str) -> Recorder.Config:
+        def with_folder(self, folder: str) -> FlightRecorder.Config:
             """To that folder; in full unless it is to be a ring."""
             mode = "full" if self.mode == "off" else self.mode
             return self.model_copy(update={"folder": folder, "mode": mode})
 
-    def __init__(self, cfg: Config, log: Log, now_s: Callable[[], float]) -> None:
+    def __init__(self, cfg: Config, log: MessageEncoder, now_s: Callable[[], float]) -> None:
         self.cfg, self._now_s, self._log = cfg, now_s, log
         self.folder, self.bags = Path(cfg.folder), list[Path]()
         self._backlog: Backlog[Item] = Backlog(cfg.backlog_mb * _MB)
@@ -92,19 +94,19 @@ class Recorder:
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         """A reading."""
         if reading.wire:
             reading = Reading({}, (), reading.stamp_s, reading.wire)
-        self._put(Heard(topic, kind, reading))
+        self._put(MessageItem(topic, kind, reading))
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         """A control period."""
         self._put(tick)
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         """Something else."""
-        self._put(Told(self._now_s(), event, what))
+        self._put(EventItem(self._now_s(), event, what))
 
     def save(self) -> None:
         """Keep what a ring holds; from any thread."""
@@ -125,12 +127,12 @@ class Recorder:
         self._backlog.put(item, size_of(item))
 
     def _make_sink(self) -> Sink:
-        from robo_rl_sim2real.recording.sinks import Ring, Straight
+        from robo_rl_sim2real.recording.sinks import DirectSink, RingSink
 
         if self.cfg.mode == "full":
-            return Straight(self._log, self._name)
+            return DirectSink(self._log, self._name)
         cfg = self.cfg
-        return Ring(self._log, self._name, cfg.seconds, cfg.after_s, cfg.memory_mb * _MB)
+        return RingSink(self._log, self._name, cfg.ring_s, cfg.post_trigger_s, cfg.ring_mb * _MB)
 
     def _work(self) -> None:
         """Until it is closed and nothing is left."""
@@ -152,7 +154,7 @@ class Recorder:
     def _guarded(self, work: Callable[[Any], None]) -> None:
         """Do it; what the disk refuses ends the recording and nothing else."""
         if self._sink is None:
-            while self._backlog.take() is not None:
+            while self._backlog.pop() is not None:
                 self._lost += 1
             return
         try:
@@ -160,12 +162,12 @@ class Recorder:
         except Exception as error:  # the robot goes on without its recorder
             reason = error.strerror if isinstance(error, OSError) else None
             self._problem = reason or f"{type(error).__name__}: {error}"
-            self._sink.abandon()
+            self._sink.discard()
             self._sink = None
 
     def _drain(self, sink: Sink) -> None:
-        while (item := self._backlog.take()) is not None:
-            sink.take(item)
+        while (item := self._backlog.pop()) is not None:
+            sink.write(item)
             time.sleep(0)  # lets the control loop have the interpreter
 
     def _flush(self, sink: Sink) -> None:
@@ -174,8 +176,8 @@ class Recorder:
 
     def _demand_room(self) -> None:
         free = shutil.disk_usage(self.folder).free
-        if free < self.cfg.free_mb * _MB:
-            raise OSError(0, f"{free // _MB} MB are free, {self.cfg.free_mb} are to stay so")
+        if free < self.cfg.min_free_mb * _MB:
+            raise OSError(0, f"{free // _MB} MB are free, {self.cfg.min_free_mb} are to stay so")
 
     def _name(self) -> Path:
         """Of the next bag."""

@@ -12,16 +12,16 @@ import numpy as np
 
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.recording.bag import Bag
+from robo_rl_sim2real.recording.bag_writer import BagWriter
 from robo_rl_sim2real.recording.items import Item, size_of, stamp_of
-from robo_rl_sim2real.recording.log import Log
+from robo_rl_sim2real.recording.message_encoder import MessageEncoder
 from robo_rl_sim2real.recording.topics import RUN
 
 
 class Sink(Protocol):
     """Takes what happened, in one thread; whatever it does may raise an OSError."""
 
-    def take(self, item: Item) -> None:
+    def write(self, item: Item) -> None:
         """One more."""
         ...
 
@@ -37,12 +37,12 @@ class Sink(Protocol):
         """That was all."""
         ...
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """Leave it as it is."""
         ...
 
 
-class Straight:
+class DirectSink:
     """To the disk as it comes.
 
     Args:
@@ -53,12 +53,12 @@ class Straight:
         OSError: It cannot be made.
     """
 
-    def __init__(self, log: Log, name: Callable[[], Path]) -> None:
-        self._log, self._bag = log, Bag(name(), log.store, (RUN,))
+    def __init__(self, log: MessageEncoder, name: Callable[[], Path]) -> None:
+        self._log, self._bag = log, BagWriter(name(), log.store, (RUN,))
         self._bag.write(log.about())
         self._bag.flush()
 
-    def take(self, item: Item) -> None:
+    def write(self, item: Item) -> None:
         """Write it."""
         for message in self._log.messages(item):
             self._bag.write(message)
@@ -74,12 +74,12 @@ class Straight:
         """Index and metadata."""
         self._bag.close()
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """It can be mended."""
-        self._bag.abandon()
+        self._bag.discard()
 
 
-class Ring:
+class RingSink:
     """The last of it in memory, written when a fault latches or when it is asked for.
 
     Args:
@@ -90,7 +90,12 @@ class Ring:
     """
 
     def __init__(
-        self, log: Log, name: Callable[[], Path], before_s: float, after_s: float, num_bytes: int
+        self,
+        log: MessageEncoder,
+        name: Callable[[], Path],
+        before_s: float,
+        after_s: float,
+        num_bytes: int,
     ) -> None:
         self._log, self._name, self._after_s = log, name, after_s
         self._before_s, self._limit = before_s, num_bytes
@@ -98,7 +103,7 @@ class Ring:
         self._size, self._now_s, self._due_s = 0, -np.inf, np.inf
         self._faulted = False
 
-    def take(self, item: Item) -> None:
+    def write(self, item: Item) -> None:
         """Keep it, and forget what is too old."""
         self._items.append(item)
         self._size += size_of(item)
@@ -125,7 +130,7 @@ class Ring:
         if self._due_s < np.inf:
             self._write()
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """Forget it."""
         self._items.clear()
 
@@ -136,7 +141,7 @@ class Ring:
 
     def _write(self) -> None:
         self._due_s = np.inf
-        bag = Bag(self._name(), self._log.store, (RUN,))
+        bag = BagWriter(self._name(), self._log.store, (RUN,))
         try:
             bag.write(self._log.about())
             for item in self._items:
@@ -145,7 +150,7 @@ class Ring:
                 time.sleep(0)  # lets the control loop have the interpreter
             bag.close()
         except OSError:
-            bag.abandon()
+            bag.discard()
             raise
         self._items.clear()
         self._size = 0

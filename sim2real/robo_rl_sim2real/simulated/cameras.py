@@ -2,7 +2,7 @@
 
 A picture is drawn beside the world, which goes on meanwhile, and is sent a tick later with the time
 at which it was taken. It has no noise: a node that watches for frozen cameras takes a robot that
-stands still for one (``cameras.frozen_s=0``). Not a part of what is deployed.
+stands still for one (``cameras.frozen_timeout_s=0``). Not a part of what is deployed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from robo_rl.api.robot import Robot
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import SENSOR, Publisher, Transport
 
 
-class _Taken(NamedTuple):
+class _PendingImages(NamedTuple):
     """Pictures that are being drawn, and when they were taken."""
 
     fetch: Callable[[], Mapping[str, Any]]
@@ -52,12 +52,13 @@ class SimCameras:
     def __init__(self, cfg: Config, world: SimWorld, transport: Transport) -> None:
         self._world, self._period_s = world, 1.0 / cfg.rate_hz
         items = [_item(world.robot, name) for name in cfg.names]
-        world.film(items)
+        world.add_cameras(items)
         topics = world.robot.topics.images
         self._publishers = {
-            item.obs: transport.advertise(topics[item.name], Kind.IMAGE, SENSOR) for item in items
+            item.obs: transport.create_publisher(topics[item.name], MsgType.IMAGE, SENSOR)
+            for item in items
         }
-        self._taken: _Taken | None = None
+        self._taken: _PendingImages | None = None
         self._due_s = 0.0
 
     def tick(self, now_s: float) -> list[tuple[Publisher, Reading]]:
@@ -70,7 +71,7 @@ class SimCameras:
         if now_s >= self._due_s - 1e-9:
             late = now_s - self._due_s >= self._period_s  # what was missed is not made up for
             self._due_s = (now_s if late else self._due_s) + self._period_s
-            self._taken = _Taken(self._world.look(), now_s)
+            self._taken = _PendingImages(self._world.start_render(), now_s)
         return ready
 
     def _fetch(self) -> list[tuple[Publisher, Reading]]:

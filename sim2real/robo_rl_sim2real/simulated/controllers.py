@@ -11,10 +11,16 @@ import numpy as np
 
 from robo_rl.core.errors import ConfigError, DeviceError, SpecError
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.simulated.command_topics import Follower, Inlet, Positions, Servo, inlets
-from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.command_inputs import (
+    CommandSubscription,
+    Positions,
+    TrajectoryController,
+    TwistController,
+    command_subscriptions,
+)
+from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import NEWEST, Transport
 
@@ -39,7 +45,7 @@ class Controllers:
         self,
         world: SimWorld,
         transport: Transport,
-        lag: Lag.Config,
+        lag: NetworkDelay.Config,
         rng: np.random.Generator,
         clock: Clock,
         post: Callable[[Callable[[], None]], None],
@@ -51,10 +57,10 @@ class Controllers:
 
     def reset(self) -> None:
         """Forget what was said; what is under way was for the last episode."""
-        self._into: Lag[_Order] = Lag(self._lag, self._rng)
-        self._servo, self._follower = Servo(self._world.robot), Follower()
+        self._into: NetworkDelay[_Order] = NetworkDelay(self._lag, self._rng)
+        self._servo, self._follower = TwistController(self._world.robot), TrajectoryController()
 
-    def move(self, now_s: float) -> None:
+    def step(self, now_s: float) -> None:
         """Obey what is due by now."""
         self._obey(self._follower.positions(now_s))
         for order in self._into.due(now_s):
@@ -65,21 +71,23 @@ class Controllers:
 
     @property
     def _moves_hand(self) -> bool:
-        hand = self._world.robot.hand
+        hand = self._world.robot.end_effector
         return hand is not None and hand.names[0] in self._world.commanded
 
     def _connect(self, transport: Transport) -> None:
         topics = self._world.robot.topics
-        for inlet in inlets(self._world.robot, self._world.commanded):
+        for inlet in command_subscriptions(self._world.robot, self._world.commanded):
             transport.subscribe(inlet.topic, inlet.kind, self._hear(self._place(inlet)), NEWEST)
         if self._moves_hand:
-            transport.subscribe(topics.hand_twist, Kind.TWIST, self._hear(self._twist), NEWEST)
+            transport.subscribe(
+                topics.ee_twist_command, MsgType.TWIST, self._hear(self._twist), NEWEST
+            )
             return
-        transport.subscribe(topics.trajectory, Kind.TRAJECTORY, self._hear(self._way), NEWEST)
+        transport.subscribe(topics.trajectory, MsgType.TRAJECTORY, self._hear(self._way), NEWEST)
         try:
-            transport.obey(topics.follow, self._take(self._way))
+            transport.create_goal_server(topics.follow_joint_trajectory, self._take(self._way))
         except (ConfigError, DeviceError) as error:
-            self.no_action = f"no action '{topics.follow}': {error}"
+            self.no_action = f"no action '{topics.follow_joint_trajectory}': {error}"
 
     def _hear(self, understand: Callable[[Reading], _Order]) -> Callable[[Reading], None]:
         """A controller drops what it can make nothing of."""
@@ -102,7 +110,7 @@ class Controllers:
 
         return take
 
-    def _place(self, inlet: Inlet) -> Callable[[Reading], _Order]:
+    def _place(self, inlet: CommandSubscription) -> Callable[[Reading], _Order]:
         def understand(reading: Reading) -> _Order:
             positions = inlet.read(reading)
             return lambda now_s: self._go(positions)
@@ -111,14 +119,14 @@ class Controllers:
 
     def _twist(self, reading: Reading) -> _Order:
         self._servo.check(reading)
-        return lambda now_s: self._servo.take(reading, now_s)
+        return lambda now_s: self._servo.set_twist(reading, now_s)
 
     def _way(self, reading: Reading) -> _Order:
-        Follower.check(reading)
-        return lambda now_s: self._follower.take(reading, now_s, self._world.targets)
+        TrajectoryController.check(reading)
+        return lambda now_s: self._follower.set_trajectory(reading, now_s, self._world.targets)
 
     def _go(self, positions: Positions) -> None:
-        self._follower = Follower()
+        self._follower = TrajectoryController()
         self._obey(positions)
 
     def _obey(self, positions: Positions) -> None:

@@ -14,7 +14,7 @@ from robo_rl.config.models import ConfigModel
 _T = TypeVar("_T")
 
 
-class Lag(Generic[_T]):
+class NetworkDelay(Generic[_T]):
     """Messages on their way, by a clock that is handed in.
 
     Args:

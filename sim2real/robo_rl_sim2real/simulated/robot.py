@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl_sim2real.core.clock import Clock, Ticks
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading, Values
 from robo_rl_sim2real.simulated.cameras import SimCameras
 from robo_rl_sim2real.simulated.controllers import Controllers
-from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 from robo_rl_sim2real.simulated.world import SimWorld
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Transport
 
@@ -57,9 +57,9 @@ class SimRobot:
         """
 
         rate_hz: float = Field(default=100.0, gt=0.0)
-        out: Lag.Config = Lag.Config()
-        into: Lag.Config = Lag.Config()
-        noise: float = Field(default=0.0, ge=0.0)
+        sensor_delay: NetworkDelay.Config = NetworkDelay.Config()
+        command_delay: NetworkDelay.Config = NetworkDelay.Config()
+        position_noise: float = Field(default=0.0, ge=0.0)
         poses: dict[str, str] = Field(default_factory=dict)
         cameras: SimCameras.Config = SimCameras.Config()
         seed: int = Field(default=0, ge=0)
@@ -72,12 +72,14 @@ class SimRobot:
         self.cfg, self.world, self.transport = cfg, world, transport
         self.clock = clock or Clock()
         self.rng = np.random.default_rng(cfg.seed)
-        self._out: Lag[tuple[Publisher, Reading]] = Lag(cfg.out, self.rng)
+        self._out: NetworkDelay[tuple[Publisher, Reading]] = NetworkDelay(
+            cfg.sensor_delay, self.rng
+        )
         self._heard: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.controllers = Controllers(
-            world, transport, cfg.into, self.rng, self.clock, self._heard.put
+            world, transport, cfg.command_delay, self.rng, self.clock, self._heard.put
         )
-        self.ticks, self.episode, self._problem = Ticks(world.dt_s, self.clock), 0, ""
+        self.ticks, self.episode, self._problem = PeriodicTimer(world.dt_s, self.clock), 0, ""
         self.outcomes = list[bool]()
         self._running = True
         self._connect()
@@ -108,27 +110,30 @@ class SimRobot:
         """Bring the world up to now, say how it is, and obey what was heard from here on."""
         while not self._heard.empty():
             self._heard.get()()
-        was_over = self.world.over
+        was_over = self.world.episode_over
         self.world.step()
         self._measure(now_s)
         for publisher, reading in self._out.due(now_s):
             publisher.send(reading)
-        if self.world.over and not was_over:
+        if self.world.episode_over and not was_over:
             self.outcomes.append(self.world.success)
             self._tell()
-        self.controllers.move(now_s)
+        self.controllers.step(now_s)
 
     def _connect(self) -> None:
         robot, transport = self.world.robot, self.transport
-        self._joints = transport.advertise(robot.topics.joint_states, Kind.JOINT_STATES, SENSOR)
+        self._joints = transport.create_publisher(
+            robot.topics.joint_states, MsgType.JOINT_STATES, SENSOR
+        )
         poses = self.cfg.poses or {f"/{name}_pose": name for name in self.world.poses()}
         self._poses = {
-            name: transport.advertise(topic, Kind.POSE, SENSOR) for topic, name in poses.items()
+            name: transport.create_publisher(topic, MsgType.POSE, SENSOR)
+            for topic, name in poses.items()
         }
         cameras = self.cfg.cameras
         self._cameras = SimCameras(cameras, self.world, transport) if cameras.names else None
-        self._episode = transport.advertise(self.cfg.episode, Kind.TEXT, LATCHED)
-        transport.subscribe(self.cfg.control, Kind.TEXT, self._request, COMMAND)
+        self._episode = transport.create_publisher(self.cfg.episode, MsgType.TEXT, LATCHED)
+        transport.subscribe(self.cfg.control, MsgType.TEXT, self._request, COMMAND)
 
     def _measure(self, now_s: float) -> None:
         names = self.world.robot.joint_names
@@ -147,7 +152,7 @@ class SimRobot:
             self._out.put(taken, taken[1].stamp_s)
 
     def _noisy(self, value: Values) -> Values:
-        return value + self.cfg.noise * self.rng.standard_normal(value.shape)
+        return value + self.cfg.position_noise * self.rng.standard_normal(value.shape)
 
     def _request(self, reading: Reading) -> None:
         if str(reading.fields["data"]) == "reset":
@@ -164,7 +169,7 @@ class SimRobot:
     def _tell(self) -> None:
         outcome = {
             "episode": self.episode,
-            "over": self.world.over,
+            "over": self.world.episode_over,
             "success": self.world.success,
         }
         self._episode.send(Reading({"data": np.asarray(json.dumps(outcome))}, (), 0.0))

@@ -18,10 +18,10 @@ from robo_rl.api.robot import Robot
 from robo_rl.api.task import Task
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
-from robo_rl.env.mujoco.mocap import placement
+from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.rendering.camera_set import CameraSet
-from robo_rl.env.task_check.check import check_on
-from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl.env.task_check.check import check_on_backend
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Reading, Values
 
 
@@ -41,7 +41,7 @@ class SimWorld:
     """
 
     def __init__(self, task: Task, backend: Backend, dt_s: float) -> None:
-        scene, self._model = check_on(backend, task)
+        scene, self._model = check_on_backend(backend, task)
         step_s = scene.option.timestep
         self._substeps = round(dt_s / step_s)
         if self._substeps < 1 or abs(self._substeps * step_s - dt_s) > 1e-9:
@@ -55,10 +55,10 @@ class SimWorld:
         self._steps, self._begun = 0, False
         self._cameras: CameraSet | None = None
         self.dt_s, self.success = dt_s, False
-        pairs = zip(self.robot.actuator_names, self.robot.actuated, strict=True)
+        pairs = zip(self.robot.actuator_names, self.robot.actuated_joints, strict=True)
         joint_of = {actuator: joint.name for actuator, joint in pairs}
         self.commanded = [joint_of.get(name, name) for name in task.act_spec.names]
-        self._hand = HandPoses.of(self.robot)
+        self._hand = EePoseAxes.of(self.robot)
 
     @property
     def robot(self) -> Robot:
@@ -71,14 +71,14 @@ class SimWorld:
         return replace(self._backend.view(), goal=self._goal)
 
     @property
-    def over(self) -> bool:
+    def episode_over(self) -> bool:
         """Whether the episode has succeeded or has taken as long as it may."""
         return self.success or self._steps * self.dt_s >= self.task.episode_s - 1e-9
 
     def reset(self, seed: int) -> None:
         """A new episode; the robot stands still at its start until it is commanded."""
         start = self.task.reset(1, torch.Generator().manual_seed(derive("sim robot", seed)))
-        mocap = placement(self._model, start.goal, 1)
+        mocap = mocap_poses(self._model, start.goal, 1)
         first = torch.zeros(1, dtype=torch.int64)
         self._backend.write(first, start.qpos, start.qvel, None, **mocap)
         self._goal, self._steps, self.success = dict(start.goal), 0, False
@@ -145,7 +145,7 @@ class SimWorld:
             "orientation": quat.astype(np.float64),
         }
 
-    def film(self, cameras: Sequence[CameraItem]) -> None:
+    def add_cameras(self, cameras: Sequence[CameraItem]) -> None:
         """Have cameras to look through, from the next reset on.
 
         Raises:
@@ -155,7 +155,7 @@ class SimWorld:
         settings = CameraSettings(cameras=tuple(cameras))
         self._cameras = CameraSet(self.task.scene(), settings, self._backend, 1)
 
-    def look(self) -> Pending:
+    def start_render(self) -> Pending:
         """Begin to draw what the cameras see: item → (1, 3, H, W) uint8, when it is fetched."""
         assert self._cameras is not None
         return self._cameras.start(self._backend.view().qpos)

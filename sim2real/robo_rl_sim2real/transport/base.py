@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 POLICY = "robo_rl"
@@ -23,12 +23,12 @@ NO_TAKER = "nobody is there to take goals"
 """A problem of who pursues an action."""
 
 Put = Callable[[Reading], None]
-Call = Callable[[], "Reply"]
-Ask = Callable[[str], "Reply"]
+Call = Callable[[], "ServiceResponse"]
+Ask = Callable[[str], "ServiceResponse"]
 """A request by its name; waits until it is granted or refused."""
 
 
-class Reply(NamedTuple):
+class ServiceResponse(NamedTuple):
     """A service's answer: whether it was done, and what to say (std_srvs/srv/Trigger)."""
 
     success: bool
@@ -79,7 +79,7 @@ class Endpoint(NamedTuple):
     qos: Qos
 
 
-def deaf(writer: Qos, reader: Qos) -> str:
+def qos_incompatibility(writer: Qos, reader: Qos) -> str:
     """Why a reader hears nothing from a writer, as ROS 2 has it; empty if it does."""
     if reader.reliable and not writer.reliable:
         return "a reliable reader hears nothing from a best-effort writer"
@@ -102,15 +102,15 @@ class Publisher(Protocol):
 class Transport(Protocol):
     """Topics and services. Callbacks run in the transport's own thread and must be short."""
 
-    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+    def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos = SENSOR) -> None:
         """Hand every message of a topic to ``put``, stamped with when it arrived."""
         ...
 
-    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+    def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
         """Begin to publish on a topic."""
         ...
 
-    def pursue(self, action: str) -> Publisher:
+    def create_goal_publisher(self, action: str) -> Publisher:
         """Begin to send goals of an action, ``FOLLOW``: readings as of ``Kind.TRAJECTORY``.
 
         Each takes the place of the one before, and none is waited for. That goals were refused, or
@@ -121,7 +121,7 @@ class Transport(Protocol):
         """
         ...
 
-    def obey(self, action: str, put: Put) -> None:
+    def create_goal_server(self, action: str, put: Put) -> None:
         """Accept every goal of an action, ``FOLLOW``, and hand its trajectory to ``put``.
 
         Raises:
@@ -129,7 +129,7 @@ class Transport(Protocol):
         """
         ...
 
-    def serve(self, name: str, call: Call) -> None:
+    def create_service(self, name: str, call: Call) -> None:
         """Answer a service of type Trigger; ``~/`` stands for the node's own name.
 
         Each may wait for something: none keeps another, or a reading, from coming.
@@ -146,7 +146,7 @@ class Transport(Protocol):
         """
         ...
 
-    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+    def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
         """Ask a service of type Trigger, and wait for the answer.
 
         Raises:
@@ -165,10 +165,10 @@ class Transport(Protocol):
 
 
 @runtime_checkable
-class Managed(Protocol):
+class LifecycleTransport(Protocol):
     """A transport whose nodes have a lifecycle of their own, that others look at and change."""
 
-    def manage(self, ask: Ask, state: Callable[[], State]) -> None:
+    def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
         """Have changes from outside asked of the node, and its own changes shown."""
         ...
 
@@ -180,7 +180,7 @@ def full_name(name: str, node: str, namespace: str = "/") -> str:
     return f"{namespace.rstrip('/')}/{node}/{name[2:]}"
 
 
-def nobody(name: str, patience_s: float) -> RoboRlError:
+def no_service_message(name: str, patience_s: float) -> RoboRlError:
     """The one line for a service that does not answer."""
     return RoboRlError(
         f"service '{name}': no answer within {patience_s:g} s",
@@ -188,9 +188,9 @@ def nobody(name: str, patience_s: float) -> RoboRlError:
     )
 
 
-def answer(call: Call) -> Reply:
+def service_response(call: Call) -> ServiceResponse:
     """What a service answers; an error in it is an answer too."""
     try:
         return call()
     except Exception as error:  # who asks is told; whatever broke must not take the server with it
-        return Reply(False, f"{type(error).__name__}: {error}")
+        return ServiceResponse(False, f"{type(error).__name__}: {error}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.messages.kinds import STAMPED, Kind
+from robo_rl_sim2real.messages.kinds import STAMPED, MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.trajectory import FOLLOW
 from robo_rl_sim2real.transport.base import (
@@ -25,22 +25,22 @@ from robo_rl_sim2real.transport.base import (
     Publisher,
     Put,
     Qos,
-    Reply,
-    answer,
-    deaf,
+    ServiceResponse,
     full_name,
-    nobody,
+    no_service_message,
+    qos_incompatibility,
+    service_response,
 )
 
 
-class _Ear(NamedTuple):
-    kind: Kind
+class _Subscription(NamedTuple):
+    kind: MsgType
     put: Put
     qos: Qos
 
 
-class _Mouth(NamedTuple):
-    kind: Kind
+class _Publication(NamedTuple):
+    kind: MsgType
     qos: Qos
     said: deque[Reading]
 
@@ -55,8 +55,8 @@ class Bus:
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s
         self.lock = threading.RLock()
-        self.ears: defaultdict[str, list[_Ear]] = defaultdict(list)
-        self.mouths: defaultdict[str, list[_Mouth]] = defaultdict(list)
+        self.ears: defaultdict[str, list[_Subscription]] = defaultdict(list)
+        self.mouths: defaultdict[str, list[_Publication]] = defaultdict(list)
         self.services: dict[str, Call] = {}
         self.bad: dict[str, str] = {}
 
@@ -71,14 +71,14 @@ class Loopback:
 
     def __init__(self, bus: Bus, node: str = "robo_rl") -> None:
         self.bus, self.node = bus, node
-        self._ears: list[tuple[str, _Ear]] = []
-        self._mouths: list[tuple[str, _Mouth]] = []
+        self._ears: list[tuple[str, _Subscription]] = []
+        self._mouths: list[tuple[str, _Publication]] = []
         self._services: list[str] = []
         self._pursued: list[str] = []
 
-    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+    def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos = SENSOR) -> None:
         """See ``Transport``."""
-        ear = _Ear(kind, put, qos)
+        ear = _Subscription(kind, put, qos)
         with self.bus.lock:
             self.bus.ears[topic].append(ear)
             self._ears.append((topic, ear))
@@ -87,24 +87,24 @@ class Loopback:
                     for reading in mouth.said:
                         put(reading)
 
-    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+    def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
         """See ``Transport``."""
-        mouth = _Mouth(kind, qos, deque(maxlen=qos.depth))
+        mouth = _Publication(kind, qos, deque(maxlen=qos.depth))
         with self.bus.lock:
             self.bus.mouths[topic].append(mouth)
             self._mouths.append((topic, mouth))
-        return _Out(self.bus, topic, mouth)
+        return _TopicPublisher(self.bus, topic, mouth)
 
-    def pursue(self, action: str) -> Publisher:
+    def create_goal_publisher(self, action: str) -> Publisher:
         """See ``Transport``."""
         self._pursued.append(action)
-        return self.advertise(f"{action}{SEND_GOAL}", Kind.TRAJECTORY, NEWEST)
+        return self.create_publisher(f"{action}{SEND_GOAL}", MsgType.TRAJECTORY, NEWEST)
 
-    def obey(self, action: str, put: Put) -> None:
+    def create_goal_server(self, action: str, put: Put) -> None:
         """See ``Transport``."""
-        self.subscribe(f"{action}{SEND_GOAL}", Kind.TRAJECTORY, put, NEWEST)
+        self.subscribe(f"{action}{SEND_GOAL}", MsgType.TRAJECTORY, put, NEWEST)
 
-    def serve(self, name: str, call: Call) -> None:
+    def create_service(self, name: str, call: Call) -> None:
         """See ``Transport``."""
         name = full_name(name, self.node)
         self.bus.services[name] = call
@@ -126,7 +126,7 @@ class Loopback:
             for writes, end in ends
         ]
 
-    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+    def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
         """See ``Transport``; runs in the caller's thread.
 
         Raises:
@@ -134,8 +134,8 @@ class Loopback:
         """
         call = self.bus.services.get(full_name(name, self.node))
         if call is None:
-            raise nobody(name, patience_s)
-        return answer(call)
+            raise no_service_message(name, patience_s)
+        return service_response(call)
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
@@ -163,10 +163,10 @@ class Loopback:
         self._ears, self._mouths, self._services = [], [], []
 
 
-class _Out:
+class _TopicPublisher:
     """A publisher."""
 
-    def __init__(self, bus: Bus, topic: str, mouth: _Mouth) -> None:
+    def __init__(self, bus: Bus, topic: str, mouth: _Publication) -> None:
         self._bus, self._topic, self._mouth = bus, topic, mouth
 
     def send(self, reading: Reading) -> None:
@@ -191,8 +191,8 @@ class _Out:
                 self._bus.bad[self._topic] = f"{type(error).__name__}: {error}"
 
 
-def _deaf(mouth: _Mouth, ear: _Ear) -> str:
+def _deaf(mouth: _Publication, ear: _Subscription) -> str:
     """Why one does not hear the other, as ROS 2 has it; empty if it does."""
     if mouth.kind is not ear.kind:
         return f"type {ear.kind.value} here, {mouth.kind.value} there"
-    return deaf(mouth.qos, ear.qos)
+    return qos_incompatibility(mouth.qos, ear.qos)

@@ -14,12 +14,12 @@ from rosbags.interfaces import Nodetype
 from rosbags.typesys.store import Typestore
 
 
-def warm(store: Typestore, name: str) -> None:
+def warm_up_type(store: Typestore, name: str) -> None:
     """Pack and read a blank message of that type; nothing is sent."""
-    store.deserialize_cdr(store.serialize_cdr(blank(store, name), name), name)
+    store.deserialize_cdr(store.serialize_cdr(blank_message(store, name), name), name)
 
 
-def blank(store: Typestore, name: str) -> Any:
+def blank_message(store: Typestore, name: str) -> Any:
     """A message of zeros, empty texts and empty sequences."""
     fields = {field: _value(store, node) for field, node in store.fielddefs[name][1]}
     return store.types[name](**fields)
@@ -28,7 +28,7 @@ def blank(store: Typestore, name: str) -> Any:
 def _value(store: Typestore, node: Any) -> Any:
     kind, detail = node
     if kind == Nodetype.NAME:
-        return blank(store, detail)
+        return blank_message(store, detail)
     if kind == Nodetype.BASE:
         return {"string": "", "bool": False}.get(detail[0], 0)
     inner, size = detail

@@ -16,14 +16,14 @@ import threading
 from collections.abc import Sequence
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.core.clock import Clock, settle
+from robo_rl_sim2real.core.clock import Clock, freeze_garbage_collector
 from robo_rl_sim2real.transport.base import POLICY
-from robo_rl_sim2real.watchdog.block import Block
-from robo_rl_sim2real.watchdog.estate import settled
-from robo_rl_sim2real.watchdog.judge import Verdict
-from robo_rl_sim2real.watchdog.orders import Orders
-from robo_rl_sim2real.watchdog.process import Process
-from robo_rl_sim2real.watchdog.watch import open_mouth, stop, watch
+from robo_rl_sim2real.watchdog.assessment import WatchdogAction
+from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory
+from robo_rl_sim2real.watchdog.job import WatchdogJob
+from robo_rl_sim2real.watchdog.loop import open_stop_publishers, run_watchdog, stop_robot
+from robo_rl_sim2real.watchdog.process import ProcessHandle
+from robo_rl_sim2real.watchdog.unfinished_outputs import finish_outputs
 
 _STOPPED = 3
 _READ_S = 1.0
@@ -35,30 +35,34 @@ def main(words: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # what is to end the policy must not end its guard
     try:
-        orders = Orders.model_validate_json(sys.stdin.read())
-        policy = Process(orders.pid)
+        orders = WatchdogJob.model_validate_json(sys.stdin.read())
+        policy = ProcessHandle(orders.pid)
         if os.getppid() != orders.pid:  # it has gone, and its number may be another's by now
             return 0
-        return _watch(orders, policy, Block.on(int(words[0]), len(orders.limits["low"])))
+        return _watch(
+            orders, policy, HeartbeatMemory.map_file(int(words[0]), len(orders.limits["low"]))
+        )
     except RoboRlError as error:
         _saying(str(error)).join(_READ_S)
         return 2
 
 
-def _watch(orders: Orders, policy: Process, block: Block) -> int:
+def _watch(orders: WatchdogJob, policy: ProcessHandle, block: HeartbeatMemory) -> int:
     transport, clock, said = orders.transport.build(f"{POLICY}_watchdog"), Clock(), ""
     try:
-        mouth = open_mouth(orders, transport)
-        settle()
-        found = watch(block, policy, mouth, orders, clock)
-        if not found.why:
+        mouth = open_stop_publishers(orders, transport)
+        freeze_garbage_collector()
+        found = run_watchdog(block, policy, mouth, orders, clock)
+        if not found.reason:
             return 0
-        what, stopped = f"the policy process {found.why}", found.verdict is Verdict.STOP
+        what, stopped = f"the policy process {found.reason}", found.action is WatchdogAction.STOP
         if stopped:
             announcing = _saying(f"{what}; it is ended, and the robot brought to rest")
-            what += f"; the robot was brought to rest{stop(block, policy, mouth, orders, clock)}"
+            what += (
+                f"; the robot was brought to rest{stop_robot(block, policy, mouth, orders, clock)}"
+            )
             announcing.join(_READ_S)
-        said = "; ".join([what, *settled(orders.estate, what, block.policy.read())])
+        said = "; ".join([what, *finish_outputs(orders.unfinished, what, block.policy.read())])
         return _STOPPED if stopped else 0
     finally:
         transport.close()

@@ -16,16 +16,16 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.watchdog.block import Block, Phase
-from robo_rl_sim2real.watchdog.judge import Life, Silence
-from robo_rl_sim2real.watchdog.orders import Orders
-from robo_rl_sim2real.watchdog.process import WITHOUT, Process, demand_handles
+from robo_rl_sim2real.watchdog.assessment import ProcessState, SilenceTimer
+from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory, Phase
+from robo_rl_sim2real.watchdog.job import WatchdogJob
+from robo_rl_sim2real.watchdog.process import WITHOUT, ProcessHandle, require_pidfd
 
 _PATIENCE_S = 20.0
 """For it to be ready: a second and a half on an idle machine."""
 
 
-class Guard(Protocol):
+class MotionGuard(Protocol):
     """Who stops the robot if this process cannot any more.
 
     Args:
@@ -34,11 +34,11 @@ class Guard(Protocol):
 
     writers: int
 
-    def tell(self, motion: Motion, *, sending: bool) -> None:
+    def report(self, motion: Motion, *, sending: bool) -> None:
         """That this is commanded next, or nothing is; every tick, before it is sent."""
         ...
 
-    def demand(self) -> None:
+    def check(self) -> None:
         """Be sure that the robot may move.
 
         Raises:
@@ -56,10 +56,10 @@ class Unguarded:
 
     writers = 0
 
-    def tell(self, motion: Motion, *, sending: bool) -> None:
+    def report(self, motion: Motion, *, sending: bool) -> None:
         """Nobody hears it."""
 
-    def demand(self) -> None:
+    def check(self) -> None:
         """Always."""
 
 
@@ -85,32 +85,32 @@ class Watchdog:
 
         Args:
             enabled: Whether the robot moves only under its watch.
-            grace_s: How late a command may be; later, what obeys velocities is told zero until the
+            command_timeout_s: How late a command may be; later, what obeys velocities is told zero until the
                 next one. What obeys positions stands at the last command anyway.
-            hang_s: How late a command of a process that runs may be; later, that process counts as
+            hang_timeout_s: How late a command of a process that runs may be; later, that process counts as
                 hanging and is ended.
             silent_s: For how long nothing may be heard of the watchdog itself while it runs.
         """
 
         enabled: bool = True
-        grace_s: float = Field(default=0.05, gt=0.0)
-        hang_s: float = Field(default=3.0, gt=0.0)
-        silent_s: float = Field(default=1.0, gt=0.0)
+        command_timeout_s: float = Field(default=0.05, gt=0.0)
+        hang_timeout_s: float = Field(default=3.0, gt=0.0)
+        watchdog_timeout_s: float = Field(default=1.0, gt=0.0)
 
     def __init__(
-        self, cfg: Config, orders: Orders, now_s: Callable[[], float] = time.monotonic
+        self, cfg: Config, orders: WatchdogJob, now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        demand_handles()
+        require_pidfd()
         self.cfg, self._now_s, joints = cfg, now_s, len(orders.limits["low"])
         self._still = Motion(*np.zeros((3, joints)))
         file = os.memfd_create("watchdog")
         try:
-            os.ftruncate(file, Block.size(joints))
-            self.block = Block.on(file, joints)
+            os.ftruncate(file, HeartbeatMemory.size(joints))
+            self.block = HeartbeatMemory.map_file(file, joints)
             self._process = _start(orders, file)
         finally:
             os.close(file)
-        self._life, self._silence = Process(self._process.pid), Silence()
+        self._life, self._silence = ProcessHandle(self._process.pid), SilenceTimer()
         self._wait()
 
     @property
@@ -118,27 +118,27 @@ class Watchdog:
         """Its process."""
         return self._process.pid
 
-    def tell(self, motion: Motion, *, sending: bool) -> None:
+    def report(self, motion: Motion, *, sending: bool) -> None:
         """See ``Guard``."""
         phase = Phase.SENDING if sending else Phase.SILENT
         self.block.policy.write(self._now_s(), phase, motion)
 
-    def demand(self) -> None:
+    def check(self) -> None:
         """See ``Guard``. One that fell silent is ended, lest it comes back and takes over."""
         if self._process.poll() is not None:
             raise WatchdogLostError(
                 "the watchdog ended", found=f"status {self._process.returncode}"
             )
-        if self._life.life() is Life.STOPPED:
+        if self._life.state() is ProcessState.STOPPED:
             self._process.kill()
             raise WatchdogLostError("the watchdog was stopped by a signal")
         beat = self.block.watchdog.read()
-        silent_s = self._silence.look(0 if beat is None else beat.number, self._now_s())
-        if silent_s > self.cfg.silent_s:
+        silent_s = self._silence.update(0 if beat is None else beat.number, self._now_s())
+        if silent_s > self.cfg.watchdog_timeout_s:
             self._process.kill()
             raise WatchdogLostError(
                 "the watchdog fell silent",
-                expected=f"a beat every {self.cfg.silent_s:g} s",
+                expected=f"a beat every {self.cfg.watchdog_timeout_s:g} s",
                 found=f"{silent_s:.2f} s without one",
             )
 
@@ -166,7 +166,7 @@ class Watchdog:
             time.sleep(0.005)
 
 
-def _start(orders: Orders, file: int) -> subprocess.Popen[bytes]:
+def _start(orders: WatchdogJob, file: int) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-m", "robo_rl_sim2real.watchdog", str(file)],
         stdin=subprocess.PIPE,

@@ -9,12 +9,12 @@ import signal
 from pathlib import Path
 
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.watchdog.judge import Life
+from robo_rl_sim2real.watchdog.assessment import ProcessState
 
 _STOPPED = ("T", "t")
 
 
-class Process:
+class ProcessHandle:
     """A process that lives now.
 
     A number is given to another process once its own is gone; what is killed by the handle is the
@@ -28,7 +28,7 @@ class Process:
     """
 
     def __init__(self, pid: int) -> None:
-        demand_handles()
+        require_pidfd()
         try:
             self._handle = os.pidfd_open(pid)
         except OSError as error:
@@ -36,15 +36,15 @@ class Process:
         self._stat, self._ended = Path(f"/proc/{pid}/stat"), select.poll()
         self._ended.register(self._handle, select.POLLIN)
 
-    def life(self) -> Life:
+    def state(self) -> ProcessState:
         """How it is with it."""
         if self.wait(0.0):
-            return Life.GONE
+            return ProcessState.GONE
         # Without /proc, or where it ended just now: the beats tell.
         with contextlib.suppress(OSError, IndexError):
             if self._stat.read_text().rpartition(")")[2].split()[0] in _STOPPED:
-                return Life.STOPPED
-        return Life.RUNS
+                return ProcessState.STOPPED
+        return ProcessState.RUNS
 
     def wait(self, seconds: float) -> bool:
         """Whether it ended, by then at the latest."""
@@ -64,7 +64,7 @@ class Process:
 WITHOUT = "watchdog.enabled=false does without it"
 
 
-def demand_handles() -> None:
+def require_pidfd() -> None:
     """Refuse a system that has none.
 
     Raises:

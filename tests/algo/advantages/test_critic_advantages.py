@@ -15,17 +15,17 @@ from torch import Tensor, nn
 
 from robo_rl.algo.advantages import critic_advantages as credit_module
 from robo_rl.algo.advantages.critic_advantages import (
-    Credit,
-    Creditor,
-    GroupCredit,
-    ValueCredit,
-    stood_in,
+    AdvantageEstimator,
+    Advantages,
+    GaeEstimator,
+    GroupRelativeEstimator,
+    pad_empty_rank,
 )
-from robo_rl.algo.advantages.factory import CreditConfig, make_creditor
-from robo_rl.algo.advantages.monte_carlo import ReturnCredit
+from robo_rl.algo.advantages.factory import AdvantageConfig, make_advantage_estimator
+from robo_rl.algo.advantages.monte_carlo import MonteCarloEstimator
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout, RolloutBuilder
-from robo_rl.optim.minibatches import NOBODY
+from robo_rl.optim.minibatches import PADDING_SHARD
 
 T, B, LAM = 6, 4, 0.9
 TERMINATED, TRUNCATED, LOST = (2, 0), (3, 1), (2, 2)  # env 3 goes on throughout
@@ -37,7 +37,7 @@ LAST = torch.tensor([5.0, -7.0, 3.0, 11.0])
 """The number in what each env stands at behind the block."""
 
 
-@pytest.mark.parametrize("made", [GroupCredit(2), ReturnCredit()])
+@pytest.mark.parametrize("made", [GroupRelativeEstimator(2), MonteCarloEstimator()])
 def test_rewards_that_are_not_finite_are_refused_by_whoever_credits(made):
     rew, no = torch.zeros(3, 4), torch.zeros(3, 4, dtype=torch.bool)
     rew[1, 2] = torch.nan
@@ -53,7 +53,7 @@ def test_rewards_that_are_not_finite_are_refused_by_whoever_credits(made):
 
 def test_two_ways_to_credit_at_once_are_refused():
     with pytest.raises(ValidationError, match="episodes are compared instead"):
-        CreditConfig(credit="returns", group_size=4)
+        AdvantageConfig(advantage="monte_carlo", group_size=4)
 
 
 class Reader(nn.Module):
@@ -67,12 +67,12 @@ class Reader(nn.Module):
         return self.one * obs["pos"][:, -1, 0]
 
 
-def creditor(**fields: object) -> Creditor:
-    cfg = CreditConfig.model_validate({"gae_lambda": LAM, "minibatch": 8, **fields})
-    return make_creditor(cfg, make_policy("gaussian", 1).float(), B, torch.Generator())
+def creditor(**fields: object) -> AdvantageEstimator:
+    cfg = AdvantageConfig.model_validate({"gae_lambda": LAM, "minibatch": 8, **fields})
+    return make_advantage_estimator(cfg, make_policy("gaussian", 1).float(), B, torch.Generator())
 
 
-def weights(made: Creditor) -> Tensor:
+def weights(made: AdvantageEstimator) -> Tensor:
     critic = made.state_dict().get("critic", {})
     return torch.cat([torch.zeros(0), *(x.detach().float().flatten() for x in critic.values())])
 
@@ -139,32 +139,32 @@ def brute_force(unit: float) -> dict[tuple[int, int], float]:
 
 def test_a_critics_advantages_are_brute_forces_at_every_kind_of_end():
     made, rollout = creditor(), block()
-    assert isinstance(made, ValueCredit)
+    assert isinstance(made, GaeEstimator)
     made.critic = Reader()  # pyright: ignore[reportAttributeAccessIssue]
-    credit = made.assign(rollout)
+    credit = made.compute_advantages(rollout)
     want = torch.tensor(list(brute_force(credit.metrics["return_scale"]).values()))
     assert len(want) == T * B - 1
     torch.testing.assert_close(credit.adv, (want - want.mean()) / want.std())
 
 
-@pytest.mark.parametrize("kind", ["gae", "returns"])
+@pytest.mark.parametrize("kind", ["gae", "monte_carlo"])
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_block_of_fewer_than_two_decisions_teaches_nothing(kind, rows):
-    made, rollout = creditor(credit=kind), block()
+    made, rollout = creditor(advantage=kind), block()
     valid = (torch.arange(T * B) < rows).view(T, B)
     before = weights(made)
-    credit = made.assign(replace(rollout, valid=valid))
+    credit = made.compute_advantages(replace(rollout, valid=valid))
     assert credit.adv.shape == (0,)
     assert not bool(credit.rollout.valid.any())
     assert torch.equal(weights(made), before)
     assert all(value == value for value in credit.metrics.values())
 
 
-@pytest.mark.parametrize("kind", ["gae", "returns"])
+@pytest.mark.parametrize("kind", ["gae", "monte_carlo"])
 def test_two_decisions_are_compared(kind):
     """Of mean 0 and std 1, which of two numbers are ±√½."""
-    made, rollout = creditor(credit=kind), block()
-    credit = made.assign(replace(rollout, valid=(torch.arange(T * B) < 2).view(T, B)))
+    made, rollout = creditor(advantage=kind), block()
+    credit = made.compute_advantages(replace(rollout, valid=(torch.arange(T * B) < 2).view(T, B)))
     assert credit.adv.abs().tolist() == pytest.approx([0.5**0.5] * 2)
     assert float(credit.adv.sum()) == pytest.approx(0.0, abs=1e-6)
 
@@ -172,9 +172,9 @@ def test_two_decisions_are_compared(kind):
 @pytest.mark.parametrize(
     ("fields", "kind", "warmup"),
     [
-        ({"warmup_updates": 3}, ValueCredit, 3),
-        ({"warmup_updates": 3, "credit": "returns"}, ReturnCredit, 0),
-        ({"warmup_updates": 3, "group_size": 2}, GroupCredit, 0),
+        ({"warmup_updates": 3}, GaeEstimator, 3),
+        ({"warmup_updates": 3, "advantage": "monte_carlo"}, MonteCarloEstimator, 0),
+        ({"warmup_updates": 3, "group_size": 2}, GroupRelativeEstimator, 0),
     ],
 )
 def test_only_what_has_a_critic_is_warmed_up(fields, kind, warmup):
@@ -186,13 +186,13 @@ def test_only_what_has_a_critic_is_warmed_up(fields, kind, warmup):
 def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(monkeypatch):
     """Its advantage is 0 and it is nobody's; what has rows, or is alone, stays as it is."""
     lost = replace(block(), valid=torch.zeros_like(block().valid))
-    nothing = Credit(lost, torch.zeros(0), {"a": 1.0})
-    assert stood_in(nothing) is nothing
+    nothing = Advantages(lost, torch.zeros(0), {"a": 1.0})
+    assert pad_empty_rank(nothing) is nothing
     monkeypatch.setattr(credit_module, "everywhere", lambda count: count + 5)
-    found = stood_in(nothing)
+    found = pad_empty_rank(nothing)
     assert found.adv.tolist() == [0.0]
     assert found.rollout.shards is not None
-    assert found.rollout.shards.tolist() == [NOBODY]
+    assert found.rollout.shards.tolist() == [PADDING_SHARD]
     assert not lost.valid.any()
-    some = Credit(block(), torch.ones(3), {})
-    assert stood_in(some) is some
+    some = Advantages(block(), torch.ones(3), {})
+    assert pad_empty_rank(some) is some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from robo_rl.algo.advantages.monte_carlo import ReturnCredit
+from robo_rl.algo.advantages.monte_carlo import MonteCarloEstimator
 from robo_rl.data.rollout import Rollout
 
 NO = torch.zeros(3, 2, dtype=torch.bool)
@@ -24,6 +24,6 @@ def test_returns_are_discounted_and_stop_where_the_episode_does():
         valid=~NO, discount=torch.full((3, 2), 0.5), num_exec=torch.ones(3, 2), last_obs={},
         ended=empty, final_obs={},
     )  # fmt: skip
-    adv = ReturnCredit().assign(rollout).adv
+    adv = MonteCarloEstimator().compute_advantages(rollout).adv
     returns = torch.tensor([2.0, 2.0, 2.0, 4.0, 4.0, 8.0])
     torch.testing.assert_close(adv, (returns - 22 / 6) / returns.std())

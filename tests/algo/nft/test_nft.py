@@ -8,27 +8,27 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.nft.acting_policy_ema import Lag
-from robo_rl.algo.nft.forward_process import Decisions, nft_loss, optimality
+from robo_rl.algo.nft.acting_policy_ema import ActingPolicyEma
+from robo_rl.algo.nft.forward_process import NftBatch, nft_loss, optimality
 from robo_rl.algo.nft.nft import Nft
 from robo_rl.algo.nft.objective import NftObjective, NftObjectiveConfig
 from robo_rl.core.errors import ConfigError
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
-from robo_rl.data.tracker import ObsTracker
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
+from robo_rl.data.running_obs_stats import RunningObsStats
 
 ROWS = 256
 TARGET = 0.5
 ODE = {"sampler": {"name": "flow_ode"}}
 VEL = {"predicts": "vel", **ODE}
 FAMILIES = [("flow_noise", ODE), ("flow_noise", VEL), ("flow_sde", {}), ("ddim", {})]
-PLAIN = {"self_normalised": False, "adv_clip": 1.0, "times": "cloning", "base": 0.0}
+PLAIN = {"self_normalized": False, "adv_clip": 1.0, "time_sampling": "bc", "reference_coef": 0.0}
 
 
-def decisions(rows: int = 32, r: float = 1.0, num_exec: int = 3) -> Decisions:
+def decisions(rows: int = 32, r: float = 1.0, num_exec: int = 3) -> NftBatch:
     obs = make_obs(rows, seed=1)
     act = torch.linspace(-1, 1, rows * 6).double().view(rows, 3, 2)
-    mask = executed(torch.full((rows,), num_exec), 3)
-    return Decisions(obs, act, torch.full((rows,), r).double(), mask)
+    mask = executed_mask(torch.full((rows,), num_exec), 3)
+    return NftBatch(obs, act, torch.full((rows,), r).double(), mask)
 
 
 def matching(sampler: str, fields: dict[str, Any], **more: Any) -> Any:
@@ -63,7 +63,7 @@ def test_where_all_is_good_it_is_cloning(sampler, fields):
 def test_self_normalised_it_is_cloning_with_a_weight_a_row(sampler, fields):
     """The weight is c·level² over the mean absolute error of the action, level·|error|."""
     policy, data = matching(sampler, fields), decisions()
-    cfg = {**PLAIN, "self_normalised": True, "adv_clip": 5.0}
+    cfg = {**PLAIN, "self_normalized": True, "adv_clip": 5.0}
     nft = objective(policy, **cfg).loss(data, None).total
     noise, t = policy.draw_noise(data.act, torch.Generator().manual_seed(3))
     error = policy.residual_at(policy.encode(data.obs), data.act, noise, t)
@@ -91,9 +91,9 @@ def test_the_loss_by_hand():
     (¾·0.09 + ¼·0.25)/½ = 0.26, over their own mean errors (¾·0.3 + ¼·0.5)/½ = 0.7.
     """
     new, old, mask = torch.tensor([[[0.2]]]), torch.tensor([[[0.4]]]), torch.ones(1, 1, 1).bool()
-    for self_normalised, value in ((False, 0.26), (True, 0.7)):
+    for self_normalized, value in ((False, 0.26), (True, 0.7)):
         found = nft_loss(
-            new, old, torch.tensor([0.75]), mask, beta=0.5, self_normalised=self_normalised
+            new, old, torch.tensor([0.75]), mask, beta=0.5, self_normalized=self_normalized
         )
         assert float(found) == pytest.approx(value)
 
@@ -107,7 +107,7 @@ def test_the_minimiser_is_the_papers(generator):
     best = v_old + 2.0 / beta * ((r - r.mean()) * (v[:, 0, 0] - v_old)).mean()
     v_new = best.clone().requires_grad_()
     mask = torch.ones(n, 1, 1).bool()
-    nft_loss(v_new - v, v_old - v, r, mask, beta=beta, self_normalised=False).mean().backward()
+    nft_loss(v_new - v, v_old - v, r, mask, beta=beta, self_normalized=False).mean().backward()
     assert v_new.grad is not None
     assert float(v_new.grad.abs()) < 1e-9
     assert float(best) > float(v_old) + 0.5
@@ -118,12 +118,12 @@ def test_optimality_is_bounded_and_centred():
     torch.testing.assert_close(found, torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0]))
 
 
-@pytest.mark.parametrize("self_normalised", [False, True])
-def test_actions_that_were_not_executed_do_not_enter(self_normalised, generator):
+@pytest.mark.parametrize("self_normalized", [False, True])
+def test_actions_that_were_not_executed_do_not_enter(self_normalized, generator):
     new, old = torch.randn(2, 8, 3, 2, generator=generator).unbind(0)
     new.requires_grad_()
-    mask = executed(torch.arange(8) % 3 + 1, 3)
-    settings = {"beta": 0.7, "self_normalised": self_normalised}
+    mask = executed_mask(torch.arange(8) % 3 + 1, 3)
+    settings = {"beta": 0.7, "self_normalized": self_normalized}
     loss = nft_loss(new, old, torch.full((8,), 0.3), mask, **settings)
     loss.sum().backward()
     assert new.grad is not None
@@ -139,7 +139,7 @@ def one_decision(policy, generator, seed: int = 0) -> Rollout:
     with torch.no_grad():
         chain = policy.sample(obs, generator)
     num_exec = torch.full((ROWS,), policy.exec_horizon)
-    mask = executed(num_exec, policy.horizon)
+    mask = executed_mask(num_exec, policy.horizon)
     columns = {
         "x": chain.x,
         "log_prob": (chain.log_prob * mask[:, None]).sum(dim=(2, 3)),
@@ -172,13 +172,13 @@ def clone(policy, steps: int = 150) -> None:
 
 @pytest.mark.parametrize(
     ("sampler", "fields", "credit"),
-    [("flow_noise", ODE, "gae"), ("flow_noise", VEL, "returns"), ("ddim", {}, "returns")],
+    [("flow_noise", ODE, "gae"), ("flow_noise", VEL, "monte_carlo"), ("ddim", {}, "monte_carlo")],
 )
 def test_a_bandit_is_learnt_without_any_likelihood(sampler, fields, credit, generator):
     policy = matching(sampler, fields).float()
     clone(policy)
     torch.manual_seed(1)
-    nft = Nft(Nft.Config(credit=credit, **LEARNING), policy, ROWS, generator)
+    nft = Nft(Nft.Config(advantage=credit, **LEARNING), policy, ROWS, generator)
     rewards = []
     for update in range(16):
         rollout = one_decision(policy, generator, update)
@@ -194,17 +194,17 @@ def test_rows_without_a_transition_do_not_enter(generator):
     rollout.valid[:, ::2] = False
     rollout.x[:, ::2] = float("nan")
     rollout.rew[:, ::2] = 0.0
-    nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
+    nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
     nft.update(rollout)
     assert all(bool(p.isfinite().all()) for p in policy.parameters())
-    assert nft.descent.skipped == 0
-    assert len(Decisions.of(rollout, torch.zeros(ROWS // 2)).act) == ROWS // 2
+    assert nft.optimizer.skipped == 0
+    assert len(NftBatch.of(rollout, torch.zeros(ROWS // 2)).act) == ROWS // 2
 
 
-@pytest.mark.parametrize("credit", ["gae", "returns"])
+@pytest.mark.parametrize("credit", ["gae", "monte_carlo"])
 def test_a_lone_decision_teaches_nothing(credit, generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
-    nft = Nft(Nft.Config(credit=credit, warmup_updates=0), policy, ROWS, generator)
+    nft = Nft(Nft.Config(advantage=credit, warmup_updates=0), policy, ROWS, generator)
     rollout = one_decision(policy, generator)
     rollout.valid[:, 1:] = False
     before = torch.cat([p.flatten().clone() for p in policy.parameters()])
@@ -216,7 +216,7 @@ def test_a_lone_decision_teaches_nothing(credit, generator):
 def test_the_acting_policy_lags_behind_the_learner(generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
     before = policy.net.out.bias.detach().clone()
-    cfg = Nft.Config(credit="returns", lag=Lag(rise=0.25), **LEARNING)
+    cfg = Nft.Config(advantage="monte_carlo", acting_ema=ActingPolicyEma(slope=0.25), **LEARNING)
     nft = Nft(cfg, policy, ROWS, generator)
     shares = []
     for update in range(4):
@@ -230,26 +230,26 @@ def test_the_acting_policy_lags_behind_the_learner(generator):
 def test_learner_actor_and_base_see_the_same_where_statistics_move(generator):
     """Equal weights predict the same, also after the normaliser was renewed."""
     policy = make_policy("flow_noise", 4, **ODE).float()
-    nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
-    tracker = ObsTracker(policy.normalizer, weight=10.0)
-    tracker.add({name: 3.0 * o.float() + 5.0 for name, o in make_obs(500, seed=7).items()})
-    data = Decisions.of(one_decision(policy, generator), torch.zeros(ROWS))
+    nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
+    tracker = RunningObsStats(policy.normalizer, weight=10.0)
+    tracker.update({name: 3.0 * o.float() + 5.0 for name, o in make_obs(500, seed=7).items()})
+    data = NftBatch.of(one_decision(policy, generator), torch.zeros(ROWS))
     losses = nft.objective.loss(data, nft.base)
-    assert float(losses.moved) == float(losses.base_gap) == 0.0
+    assert float(losses.action_shift_sq) == float(losses.reference_mse) == 0.0
 
 
 def test_a_small_target_keeps_an_update_small(generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
-    cfg = Nft.Config(credit="returns", **{**LEARNING, "target_shift": 0.005})
+    cfg = Nft.Config(advantage="monte_carlo", **{**LEARNING, "target_shift": 0.005})
     nft = Nft(cfg, policy, ROWS, generator)
-    shifts = [nft.update(one_decision(policy, generator, u))["shift"] for u in range(12)]
+    shifts = [nft.update(one_decision(policy, generator, u))["action_shift"] for u in range(12)]
     assert sum(shifts[-4:]) / 4 < 0.015
-    assert nft.descent.lr < cfg.lr
+    assert nft.optimizer.lr < cfg.lr
 
 
 def test_noise_levels_are_those_of_the_steps_that_are_trained(generator):
     policy = make_policy("flow_noise", 4, finetune_steps=2, **ODE)
-    policy.anchor()
+    policy.freeze_reference()
     nft = objective(policy)
     _, t = nft._draw(torch.zeros(200, 3, 2).double())
     assert set(t.tolist()) == {0.5, 0.75}
@@ -260,26 +260,31 @@ def test_a_base_holds_the_policy(generator):
     for base in (1e-4, 10.0):
         policy = make_policy("flow_noise", 4, **ODE).float()
         draws = torch.Generator().manual_seed(5)
-        nft = Nft(Nft.Config(credit="returns", base=base, **LEARNING), policy, ROWS, draws)
+        nft = Nft(
+            Nft.Config(advantage="monte_carlo", reference_coef=base, **LEARNING),
+            policy,
+            ROWS,
+            draws,
+        )
         for update in range(6):
             metrics = nft.update(one_decision(policy, draws, update))
-        gaps.append(metrics["base_gap"])
+        gaps.append(metrics["reference_mse"])
     assert gaps[1] < 0.3 * gaps[0]
 
 
 def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slowly(generator):
     policy = make_policy("flow_noise", 4, **ODE).float()
-    nft = Nft(Nft.Config(credit="returns", **LEARNING), policy, ROWS, generator)
+    nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
     state = {**nft.actor_state(), "policy": good}
     nft.update(one_decision(policy, generator))
-    lr = nft.descent.lr
-    nft.go_back(state)
+    lr = nft.optimizer.lr
+    nft.rollback(state)
     assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
-    assert nft.descent.lr == pytest.approx(0.5 * lr)
+    assert nft.optimizer.lr == pytest.approx(0.5 * lr)
     for update in range(3):
         nft.update(one_decision(policy, generator, update))
-    assert nft.descent.lr <= 0.5 * lr * 1.05**3 * (1 + 1e-9)
+    assert nft.optimizer.lr <= 0.5 * lr * 1.05**3 * (1 + 1e-9)
 
 
 def test_a_policy_with_an_exact_likelihood_is_refused(generator):
@@ -293,18 +298,18 @@ def test_it_continues_from_its_state_to_the_bit():
         generator = torch.Generator().manual_seed(0)
         policy = make_policy("flow_noise", 4).float()
         torch.manual_seed(1)
-        nft = Nft(Nft.Config(**LEARNING, base=1.0), policy, ROWS, generator)
-        tracker = ObsTracker(policy.normalizer)
+        nft = Nft(Nft.Config(**LEARNING, reference_coef=1.0), policy, ROWS, generator)
+        tracker = RunningObsStats(policy.normalizer)
         for update in range(4):
             rollout = one_decision(policy, generator, update)
             nft.update(rollout)
-            tracker.add({name: 2.0 + rollout.rows(o) for name, o in rollout.obs.items()})
+            tracker.update({name: 2.0 + rollout.rows(o) for name, o in rollout.obs.items()})
             if interrupted and update == 1:
                 state = nft.state_dict(), tracker.state_dict()
                 torch.manual_seed(2)
                 policy = make_policy("flow_noise", 4).float()
-                nft = Nft(Nft.Config(**LEARNING, base=1.0), policy, ROWS, generator)
-                tracker = ObsTracker(policy.normalizer)
+                nft = Nft(Nft.Config(**LEARNING, reference_coef=1.0), policy, ROWS, generator)
+                tracker = RunningObsStats(policy.normalizer)
                 nft.load_state_dict(state[0])
                 tracker.load_state_dict(state[1])
         results.append(torch.cat([p.flatten() for p in policy.parameters()]))

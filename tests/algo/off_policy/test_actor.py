@@ -105,7 +105,7 @@ def test_only_the_last_steps_move(name, trained):
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         before = policy.sample(obs, generator.manual_seed(3)).x
-        actor_before = [x.clone() for x in policy.base_net.parameters()]  # pyright: ignore
+        actor_before = [x.clone() for x in policy.reference_net.parameters()]  # pyright: ignore
     for _ in range(3):
         actor.climb(obs, lambda _, act: act.sum(dim=(1, 2)))
     with torch.no_grad():
@@ -113,7 +113,7 @@ def test_only_the_last_steps_move(name, trained):
     frozen = 4 - trained
     assert torch.equal(before[:, : frozen + 1], after[:, : frozen + 1])
     assert not torch.equal(before[:, frozen + 1], after[:, frozen + 1])
-    now = policy.base_net.parameters()  # pyright: ignore
+    now = policy.reference_net.parameters()  # pyright: ignore
     assert all(torch.equal(x, y) for x, y in zip(now, actor_before, strict=True))
 
 

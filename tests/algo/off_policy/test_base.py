@@ -63,7 +63,7 @@ def say(algo: OffPolicy, *values: float) -> None:
 def targets(algo: OffPolicy, batch: Transitions) -> torch.Tensor:
     """What the critics are moved towards."""
     with torch.no_grad():
-        return algo.backup.targets(batch, *algo.actor.successor(batch.next_obs))
+        return algo.backup.targets(batch, *algo.actor.next_action(batch.next_obs))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def targets(algo: OffPolicy, batch: Transitions) -> torch.Tensor:
     ],
 )
 def test_targets_by_hand(rule, first):
-    td3 = learner(Td3, control_policy(), target_rule=rule)
+    td3 = learner(Td3, control_policy(), target_aggregation=rule)
     say(td3, 1.0, 3.0)
     torch.testing.assert_close(targets(td3, transitions()), torch.tensor([first, 2.0]))
 
@@ -99,7 +99,7 @@ def test_soft_targets_pay_for_certainty(inside):
 
 def test_steps_keep_pace_with_decisions():
     policy, world = control_policy(), Control()
-    fields = {"updates_per_decision": 0.11, "warmup_decisions": 2 * NUM_ENVS, "critic_first": 5}
+    fields = {"utd_ratio": 0.11, "warmup_decisions": 2 * NUM_ENVS, "critic_warmup_steps": 5}
     td3 = learner(Td3, policy, **fields)
     before = copy.deepcopy(policy.state_dict())
     steps = [td3.update(world.rollout(policy, 1))["gradient_steps"] for _ in range(4)]
@@ -111,7 +111,7 @@ def test_steps_keep_pace_with_decisions():
 
 def test_the_critic_may_go_first_and_the_actor_wait():
     policy, world = control_policy(), Control()
-    td3 = learner(Td3, policy, updates_per_decision=0.25, critic_first=9)
+    td3 = learner(Td3, policy, utd_ratio=0.25, critic_warmup_steps=9)
     before = [x.clone() for x in policy.parameters()]
     td3.update(world.rollout(policy, 1))
     assert td3.steps == 8
@@ -120,7 +120,7 @@ def test_the_critic_may_go_first_and_the_actor_wait():
 
 @pytest.mark.parametrize(("algo", "family", "fields"), CASES, ids=IDS)
 def test_it_continues_from_its_state_to_the_bit(algo, family, fields):
-    results, settings = [], {"updates_per_decision": 0.1, "replay": {"n_step": 2}}
+    results, settings = [], {"utd_ratio": 0.1, "replay": {"n_step": 2}}
     if algo is Sac:
         settings["entropy_in_target"] = False
     for interrupted in (False, True):
@@ -145,12 +145,12 @@ def test_it_continues_from_its_state_to_the_bit(algo, family, fields):
 @pytest.mark.parametrize(("algo", "family", "fields"), CASES, ids=IDS)
 def test_going_back_brings_critics_along_and_halves_the_rate(algo, family, fields):
     policy, world = control_policy(family, **fields), Control()
-    learning = learner(algo, policy, updates_per_decision=0.1)
+    learning = learner(algo, policy, utd_ratio=0.1)
     learning.update(world.rollout(policy, 2))
     state = copy.deepcopy(learning.actor_state())
     before = [x.clone() for x in (*policy.parameters(), *learning.critic.parameters())]
     learning.update(world.rollout(policy, 2))
-    learning.go_back(copy.deepcopy(state))
+    learning.rollback(copy.deepcopy(state))
     now = [*policy.parameters(), *learning.critic.parameters()]
     assert all(torch.equal(x, y) for x, y in zip(now, before, strict=True))
     assert learning.lr == pytest.approx(0.5 * 3e-4)
@@ -163,7 +163,7 @@ def test_the_unit_of_rewards_does_not_matter(algo):
     results = []
     for unit in (1.0, 1024.0):  # a power of two, so that nothing is rounded otherwise
         policy, world = control_policy(sampler=NARROW), Control()
-        learning = learner(algo, policy, updates_per_decision=0.1)
+        learning = learner(algo, policy, utd_ratio=0.1)
         for _ in range(3):
             block = world.rollout(policy, 2)
             learning.update(replace(block, rew=unit * block.rew))
@@ -174,7 +174,7 @@ def test_the_unit_of_rewards_does_not_matter(algo):
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_demonstrations_have_their_share(share):
     policy, world = control_policy(), Control()
-    td3 = learner(Td3, policy, replay={"demo_share": share})
+    td3 = learner(Td3, policy, replay={"demo_fraction": share})
     zeros = torch.zeros(10)
     rows: dict[str, Any] = {
         "obs.x": torch.zeros(10, 1, 1),
@@ -194,7 +194,7 @@ def test_demonstrations_have_their_share(share):
 
 def test_a_subset_beyond_the_ensemble_is_refused():
     with pytest.raises(ConfigError, match="subset"):
-        learner(Td3, control_policy(), target_rule={"rule": "subset_min", "subset": 3})
+        learner(Td3, control_policy(), target_aggregation={"rule": "subset_min", "subset": 3})
 
 
 @pytest.mark.parametrize(("algo", "family", "fields"), CASES, ids=IDS)
@@ -206,7 +206,7 @@ def test_the_optimum_is_found(algo, family, fields):
         lr=1e-3,
         critic_lr=1e-3,
         minibatch=128,
-        updates_per_decision=0.3,
+        utd_ratio=0.3,
         target_ema=0.9,
         critic={"members": 2, "hidden": [64, 64]},
     )
@@ -221,7 +221,7 @@ def test_a_histogram_finds_it_too(kind):
     policy, world = control_policy(), Control()
     head = {"kind": kind, "bounds": (-8.0, 0.0), "bins": 51}
     critic = {"members": 2, "hidden": [64, 64], "head": head}
-    rates = {"lr": 1e-3, "critic_lr": 1e-3, "minibatch": 128, "updates_per_decision": 0.3}
+    rates = {"lr": 1e-3, "critic_lr": 1e-3, "minibatch": 128, "utd_ratio": 0.3}
     td3 = learner(Td3, policy, critic=critic, target_ema=0.98, scale_rewards=False, **rates)
     for _ in range(12):
         td3.update(world.rollout(policy, 5))

@@ -97,7 +97,7 @@ def test_where_the_simulator_is_right_all_counts():
 
 
 def test_no_weight_is_below_the_least():
-    gap = DynamicsGap(DynamicsGap.Config(least=0.25), seen(), torch.Generator())
+    gap = DynamicsGap(DynamicsGap.Config(min_weight=0.25), seen(), torch.Generator())
     last: Any = gap.nets["outcome"]
     torch.nn.init.constant_(last[-1].bias, -50.0)
     batch = made(10, 1.0, torch.Generator().manual_seed(1))
@@ -124,8 +124,8 @@ def test_without_anything_real_nothing_is_told():
 @pytest.mark.parametrize(
     ("replay", "said"),
     [
-        ({"demo_share": 0.0}, "demo_share 0 a minibatch is not of both kinds"),
-        ({"demo_share": 1.0}, "demo_share 1 a minibatch is not of both kinds"),
+        ({"demo_fraction": 0.0}, "demo_fraction 0 a minibatch is not of both kinds"),
+        ({"demo_fraction": 1.0}, "demo_fraction 1 a minibatch is not of both kinds"),
         ({"n_step": 2}, "set n_step to 1"),
     ],
 )
@@ -182,9 +182,9 @@ def valued(gap: dict[str, Any] | None) -> float:
         "critic": {"members": 2, "hidden": (64, 64)},
         "critic_lr": 2e-3,
         "target_ema": 0.9,
-        "updates_per_decision": 0.5,
+        "utd_ratio": 0.5,
         "warmup_decisions": 0,
-        "critic_first": 10_000,
+        "critic_warmup_steps": 10_000,
         "scale_rewards": False,
         "dynamics_gap": gap,
     }
@@ -213,7 +213,7 @@ def test_it_continues_from_its_state_to_the_bit(algo):
             "critic": {"members": 2, "hidden": (16,)},
             "minibatch": 16,
             "warmup_decisions": 0,
-            "updates_per_decision": 0.1,
+            "utd_ratio": 0.1,
             "dynamics_gap": {"hidden": (16,)},
         }
         generator = torch.Generator().manual_seed(0)
@@ -235,12 +235,12 @@ def test_it_continues_from_its_state_to_the_bit(algo):
                 learning = learner()
                 learning.load_state_dict(state)
                 learning.generator.set_state(drawn)
-        assert learning.gap is not None
+        assert learning.dynamics_gap is not None
         results.append(
             [
                 *learning.policy.parameters(),
                 *learning.target.module.parameters(),
-                *learning.gap.nets.parameters(),
+                *learning.dynamics_gap.nets.parameters(),
             ]
         )
     assert all(torch.equal(x, y) for x, y in zip(*results, strict=True))

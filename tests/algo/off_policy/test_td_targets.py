@@ -6,10 +6,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from robo_rl.algo.off_policy.td_targets import LawBackup, ValueBackup, make_backup
+from robo_rl.algo.off_policy.td_targets import CategoricalBackup, ScalarBackup, make_backup
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.heads import HeadConfig
 from robo_rl.critic.q import QCritic
 from robo_rl.data.normalize import Normalizer
@@ -54,7 +54,10 @@ def batch(state: torch.Tensor, to: torch.Tensor, rew: torch.Tensor, ends: torch.
 
 def moments(critic: QCritic, obs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Mean and variance of the law, (M, B, 2)."""
-    law, centres = critic.laws(obs, torch.zeros(2, 1, 1)).detach(), critic.histogram.centres
+    law, centres = (
+        critic.distributions(obs, torch.zeros(2, 1, 1)).detach(),
+        critic.histogram.centres,
+    )
     mean = law @ centres
     return torch.stack([mean, law @ centres.square() - mean.square()], dim=-1)
 
@@ -70,7 +73,10 @@ def test_the_law_of_a_return_is_learnt(rule, generator):
     critic = make()
     target = Ema(critic, decay=0.9)
     backup = make_backup(
-        critic, target.module, Aggregate(Aggregate.Config(rule=rule), 2), generator
+        critic,
+        target.module,
+        EnsembleAggregation(EnsembleAggregation.Config(mode=rule), 2),
+        generator,
     )
     optim = torch.optim.Adam(critic.net.parameters(), lr=3e-3)
     seen = batch(
@@ -94,7 +100,7 @@ def test_the_law_of_a_return_is_learnt(rule, generator):
 def test_the_mean_of_a_law_backed_up_is_the_backup_of_its_mean(rule, generator):
     """As long as nothing leaves the bounds: fresh critics say values near 0, ``rew`` is small."""
     critic = make(members=3)
-    chosen = Aggregate(Aggregate.Config(rule=rule, subset=2), 3)
+    chosen = EnsembleAggregation(EnsembleAggregation.Config(mode=rule, subset=2), 3)
     seen = batch(
         torch.tensor([0, 1]),
         torch.tensor([1, 0]),
@@ -103,7 +109,7 @@ def test_the_mean_of_a_law_backed_up_is_the_backup_of_its_mean(rule, generator):
     )
     act, cost = torch.full((2, 1, 1), 0.3), torch.tensor([0.02, 0.5])
     found = []
-    for kind in (LawBackup, ValueBackup):
+    for kind in (CategoricalBackup, ScalarBackup):
         generator.manual_seed(3)
         found.append(kind(critic, critic, chosen, generator).loss(seen, act, cost)[1])
     torch.testing.assert_close(found[0], found[1], rtol=0.0, atol=2e-3)
@@ -111,7 +117,7 @@ def test_the_mean_of_a_law_backed_up_is_the_backup_of_its_mean(rule, generator):
 
 def test_what_has_no_law_is_refused(generator):
     critic = make()
-    lower = Aggregate(Aggregate.Config(rule="lower_bound"), 2)
+    lower = EnsembleAggregation(EnsembleAggregation.Config(mode="lower_bound"), 2)
     with pytest.raises(ConfigError, match="lower_bound"):
         make_backup(critic, critic, lower, generator)
     with pytest.raises(ValidationError, match="categorical needs bounds"):
@@ -119,6 +125,6 @@ def test_what_has_no_law_is_refused(generator):
 
 
 def test_values_are_backed_up_where_the_critic_has_no_laws(generator):
-    rule = Aggregate(Aggregate.Config(), 2)
-    assert isinstance(make_backup(make("two_hot"), make("two_hot"), rule, generator), ValueBackup)
-    assert isinstance(make_backup(make(), make(), rule, generator), LawBackup)
+    rule = EnsembleAggregation(EnsembleAggregation.Config(), 2)
+    assert isinstance(make_backup(make("two_hot"), make("two_hot"), rule, generator), ScalarBackup)
+    assert isinstance(make_backup(make(), make(), rule, generator), CategoricalBackup)

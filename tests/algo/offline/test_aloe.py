@@ -15,7 +15,7 @@ def world() -> World:
 
 
 def improver(world: World, steps: int = 300, **settings: object) -> Aloe:
-    cfg = Aloe.Config(batch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
+    cfg = Aloe.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
     return Aloe(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
 
 

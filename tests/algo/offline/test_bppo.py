@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_logged import World, judged_world, paying
 
-from robo_rl.algo.offline.bppo import OfflinePpo, normalised
+from robo_rl.algo.offline.bppo import Bppo, standardize
 from robo_rl.core.errors import ConfigError
 
 
@@ -17,11 +17,11 @@ def world() -> World:
     return judged_world()
 
 
-def improver(world: World, steps: int, **settings: object) -> OfflinePpo:
+def improver(world: World, steps: int, **settings: object) -> Bppo:
     policy, critics, replay = world
-    cfg = OfflinePpo.Config(lr=3e-3, minibatch=128, follow=20, **settings)  # pyright: ignore
+    cfg = Bppo.Config(lr=3e-3, minibatch=128, behaviour_update_every=20, **settings)  # pyright: ignore
     generator = torch.Generator().manual_seed(1)
-    return OfflinePpo(cfg, policy, critics, replay, steps=steps, generator=generator)
+    return Bppo(cfg, policy, critics, replay, steps=steps, generator=generator)
 
 
 @pytest.mark.parametrize("ratio", ["joint", "per_step"])
@@ -86,7 +86,7 @@ def test_what_is_held_is_how_far_the_policy_is_from_the_one_that_drew(world, set
 
 
 def test_chains_of_one_random_step_are_drawn_where_that_step_is_what_is_compared(world):
-    assert improver(world, 10, ratio="one_step").step()["kl"] == pytest.approx(0.0, abs=1e-5)
+    assert improver(world, 10, ratio="single_step").step()["kl"] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_a_policy_of_which_steps_are_to_stay_as_cloned_is_refused(world):
@@ -98,5 +98,5 @@ def test_a_policy_of_which_steps_are_to_stay_as_cloned_is_refused(world):
 
 
 def test_advantages_are_about_their_mean_in_units_of_their_spread():
-    found = normalised(torch.tensor([1.0, 2.0, 3.0]))
+    found = standardize(torch.tensor([1.0, 2.0, 3.0]))
     torch.testing.assert_close(found, torch.tensor([-1.0, 0.0, 1.0]))

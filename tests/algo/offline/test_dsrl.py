@@ -38,7 +38,7 @@ def test_noise_stays_in_its_bounds_and_chunks_are_what_the_policy_makes_of_it(wo
     for _ in range(50):
         improving.step()
     seen = improving.critics.critic.encode(obs)
-    noise = improving.actor.draw(seen, torch.Generator().manual_seed(3))
+    noise = improving.actor.sample(seen, torch.Generator().manual_seed(3))
     improving.generator.manual_seed(3)
     made = improving._steered(obs)
     assert noise.abs().max() < 0.7
@@ -55,8 +55,8 @@ def test_values_of_noise_are_those_of_what_it_becomes(world: World):
     noise = torch.randn(300, improving.actor.outputs, generator=generator)
     with torch.no_grad():
         seen = improving.critics.critic.encode(obs)
-        said = improving._worth(seen, noise)
-        wanted = improving.critics.worth(obs, improving._made(obs, noise), generator)
+        said = improving._noise_value(seen, noise)
+        wanted = improving.critics.q_value(obs, improving._decode(obs, noise), generator)
     assert float(torch.corrcoef(torch.stack([said, wanted]))[0, 1]) > 0.8
 
 

@@ -36,8 +36,8 @@ def test_the_best_is_one_of_the_candidates_and_none_is_worth_more(world: World, 
     improving.generator.manual_seed(5)
     drawn, _, best, worth = improving.best(obs)
     with torch.no_grad():
-        plain = improving.critics.worth(obs, drawn, improving.generator)
-        again = improving.critics.worth(obs, best, improving.generator)
+        plain = improving.critics.q_value(obs, drawn, improving.generator)
+        again = improving.critics.q_value(obs, best, improving.generator)
     assert torch.allclose(again, worth, atol=1e-5)
     assert (worth >= plain - 1e-5).all()
     if draws == 1:  # what is best is the chunk itself or its edit, which is within bounds
@@ -50,10 +50,10 @@ def test_edits_learn_to_be_worth_more_than_what_they_edit(world: World):
     for _ in range(200):
         improving.step()
     drawn = improving.best(obs).drawn
-    edit = improving.actor.draw(improving._inputs(obs, drawn), improving.generator)
+    edit = improving.actor.sample(improving._inputs(obs, drawn), improving.generator)
     with torch.no_grad():
         before, after = (
-            improving.critics.worth(obs, chunk, improving.generator)
+            improving.critics.q_value(obs, chunk, improving.generator)
             for chunk in (drawn, drawn + edit.view_as(drawn))
         )
     assert float((after - before).mean()) > 0.02

@@ -37,7 +37,7 @@ def narrow_replay() -> Replay:
     """Decisions of which none moves far, half of which pay."""
     columns = logged_columns(800)
     columns["act"] = 0.2 * columns["act"]
-    replay = Replay(Replay.Config(demo_share=1.0))
+    replay = Replay(Replay.Config(demo_fraction=1.0))
     replay.add_demonstrations(columns)
     return replay
 
@@ -48,7 +48,7 @@ def tried() -> Transitions:
 
 def worth(critics: CalQl, batch: Transitions, value: float) -> float:
     act = torch.full_like(batch.act, value)
-    return float(critics.worth(batch.obs, act, torch.Generator()).mean())
+    return float(critics.q_value(batch.obs, act, torch.Generator()).mean())
 
 
 def test_what_pays_has_the_advantage_over_what_the_policy_does():
@@ -70,11 +70,11 @@ def test_they_are_not_pushed_below_what_the_data_came_to():
     """All decisions pay 1 here, so that nothing the policy does may be thought worse of."""
     columns = logged_columns(800)
     columns["act"], columns["rew"] = 0.2 * columns["act"], torch.ones(800)
-    replay = Replay(Replay.Config(demo_share=1.0))
+    replay = Replay(Replay.Config(demo_fraction=1.0))
     replay.add_demonstrations(columns)
     held = learnt(1.0, 150, does=0.9, replay=replay)
     assert worth(held, tried(), 0.9) > 0.5
-    held.known.zero_()  # as CQL has it
+    held.returns_to_go.zero_()  # as CQL has it
     for _ in range(150):
         held.step()
     assert worth(held, tried(), 0.9) < 0.1

@@ -9,7 +9,7 @@ import torch
 from small_logged import logged_replay, small_policy
 
 from robo_rl.algo.offline_critics.iql import Iql, expectile_loss
-from robo_rl.critic.aggregate import Aggregate
+from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.heads import HeadConfig
 from robo_rl.critic.q import QCritic
 from robo_rl.critic.value import ValueCritic
@@ -65,7 +65,7 @@ def test_a_higher_expectile_values_the_best_that_is_in_the_data():
 def test_with_huber_and_a_quantile_a_few_absurd_rewards_do_little_harm():
     robust = config(
         critic=QCritic.Config(members=5, hidden=HIDDEN, head=HeadConfig(kind="huber")),
-        rule=Aggregate.Config(rule="quantile", quantile=0.25),
+        rule=EnsembleAggregation.Config(mode="quantile", quantile=0.25),
     )
     batch = logged_replay(300, seed=1).transitions(torch.arange(300))
     errors = []

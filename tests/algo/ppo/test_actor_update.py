@@ -11,23 +11,23 @@ from small_blocks import ROWS, acted
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_update import ActorConfig, ActorFit
-from robo_rl.data.rollout import executed
-from robo_rl.data.tracker import ObsTracker
+from robo_rl.algo.ppo.actor_update import ActorConfig, PpoActor
+from robo_rl.data.rollout import executed_mask
+from robo_rl.data.running_obs_stats import RunningObsStats
 
 ADV = torch.linspace(-1.0, 1.0, ROWS).double()
 
 
-def actor(shift: float = 0.0, **fields: Any) -> ActorFit:
+def actor(shift: float = 0.0, **fields: Any) -> PpoActor:
     cfg = ActorConfig.model_validate({"minibatch": 16, "lr": 1e-3, **fields})
     policy = make_policy("flow_noise", 4)
     with torch.no_grad():
         policy.net.out.bias += shift
-    return ActorFit(cfg, policy, torch.Generator().manual_seed(0))
+    return PpoActor(cfg, policy, torch.Generator().manual_seed(0))
 
 
-def fit(made: ActorFit, updates: int = 1) -> list[dict[str, float]]:
-    return [made.fit(acted(made.policy), ADV) for _ in range(updates)]
+def fit(made: PpoActor, updates: int = 1) -> list[dict[str, float]]:
+    return [made.update(acted(made.policy), ADV) for _ in range(updates)]
 
 
 def weights(policy) -> Tensor:
@@ -58,9 +58,9 @@ def test_an_option_that_is_off_or_does_not_bind_leaves_every_weight_as_it_is(fie
 def test_a_proximal_policy_that_never_moves_is_the_acting_one():
     """In the first update of all, with an average so slow that it stays where it began."""
     plain, other = actor(target_kl=1.0), actor(target_kl=1.0, proximal_ema=0.5)
-    assert other.proximal is not None
-    other.proximal.update = lambda module: None
-    assert fit(plain)[0]["clipped"] == pytest.approx(fit(other)[0]["clipped"])
+    assert other.proximal_ema is not None
+    other.proximal_ema.update = lambda module: None
+    assert fit(plain)[0]["clip_fraction"] == pytest.approx(fit(other)[0]["clip_fraction"])
     torch.testing.assert_close(weights(plain.policy), weights(other.policy), rtol=0, atol=1e-9)
 
 
@@ -68,8 +68,8 @@ def test_a_proximal_policy_lies_between_the_past_and_the_present():
     made = actor(target_kl=1.0, proximal_ema=0.8)
     before = weights(make_policy("flow_noise", 4))
     metrics = fit(made, 2)
-    assert made.proximal is not None
-    after, lagging = weights(made.policy), averaged(made.proximal.module)
+    assert made.proximal_ema is not None
+    after, lagging = weights(made.policy), averaged(made.proximal_ema.module)
     behind, ahead = float((lagging - before).norm()), float((after - before).norm())
     assert 0.1 * ahead < behind < 0.95 * ahead
     assert metrics[1]["ratio_error"] < 1e-9  # the first ratio is still to the acting policy
@@ -79,10 +79,10 @@ def test_what_is_judged_explores_as_the_policy_does_by_now():
     sampler = {"name": "flow_noise", "std_max": {"start": 0.5, "end": 0.1}}
     policy = make_policy("flow_noise", 4, sampler=sampler)
     cfg = ActorConfig(minibatch=16, ema_decay=0.9)
-    made = ActorFit(cfg, policy, torch.Generator().manual_seed(0))
+    made = PpoActor(cfg, policy, torch.Generator().manual_seed(0))
     policy.set_progress(1.0)
-    assert made.evaluated().progress == 1.0
-    assert made.evaluated().sampler is policy.sampler
+    assert made.eval_policy().progress == 1.0
+    assert made.eval_policy().sampler is policy.sampler
 
 
 @pytest.mark.parametrize("rates", [{"lr": 2e-3}, {"lr": 1e-7}, {"lr_min": 1e-2, "lr_max": 1e-3}])
@@ -93,9 +93,9 @@ def test_a_rate_beyond_its_bounds_is_refused(rates):
 
 def test_what_is_judged_is_the_average_where_one_is_kept():
     plain, made = actor(), actor(ema_decay=0.5)
-    assert plain.evaluated() is plain.policy
+    assert plain.eval_policy() is plain.policy
     fit(made, 2)
-    judged = made.evaluated()
+    judged = made.eval_policy()
     assert judged is not made.policy
     start, end = weights(make_policy("flow_noise", 4)), weights(made.policy)
     assert 0.0 < float((averaged(judged) - end).norm()) < float((start - end).norm())
@@ -103,7 +103,7 @@ def test_what_is_judged_is_the_average_where_one_is_kept():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"anchor": {"forward_kl": 0.3, "bc_base": 0.1}}],
+    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"anchor": {"forward_kl": 0.3, "bc_reference": 0.1}}],
 )
 def test_it_continues_from_its_state_to_the_bit(fields):
     whole = actor(**fields)
@@ -116,20 +116,20 @@ def test_it_continues_from_its_state_to_the_bit(fields):
     second.generator.set_state(first.generator.get_state())
     fit(second)
     assert torch.equal(weights(whole.policy), weights(second.policy))
-    assert torch.equal(averaged(whole.evaluated()), averaged(second.evaluated()))
+    assert torch.equal(averaged(whole.eval_policy()), averaged(second.eval_policy()))
 
 
 def test_it_continues_beside_its_base_where_statistics_move():
     """The base is made anew when a state is loaded, and is the one of a run that goes on."""
-    fields = {"anchor": {"reverse_kl": 3.0, "bc_base": 0.1}, "target_kl": 10.0}
+    fields = {"anchor": {"reverse_kl": 3.0, "bc_reference": 0.1}, "target_kl": 10.0}
 
-    def updates(made: ActorFit, tracker: ObsTracker, number: int) -> None:
+    def updates(made: PpoActor, tracker: RunningObsStats, number: int) -> None:
         for _ in range(number):
             fit(made)
-            tracker.add({name: 2.0 + 3.0 * o for name, o in make_obs(500, seed=4).items()})
+            tracker.update({name: 2.0 + 3.0 * o for name, o in make_obs(500, seed=4).items()})
 
     whole, first, second = (actor(**fields) for _ in range(3))
-    trackers = [ObsTracker(each.policy.normalizer) for each in (whole, first, second)]
+    trackers = [RunningObsStats(each.policy.normalizer) for each in (whole, first, second)]
     updates(whole, trackers[0], 3)
     updates(first, trackers[1], 2)
     second.load_state_dict(first.state_dict())
@@ -146,7 +146,7 @@ def chain_kl(after: Any, before: Any, mode: str) -> float:
     """
     block = acted(before)
     obs = {name: o[0] for name, o in block.obs.items()}
-    x, mask = block.x[0], executed(block.num_exec[0], before.horizon)
+    x, mask = block.x[0], executed_mask(block.num_exec[0], before.horizon)
     steps = []
     with torch.no_grad():
         for k in range(before.num_steps):
@@ -204,6 +204,6 @@ def test_an_anchor_to_the_base_holds_a_policy_back():
 
 
 def test_two_policies_to_stay_near_are_one_too_many():
-    for other in ({"ratio_norm": "guard"}, {"ratio_of": "mean"}):
+    for other in ({"ratio_norm": "guard"}, {"ratio_reduction": "mean"}):
         with pytest.raises(ValidationError, match="proximal_ema"):
             ActorConfig.model_validate({**other, "proximal_ema": 0.9})

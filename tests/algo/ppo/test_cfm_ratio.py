@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.ppo.actor_batch import ActorData
+from robo_rl.algo.ppo.actor_batch import ActorBatch
 from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood
 from robo_rl.core.errors import ConfigError
 
@@ -16,26 +16,26 @@ ROWS = 40
 FAMILIES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"predicts": "vel"})]
 
 
-def acted(policy, horizon=2) -> ActorData:
+def acted(policy, horizon=2) -> ActorBatch:
     obs = make_obs(ROWS)
     with torch.no_grad():
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = (torch.arange(policy.horizon) < horizon)[None, :, None].expand(ROWS, -1, 1)
-    return ActorData(obs, chain.x, chain.log_prob.sum(dim=(2, 3)), torch.zeros(ROWS), executed)
+    return ActorBatch(obs, chain.x, chain.log_prob.sum(dim=(2, 3)), torch.zeros(ROWS), executed)
 
 
-def likelihood(policy, data: ActorData, **fields) -> CfmLikelihood:
+def likelihood(policy, data: ActorBatch, **fields) -> CfmLikelihood:
     cfg = CfmLikelihood.Config(**fields)
     return CfmLikelihood(cfg, policy, data, torch.Generator().manual_seed(2))
 
 
-@pytest.mark.parametrize("per_draw", [False, True])
+@pytest.mark.parametrize("per_sample", [False, True])
 @pytest.mark.parametrize(("sampler", "fields"), FAMILIES)
-def test_fresh_ratios_are_one_and_move_with_the_weights(sampler, fields, per_draw):
+def test_fresh_ratios_are_one_and_move_with_the_weights(sampler, fields, per_sample):
     policy = make_policy(sampler, 5, **fields)
-    ratios = likelihood(policy, acted(policy), draws=3, per_draw=per_draw)
+    ratios = likelihood(policy, acted(policy), draws=3, per_sample=per_sample)
     pick = torch.arange(len(ratios.units.row))
-    assert len(pick) == (3 * ROWS if per_draw else ROWS)
+    assert len(pick) == (3 * ROWS if per_sample else ROWS)
     torch.testing.assert_close(
         ratios.score(policy, pick).log_ratio, torch.zeros(len(pick)).double(), rtol=0, atol=1e-9
     )
@@ -77,7 +77,7 @@ def test_a_flows_ratio_by_hand():
 def test_the_ratio_of_draws_is_their_own():
     policy = make_policy("flow_noise", 5)
     data = acted(policy)
-    together, alone = (likelihood(policy, data, draws=4, per_draw=each) for each in (False, True))
+    together, alone = (likelihood(policy, data, draws=4, per_sample=each) for each in (False, True))
     with torch.no_grad():
         policy.net.out.bias += 0.05
     mean = together.score(policy, torch.arange(ROWS)).log_ratio

@@ -6,13 +6,13 @@ import pytest
 import torch
 from small_policies import make_obs, make_policy
 
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_kernel, unit_log_prob
-from robo_rl.algo.ppo.noise_history import Before
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel, unit_log_prob
+from robo_rl.algo.ppo.noise_history import NoiseHistory
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.correlation import no_past
+from robo_rl.policy.correlation import zero_previous_noise
 
 STEPS, ENVS, BETA = 6, 8, 0.8
 FIELDS = {"correlation": {"start": 0.3, "noise": BETA}}
@@ -29,10 +29,10 @@ CASES = [
 def block(policy: DenoisingPolicy, seed: int = 0, *, one_step: bool = False) -> Rollout:
     """A block that begins within episodes, with ends and lost worlds on the way."""
     generator = torch.Generator().manual_seed(seed)
-    past = no_past(ENVS, policy.num_steps, policy.horizon, policy.act_spec.size)
+    past = zero_previous_noise(ENVS, policy.num_steps, policy.horizon, policy.act_spec.size)
     dtype = policy.normalizer.dtype
     obs = [{n: o.to(dtype) for n, o in make_obs(ENVS, seed + t).items()} for t in range(STEPS + 2)]
-    past = policy.sample(obs[0], generator, one_step=one_step, past=past).past(
+    past = policy.sample(obs[0], generator, single_step=one_step, past=past).as_previous(
         torch.arange(ENVS) > 1
     )
     builder, carried = RolloutBuilder(), past.noise
@@ -41,8 +41,8 @@ def block(policy: DenoisingPolicy, seed: int = 0, *, one_step: bool = False) -> 
         truncated, valid = draw[0] < 0.3, draw[1] > 0.1
         truncated = truncated | ~valid
         num_exec = torch.where(valid, 1 + (draw[0] > 0.6).long(), 0)
-        chain = policy.sample(obs[t + 1], generator, one_step=one_step, past=past)
-        mask = executed(num_exec, policy.horizon)[:, None]
+        chain = policy.sample(obs[t + 1], generator, single_step=one_step, past=past)
+        mask = executed_mask(num_exec, policy.horizon)[:, None]
         columns = {
             "x": chain.x,
             "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
@@ -52,11 +52,11 @@ def block(policy: DenoisingPolicy, seed: int = 0, *, one_step: bool = False) -> 
             "valid": valid,
             "discount": 0.99**num_exec,
             "num_exec": num_exec,
-            "follows": past.going_on,
+            "follows": past.continues,
         }
         columns |= {} if chain.k_star is None else {"k_star": chain.k_star}
         builder.add(obs[t + 1], obs[t + 2], columns)
-        past = chain.past(~truncated)
+        past = chain.as_previous(~truncated)
     return builder.finish(obs[-1], carried)
 
 
@@ -64,7 +64,7 @@ def units_of(policy: DenoisingPolicy, rollout: Rollout, mode: RatioMode) -> Unit
     k_star = None if rollout.k_star is None else rollout.rows(rollout.k_star)
     steps = policy.trainable_steps.nonzero().flatten()
     units = make_units(mode, int(rollout.valid.sum()), steps, k_star)
-    return units.at(torch.randperm(len(units.row), generator=torch.Generator().manual_seed(0)))
+    return units.select(torch.randperm(len(units.row), generator=torch.Generator().manual_seed(0)))
 
 
 @pytest.mark.parametrize("mode", list(RatioMode)[:3])
@@ -72,14 +72,14 @@ def units_of(policy: DenoisingPolicy, rollout: Rollout, mode: RatioMode) -> Unit
 def test_replayed_log_prob_is_the_rollouts(sampler, fields, mode):
     policy = make_policy(sampler, 4, **FIELDS, **fields)
     if policy.cfg.finetune_steps:
-        policy.anchor()
-    rollout = block(policy, one_step=mode is RatioMode.ONE_STEP)
-    data = ActorData.of(rollout, rollout.rew)
+        policy.freeze_reference()
+    rollout = block(policy, one_step=mode is RatioMode.SINGLE_STEP)
+    data = ActorBatch.of(rollout, rollout.rew)
     units = units_of(policy, rollout, mode)
     again = unit_log_prob(unit_kernel(policy, data, units), data, units)
     want = data.log_prob[units.row[:, None], units.k]
     torch.testing.assert_close(again, want, rtol=0, atol=1e-10)
-    assert data.before is not None
+    assert data.noise_history is not None
     plain = data._replace(before=None)
     independent = unit_log_prob(unit_kernel(policy, plain, units), plain, units)
     assert float((independent - want).detach().abs().max()) > 0.1
@@ -91,9 +91,9 @@ def test_the_score_of_an_episode_is_that_of_its_joint_law_gradients_included():
     rollout = block(policy)
     rollout.num_exec[:] = policy.horizon
     rollout.valid[:] = True
-    assert rollout.carried is not None
-    rollout.carried[:] = 0.0  # so that each first decision is new, or follows noise 0
-    data, units = ActorData.of(rollout, rollout.rew), units_of(policy, rollout, RatioMode.JOINT)
+    assert rollout.initial_noise is not None
+    rollout.initial_noise[:] = 0.0  # so that each first decision is new, or follows noise 0
+    data, units = ActorBatch.of(rollout, rollout.rew), units_of(policy, rollout, RatioMode.JOINT)
     ours = unit_log_prob(unit_kernel(policy, data, units), data, units).sum()
     theirs = joint_log_prob(policy, rollout)
     assert float(ours.detach()) == pytest.approx(float(theirs.detach()))
@@ -110,16 +110,16 @@ def test_the_score_of_an_episode_is_that_of_its_joint_law_gradients_included():
 
 def joint_log_prob(policy: DenoisingPolicy, rollout: Rollout) -> torch.Tensor:
     """Log-density of all of a block's actions, episode by episode, by its covariance matrix."""
-    assert rollout.follows is not None
+    assert rollout.noise_continues is not None
     total = torch.zeros((), dtype=torch.float64)
     for env in range(ENVS):
         obs = {name: tensor[:, env] for name, tensor in rollout.obs.items()}
         zeros = torch.zeros(STEPS, dtype=torch.int64)
         law = policy.kernel(policy.encode(obs), zeros, rollout.x[:, env, 0])
-        episode = (~rollout.follows[:, env]).cumsum(0)
+        episode = (~rollout.noise_continues[:, env]).cumsum(0)
         t = torch.arange(STEPS).double()
         corr = torch.where(episode[:, None] == episode, BETA ** (t[:, None] - t).abs(), 0.0)
-        if rollout.follows[0, env]:  # it is known that the noise before was 0
+        if rollout.noise_continues[0, env]:  # it is known that the noise before was 0
             known = BETA ** (t + 1.0) * (episode == 0)
             corr = corr - known[:, None] * known
         std = law.std.expand_as(law.mean)
@@ -134,7 +134,7 @@ def joint_log_prob(policy: DenoisingPolicy, rollout: Rollout) -> torch.Tensor:
 @pytest.mark.parametrize("mode", list(RatioMode)[:3])
 def test_fresh_ratios_are_one(mode, generator):
     policy = make_policy("flow_noise", 4, **FIELDS).float()
-    rollout = block(policy, one_step=mode is RatioMode.ONE_STEP)
+    rollout = block(policy, one_step=mode is RatioMode.SINGLE_STEP)
     ppo = Ppo(Ppo.Config(ratio=mode, warmup_updates=0), policy, ENVS, generator)
     assert ppo.update(rollout)["ratio_error"] < 1e-3
 
@@ -142,5 +142,5 @@ def test_fresh_ratios_are_one(mode, generator):
 def test_uncorrelated_blocks_have_no_before():
     policy = make_policy("flow_noise", 4, **FIELDS)
     rollout = block(policy)
-    rollout.follows = None
-    assert Before.of(rollout) is None
+    rollout.noise_continues = None
+    assert NoiseHistory.of(rollout) is None

@@ -11,11 +11,11 @@ from small_blocks import ROWS, acted
 from small_policies import make_policy
 
 from robo_rl.algo.ppo.actor_batch import unit_kernel, unit_sums
-from robo_rl.algo.ppo.likelihood_ratio import Scored
-from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check
-from robo_rl.algo.ppo.regularizers import AnchorConfig
-from robo_rl.algo.ppo.surrogate_loss import Rule, surrogate
-from robo_rl.algo.ppo.trust_region import Trust
+from robo_rl.algo.ppo.likelihood_ratio import LogRatios
+from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
+from robo_rl.algo.ppo.regularizers import RegularizationConfig
+from robo_rl.algo.ppo.surrogate_loss import TrustRegionConfig, surrogate
+from robo_rl.algo.ppo.trust_region import TrustRegion
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Kernel
 
@@ -35,23 +35,23 @@ MODES = [
     {"ratio": "per_step", "ratio_norm": "guard", "clip_base": 0.01},
     {"ratio": "joint"},
     {"ratio": "joint", "ratio_norm": "guard", "trust": "spo"},
-    {"ratio": "one_step", "trust": "dual_clip"},
-    {"ratio": "one_step", "ratio_norm": "guard"},
-    {"ratio": "per_step", "ratio_of": "mean"},
-    {"ratio": "joint", "ratio_of": "mean"},
+    {"ratio": "single_step", "trust": "dual_clip"},
+    {"ratio": "single_step", "ratio_norm": "guard"},
+    {"ratio": "per_step", "ratio_reduction": "mean"},
+    {"ratio": "joint", "ratio_reduction": "mean"},
     {"ratio": "cfm"},
-    {"ratio": "cfm", "ratio_of": "mean"},
-    {"ratio": "cfm", "cfm": {"draws": 2, "per_draw": True}},
+    {"ratio": "cfm", "ratio_reduction": "mean"},
+    {"ratio": "cfm", "cfm": {"draws": 2, "per_sample": True}},
 ]
 
 
 def objective(policy, **fields) -> Objective:
     cfg = ObjectiveConfig.model_validate(fields)
     adv = torch.linspace(-1.0, 2.0, ROWS, dtype=torch.float64)
-    base = policy.base() if policy.base_net is not None else None
+    base = policy.base() if policy.reference_net is not None else None
     generator = torch.Generator().manual_seed(2)
     return Objective(
-        cfg, policy, base, acted(policy, one_step=cfg.ratio == "one_step"), adv, generator
+        cfg, policy, base, acted(policy, one_step=cfg.ratio == "single_step"), adv, generator
     )
 
 
@@ -63,11 +63,11 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
         pytest.skip("refused, which test_cfm has")
     policy = make_policy(sampler, 4, **fields)
     if policy.cfg.finetune_steps:
-        policy.anchor()
+        policy.freeze_reference()
     found = objective(policy, **mode, denoise_discount=1.0)
     every = found.loss(torch.arange(found.size))
     assert every.ratio_error < 1e-9
-    assert every.clipped == 0.0
+    assert every.clip_fraction == 0.0
     assert abs(every.kl) < 1e-12
     assert float(every.loss.detach()) == pytest.approx(-0.5, abs=1e-9)
     every.loss.backward()
@@ -77,7 +77,7 @@ def test_ratios_are_one_before_the_first_step(sampler, fields, mode):
 
 def test_a_single_trained_step_is_the_last_of_the_ramp(generator):
     policy = make_policy("flow_noise", 4, finetune_steps=1)
-    policy.anchor()
+    policy.freeze_reference()
     found = objective(policy, ratio="per_step", clip=0.2, clip_base=0.02)
     with torch.no_grad():
         policy.net.out.bias += 0.05 * torch.randn(6, generator=generator).double()
@@ -85,7 +85,7 @@ def test_a_single_trained_step_is_the_last_of_the_ramp(generator):
         gap = (found.likelihood.score(policy, every).log_ratio.exp() - 1.0).abs()
     share = float((gap > 0.2).float().mean())
     assert 0.0 < share < float((gap > 0.02).float().mean())
-    assert found.loss(every).clipped == pytest.approx(share)
+    assert found.loss(every).clip_fraction == pytest.approx(share)
 
 
 def test_the_denoising_discount_is_the_last_steps_one(generator):
@@ -98,9 +98,9 @@ def test_the_denoising_discount_is_the_last_steps_one(generator):
 def test_epsilon_rises_along_the_trained_steps():
     """Ratios of 1.1 are clipped at the first of the trained steps and not at the last."""
     policy = make_policy("flow_noise", 4, finetune_steps=3)
-    policy.anchor()
+    policy.freeze_reference()
     found = objective(policy, ratio="per_step", clip=0.2, clip_base=0.02, denoise_discount=1.0)
-    low = found._rule(torch.tensor([[1], [2], [3]])).low
+    low = found._trust_region(torch.tensor([[1], [2], [3]])).low
     half = 0.02 + 0.18 * math.expm1(1.5) / math.expm1(3.0)
     assert torch.as_tensor(low).tolist() == pytest.approx([0.02, half, 0.2])
 
@@ -118,28 +118,32 @@ def test_the_guard_is_what_the_trust_region_sees():
     assert now.kernel is not None
     kl = unit_sums(old.kl(now.kernel), found.data, units)[:, 0]
     sigma = old.std.flatten()
-    torch.testing.assert_close(now.trusted, (now.log_ratio + kl) * sigma)
+    torch.testing.assert_close(now.trust_region_log_ratio, (now.log_ratio + kl) * sigma)
     assert float(kl.min()) > 1e-4
 
 
-def scored(*log_ratio: float) -> Scored:
+def scored(*log_ratio: float) -> LogRatios:
     value = torch.tensor(log_ratio, dtype=torch.float64, requires_grad=True)
-    return Scored(value, value, None)
+    return LogRatios(value, value, None)
 
 
 def test_the_log_ratio_is_bounded_in_the_loss_and_true_in_the_report():
-    found = surrogate(scored(9.0), torch.tensor([-1.0]).double(), Rule(Trust.CLIP, 0.2, 0.2, 5.0))
+    found = surrogate(
+        scored(9.0),
+        torch.tensor([-1.0]).double(),
+        TrustRegionConfig(TrustRegion.CLIP, 0.2, 0.2, 5.0),
+    )
     assert float(found.loss.detach()) == pytest.approx(math.exp(5.0))
     assert found.kl == pytest.approx(math.exp(9.0) - 1.0 - 9.0)
 
 
 def test_a_proximal_policy_takes_the_acting_ones_place_and_weighs_the_unit():
     """ln r_θ = 0.3 and ln r_prox = 0.2: the region holds e^0.1 < 1.2, the weight is e^0.2."""
-    rule, adv = Rule(Trust.CLIP, 0.2, 0.2, 5.0), torch.ones(1).double()
+    rule, adv = TrustRegionConfig(TrustRegion.CLIP, 0.2, 0.2, 5.0), torch.ones(1).double()
     found = surrogate(scored(0.3), adv, rule, torch.tensor([0.2]).double())
     assert float(found.loss.detach()) == pytest.approx(-math.exp(0.2) * math.exp(0.1))
-    assert found.clipped == 0.0
-    assert surrogate(scored(0.3), adv, rule).clipped == 1.0
+    assert found.clip_fraction == 0.0
+    assert surrogate(scored(0.3), adv, rule).clip_fraction == 1.0
 
 
 @pytest.mark.parametrize("sampler", ["gaussian", "flow_noise"])
@@ -160,7 +164,7 @@ def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
 def test_of_means_the_ratio_is_the_root_of_the_joint_one_and_the_report_stays_joint(ratio):
     """By hand: r^(1/D), D the executed elements, 2 a step of 1 or 2 actions."""
     policy = make_policy("flow_noise", 4)
-    sums, means = (objective(policy, ratio=ratio, ratio_of=of, clip=9.0, denoise_discount=1.0)
+    sums, means = (objective(policy, ratio=ratio, ratio_reduction=of, clip=9.0, denoise_discount=1.0)
                    for of in ("sum", "mean"))  # fmt: skip
     with torch.no_grad():
         policy.net.out.bias += 0.05
@@ -181,7 +185,7 @@ def test_published_entropy_goes_with_published_ratios(of):
 
     def gradient(entropy: float) -> torch.Tensor:
         policy.zero_grad()
-        objective(policy, ratio_of=of, entropy=entropy).loss(pick).loss.backward()
+        objective(policy, ratio_reduction=of, entropy=entropy).loss(pick).loss.backward()
         params = [p for p in policy.parameters() if p.grad is not None]
         return torch.cat([p.grad.flatten() for p in params if p.grad is not None])
 
@@ -209,7 +213,7 @@ def test_the_entropy_bonus_widens_the_noise():
 
 def test_anchors_are_added_and_reported():
     policy = make_policy("flow_noise", 4)
-    policy.anchor()
+    policy.freeze_reference()
     with torch.no_grad():
         policy.net.out.bias += 0.1
     pick = torch.arange(ROWS)
@@ -223,15 +227,15 @@ def test_anchors_are_added_and_reported():
 @pytest.mark.parametrize("sampler", ["ddpm", "ddim", "flow_sde", "flow_cps"])
 def test_entropy_is_refused_where_noise_is_fixed(sampler):
     with pytest.raises(ConfigError, match="noise that is learnt"):
-        check(ObjectiveConfig(entropy=0.01), make_policy(sampler, 4))
+        check_policy_supports(ObjectiveConfig(entropy_coef=0.01), make_policy(sampler, 4))
 
 
 def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
     policy = make_policy("flow_noise", 4, sampler={"name": "flow_ode"})
     with pytest.raises(ConfigError, match="both stochastic and trained"):
-        check(ObjectiveConfig(), policy)
+        check_policy_supports(ObjectiveConfig(), policy)
     cfg = ObjectiveConfig.model_validate({"ratio": "cfm"})
-    check(cfg, policy)
+    check_policy_supports(cfg, policy)
     assert objective(policy, ratio="cfm").loss(torch.arange(ROWS)).ratio_error < 1e-9
 
 
@@ -241,8 +245,8 @@ def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
         ({"ratio": "joint", "clip_base": 0.01}, "no single step"),
         ({"ratio": "cfm", "ratio_norm": "guard"}, "ratio_norm"),
         ({"ratio": "cfm", "entropy": 0.1}, "entropy"),
-        ({"ratio": "joint", "ratio_norm": "guard", "ratio_of": "mean"}, "ratio_of"),
-        ({"ratio": "cfm", "anchor": {"bc_own": 0.1}}, "anchor"),
+        ({"ratio": "joint", "ratio_norm": "guard", "ratio_reduction": "mean"}, "ratio_reduction"),
+        ({"ratio": "cfm", "anchor": {"bc_rollout": 0.1}}, "anchor"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(fields, says):
@@ -251,6 +255,6 @@ def test_options_that_mean_nothing_together_are_refused(fields, says):
 
 
 def test_no_anchor_keeps_no_base():
-    assert not AnchorConfig().any
-    assert AnchorConfig(bc_own=1.0).any
-    assert not AnchorConfig(bc_own=1.0).needs_base
+    assert not RegularizationConfig().enabled
+    assert RegularizationConfig(bc_rollout=1.0).enabled
+    assert not RegularizationConfig(bc_rollout=1.0).needs_reference

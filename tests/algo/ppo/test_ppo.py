@@ -7,13 +7,13 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor, nn
 
-from robo_rl.algo.advantages.critic_advantages import ValueCredit
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_kernel, unit_log_prob
+from robo_rl.algo.advantages.critic_advantages import GaeEstimator
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel, unit_log_prob
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.core.errors import PluginError
-from robo_rl.data.rollout import Rollout, RolloutBuilder, executed
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
 
 TARGET = 0.5
 ROWS = 512
@@ -23,11 +23,11 @@ CASES = [
     ("gaussian", "joint", {}),
     ("ddpm", "per_step", {}),
     ("ddim", "joint", {}),
-    ("flow_sde", "one_step", {}),
+    ("flow_sde", "single_step", {}),
     ("flow_cps", "per_step", VEL),  # its last step has no density: an action prediction would drift
     ("flow_noise", "joint", {}),
     ("flow_noise", "per_step", {}),
-    ("flow_noise", "one_step", {}),
+    ("flow_noise", "single_step", {}),
     ("flow_noise", "joint", OFFSET),
 ]
 
@@ -37,9 +37,9 @@ def one_decision(policy, generator, mode, seed=0, rows=ROWS, copies=1) -> Rollou
     drawn = make_obs(rows // copies, seed)
     obs = {name: o.float().repeat_interleave(copies, dim=0) for name, o in drawn.items()}
     with torch.no_grad():
-        chain = policy.sample(obs, generator, one_step=mode is RatioMode.ONE_STEP)
+        chain = policy.sample(obs, generator, single_step=mode is RatioMode.SINGLE_STEP)
     num_exec = torch.full((rows,), policy.exec_horizon)
-    mask = executed(num_exec, policy.horizon)
+    mask = executed_mask(num_exec, policy.horizon)
     rew = -((chain.act - TARGET).square() * mask).sum(dim=(1, 2))
     columns = {
         "x": chain.x,
@@ -62,7 +62,7 @@ def one_decision(policy, generator, mode, seed=0, rows=ROWS, copies=1) -> Rollou
 def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, generator):
     policy = make_policy(sampler, 4, **fields).float()
     if policy.cfg.finetune_steps:
-        policy.anchor()
+        policy.freeze_reference()
     learns_a_bandit(policy, generator, ratio=mode)
 
 
@@ -70,15 +70,15 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
     ("sampler", "fields", "options"),
     [
         ("flow_noise", {"sampler": {"name": "flow_ode"}}, {"ratio": "cfm"}),
-        ("flow_noise", {}, {"ratio": "cfm", "cfm": {"draws": 4, "per_draw": True}}),
+        ("flow_noise", {}, {"ratio": "cfm", "cfm": {"draws": 4, "per_sample": True}}),
         ("ddim", {}, {"ratio": "cfm", "trust": "spo"}),
         ("flow_noise", {}, {"trust": "spo", "entropy": 1e-3}),
-        ("flow_sde", {}, {"ratio": "one_step", "ratio_norm": "guard", "trust": "dual_clip"}),
+        ("flow_sde", {}, {"ratio": "single_step", "ratio_norm": "guard", "trust": "dual_clip"}),
         ("ddpm", {}, {"ratio": "per_step", "clip_base": 0.02, "clip_high": 0.3}),
-        ("flow_noise", {}, {"anchor": {"reverse_kl": 1e-3, "bc_own": 1e-3}}),
+        ("flow_noise", {}, {"anchor": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
         ("gaussian", {}, {"trust": "spo", "entropy": 1e-3, "proximal_ema": 0.5}),
-        ("gaussian", {}, {"credit": "returns"}),
+        ("gaussian", {}, {"advantage": "monte_carlo"}),
         ("flow_noise", {}, {"precision": "bf16"}),
     ],
 )
@@ -103,7 +103,7 @@ def learns_a_bandit(policy, generator, **options) -> None:
 
 @torch.no_grad()
 def block_log_prob(policy, rollout: Rollout, units: Units) -> torch.Tensor:
-    data = ActorData.of(rollout, rollout.rew[0])
+    data = ActorBatch.of(rollout, rollout.rew[0])
     return unit_log_prob(unit_kernel(policy, data, units), data, units).sum(-1)
 
 
@@ -151,8 +151,8 @@ def test_it_continues_from_its_state_to_the_bit():
 def test_gradients_that_are_not_finite_are_left_out_and_then_refused(generator):
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(minibatch=64, warmup_updates=0), policy, ROWS, generator)
-    assert isinstance(ppo.credit, ValueCredit)
-    critic = ppo.credit.critic
+    assert isinstance(ppo.advantage_estimator, GaeEstimator)
+    critic = ppo.advantage_estimator.critic
     weights = torch.cat([p.detach().flatten().clone() for p in critic.net.parameters()])
     rollout = one_decision(policy, generator, RatioMode.JOINT)
     rollout.obs["pos"][:] = float("nan")
@@ -173,7 +173,7 @@ def test_a_bandit_is_learnt_from_groups_that_share_a_state(generator):
         rollout = one_decision(policy, generator, RatioMode.JOINT, seed=update, copies=8)
         rewards.append(float(rollout.rew.mean()))
         metrics = ppo.update(rollout)
-    assert metrics["live_groups"] == 1.0
+    assert metrics["nonzero_std_groups"] == 1.0
     first, last = sum(rewards[:3]) / 3, sum(rewards[-3:]) / 3
     assert last > first + 0.2 * abs(first), rewards
 
@@ -185,7 +185,7 @@ def test_a_block_of_dead_groups_teaches_nothing(generator):
     rollout.rew[:] = 1.0
     before = torch.cat([p.flatten().clone() for p in policy.parameters()])
     metrics = ppo.update(rollout)
-    assert metrics["live_groups"] == 0.0
+    assert metrics["nonzero_std_groups"] == 0.0
     assert torch.equal(before, torch.cat([p.flatten() for p in policy.parameters()]))
     assert ppo.updates == 1
 
@@ -220,7 +220,7 @@ class Velocities(nn.Module):
 
 
 @pytest.mark.parametrize("finetune_steps", [0, 2])
-@pytest.mark.parametrize("mode", ["one_step", "per_step", "joint"])
+@pytest.mark.parametrize("mode", ["single_step", "per_step", "joint"])
 def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps, generator):
     """A bandit with a parameter v[k] of its own for each step, whose reward is w·(x[K] − x[0]).
 
@@ -232,7 +232,7 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
     steps, level = 4, 0.5
     policy = make_policy("flow_sde", steps, predicts="vel", finetune_steps=finetune_steps)
     net = policy.net = Velocities(steps)
-    policy.anchor()
+    policy.freeze_reference()
     rollout = one_decision(policy, generator, RatioMode(mode), rows=60_000)
     w = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [0.0, 0.0]]).double()  # two actions are executed
     rew = (w * (rollout.x[0, :, -1] - rollout.x[0, :, 0])).sum(dim=(1, 2))
@@ -247,7 +247,7 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
     kept = 1 - dt * 0.5 * variance / (1 - t)
     moved = dt * (1 + 0.5 * variance * t / (1 - t))
     behind = torch.tensor(
-        [1.0 if mode == "one_step" else kept[k + 1 :].prod() for k in range(steps)]
+        [1.0 if mode == "single_step" else kept[k + 1 :].prod() for k in range(steps)]
     )
     trained = torch.arange(steps) >= (steps - finetune_steps if finetune_steps else 0)
     weight = trained / (1 if mode == "joint" else trained.sum())
@@ -263,7 +263,7 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     state = {**ppo.actor_state(), "policy": good}
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
     assert ppo.lr == pytest.approx(1.5e-4)
-    ppo.go_back(state)
+    ppo.rollback(state)
     assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
     assert ppo.lr == pytest.approx(0.75e-4 * 1.05)

@@ -26,10 +26,10 @@ def test_joint_has_one_unit_a_decision_with_all_steps():
 
 
 def test_one_step_takes_the_chains_own_step():
-    units = make_units(RatioMode.ONE_STEP, 2, STEPS, torch.tensor([3, 1]))
+    units = make_units(RatioMode.SINGLE_STEP, 2, STEPS, torch.tensor([3, 1]))
     assert units.k.tolist() == [[3], [1]]
 
 
 def test_one_step_refuses_chains_that_are_stochastic_everywhere():
     with pytest.raises(ConfigError, match="one stochastic step"):
-        make_units(RatioMode.ONE_STEP, 2, STEPS, None)
+        make_units(RatioMode.SINGLE_STEP, 2, STEPS, None)

@@ -9,18 +9,18 @@ import torch
 from small_policies import make_obs, make_policy
 from torch import Tensor
 
-from robo_rl.algo.ppo.actor_batch import ActorData, unit_kernel
+from robo_rl.algo.ppo.actor_batch import ActorBatch, unit_kernel
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
-from robo_rl.algo.ppo.regularizers import Anchor, AnchorConfig, unit_kl
+from robo_rl.algo.ppo.regularizers import RegularizationConfig, Regularizer, unit_kl
 from robo_rl.policy.chain import Kernel
 
 ROWS = 64
 
 
-def one_unit(steps: int, horizon: int, executed: int) -> tuple[ActorData, Units]:
+def one_unit(steps: int, horizon: int, executed: int) -> tuple[ActorBatch, Units]:
     mask = (torch.arange(horizon) < executed)[None, :, None]
     none = torch.zeros(1)
-    return ActorData({}, none, none, none, mask), Units(
+    return ActorBatch({}, none, none, none, mask), Units(
         torch.tensor([0]), torch.arange(steps)[None]
     )
 
@@ -70,32 +70,34 @@ def test_a_chunk_that_is_bent_is_not_at_the_base_though_its_offset_is():
     assert float(unit_kl(ours, base, data, units)) == pytest.approx(4 * 0.5 * (0.3 / 0.2) ** 2)
     moved = Kernel(torch.full_like(turn, 0.3), std, 1.0)
     assert float(unit_kl(moved, base, data, units)) == pytest.approx(0.5 * (0.3 / 0.2) ** 2)
-    assert not bool(Kernel(turn, std).bend(Kernel(turn + 1.0, std)).any())
+    assert not bool(Kernel(turn, std).kl_shape_term(Kernel(turn + 1.0, std)).any())
 
 
-def anchored(cfg: AnchorConfig, finetune_steps: int = 0):
+def anchored(cfg: RegularizationConfig, finetune_steps: int = 0):
     """A policy that has moved from its base, its block, and the anchor."""
     policy = make_policy("flow_noise", 4, finetune_steps=finetune_steps)
-    policy.anchor()
-    base = policy.base()
+    policy.freeze_reference()
+    base = policy.reference_policy()
     obs = make_obs(ROWS)
     with torch.no_grad():
         policy.net.out.bias += 0.2
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = torch.ones(ROWS, policy.horizon, 1, dtype=torch.bool)
     scores = chain.log_prob.sum(dim=(2, 3))
-    data = ActorData(obs, chain.x, scores, torch.zeros(ROWS), executed)
+    data = ActorBatch(obs, chain.x, scores, torch.zeros(ROWS), executed)
     steps = policy.trainable_steps.nonzero().flatten()
     units = make_units(RatioMode.JOINT, ROWS, steps, None)
     generator = torch.Generator().manual_seed(2)
-    anchor = Anchor(cfg, policy, base, data, units, generator)
+    anchor = Regularizer(cfg, policy, base, data, units, generator)
     pick = torch.arange(ROWS)
     return policy, anchor, lambda: anchor.penalties(policy, unit_kernel(policy, data, units), pick)
 
 
 @pytest.mark.parametrize("finetune_steps", [0, 2])
 def test_a_policy_at_its_base_diverges_from_it_by_nothing(finetune_steps):
-    policy, _, penalties = anchored(AnchorConfig(forward_kl=1.0, reverse_kl=1.0), finetune_steps)
+    policy, _, penalties = anchored(
+        RegularizationConfig(forward_kl=1.0, reverse_kl=1.0), finetune_steps
+    )
     away = penalties()
     with torch.no_grad():
         policy.net.out.bias -= 0.2
@@ -107,7 +109,7 @@ def test_a_policy_at_its_base_diverges_from_it_by_nothing(finetune_steps):
 
 def test_forward_is_from_the_base_and_reverse_from_the_policy():
     """Narrowed noise is far from where the base went, and near to where it might have gone."""
-    policy, _, penalties = anchored(AnchorConfig(forward_kl=1.0))
+    policy, _, penalties = anchored(RegularizationConfig(forward_kl=1.0))
     with torch.no_grad():
         policy.net.out.bias -= 0.2
         assert policy.noise_head is not None
@@ -116,10 +118,10 @@ def test_forward_is_from_the_base_and_reverse_from_the_policy():
     assert bool((found["forward_kl"] > 1.2 * found["reverse_kl"]).all())
 
 
-@pytest.mark.parametrize("name", ["forward_kl", "reverse_kl", "bc_base"])
+@pytest.mark.parametrize("name", ["forward_kl", "reverse_kl", "bc_reference"])
 def test_descending_an_anchor_leads_back_to_the_base(name):
-    policy, anchor, penalties = anchored(AnchorConfig.model_validate({name: 1.0}))
-    base = policy.base()
+    policy, anchor, penalties = anchored(RegularizationConfig.model_validate({name: 1.0}))
+    base = policy.reference_policy()
     obs, noise = make_obs(ROWS, 3), torch.randn(ROWS, 3, 2).double()
 
     def gap() -> float:
@@ -137,36 +139,36 @@ def test_descending_an_anchor_leads_back_to_the_base(name):
 
 def test_cloning_ones_own_chains_pulls_nowhere_at_first():
     """The mean of a score is zero: an anchor to the policy that acted, and no reward."""
-    policy, anchor, penalties = anchored(AnchorConfig(bc_own=1.0))
+    policy, anchor, penalties = anchored(RegularizationConfig(bc_rollout=1.0))
     bias = policy.net.out.bias
     own = torch.autograd.grad(anchor.total(penalties()), bias)[0]
-    policy, anchor, penalties = anchored(AnchorConfig(bc_base=1.0))
+    policy, anchor, penalties = anchored(RegularizationConfig(bc_reference=1.0))
     base = torch.autograd.grad(anchor.total(penalties()), policy.net.out.bias)[0]
     assert float(own.norm()) < 0.3 * float(base.norm())
 
 
 def test_penalties_add_up_by_their_coefficients():
-    _, anchor, penalties = anchored(AnchorConfig(forward_kl=0.5, bc_base=2.0))
+    _, anchor, penalties = anchored(RegularizationConfig(forward_kl=0.5, bc_reference=2.0))
     found = penalties()
-    want = 0.5 * found["forward_kl"].mean() + 2.0 * found["bc_base"].mean()
+    want = 0.5 * found["forward_kl"].mean() + 2.0 * found["bc_reference"].mean()
     torch.testing.assert_close(anchor.total(found), want)
 
 
 def test_annealed_noise_is_the_bases_too():
     """A base that was anchored under other noise is compared under the noise of today."""
     policy = make_policy("flow_noise", 4, sampler={"name": "flow_noise", "std_max": 0.15})
-    policy.anchor()
-    base = policy.base()
+    policy.freeze_reference()
+    base = policy.reference_policy()
     sampler = policy.cfg.sampler
     policy.sampler = sampler.cls(sampler.cfg.model_copy(update={"std_max": 0.06}), 4)
     obs = make_obs(ROWS)
     with torch.no_grad():
         chain = policy.sample(obs, torch.Generator().manual_seed(1))
     executed = torch.ones(ROWS, policy.horizon, 1, dtype=torch.bool)
-    data = ActorData(obs, chain.x, chain.log_prob, torch.zeros(ROWS), executed)
+    data = ActorBatch(obs, chain.x, chain.log_prob, torch.zeros(ROWS), executed)
     units = make_units(RatioMode.JOINT, ROWS, torch.arange(4), None)
-    cfg = AnchorConfig(forward_kl=1.0)
-    anchor = Anchor(cfg, policy, base, data, units, torch.Generator())
+    cfg = RegularizationConfig(forward_kl=1.0)
+    anchor = Regularizer(cfg, policy, base, data, units, torch.Generator())
     found: dict[str, Tensor] = anchor.penalties(
         policy, unit_kernel(policy, data, units), torch.arange(ROWS)
     )

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from small_suites import kept
 
-from robo_rl.bench.results.record import Kept
+from robo_rl.bench.results.cell_record import CellRecord
 from robo_rl.bench.results.sequential_verdicts import planned, verdicts
-from robo_rl.bench.runner.suite_runner import Desk, Folders
-from robo_rl.bench.suite.suite import Key, Suite, keys
+from robo_rl.bench.runner.suite_runner import BenchFolders, SuiteRunner
+from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.core.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ def suite(seeds: list[int], group: int = 3, groups: int = 2, methods: str = "ab"
     return Suite.model_validate(fields)
 
 
-def cells(seeds: list[int], methods: str = "ab") -> dict[Key, Kept]:
+def cells(seeds: list[int], methods: str = "ab") -> dict[CellKey, CellRecord]:
     found = [
         kept("near", method, seed, 0.5 + 0.1 * worth + 0.01 * seed)
         for seed in seeds
@@ -67,22 +67,22 @@ def test_planned_are_the_suites_seeds_and_those_that_follow():
 
 def test_a_method_that_lacks_a_seed_holds_up_all():
     there = cells([1, 2, 3], "abc")
-    del there[Key("near", "c", 2)]
+    del there[CellKey("near", "c", 2)]
     found = verdicts(suite([1, 2, 3], methods="abc"), there, "abc")
     assert [each["next"] for each in found] == [[2], [2]]
 
 
 def test_looking_at_a_part_of_a_suite_changes_no_verdict(here: Path):
-    desk = Desk("tiny", [], Folders(here / "runs", here / "results"))
-    for key in keys(desk.plan.suite):
+    desk = SuiteRunner("tiny", [], BenchFolders(here / "runs", here / "results"))
+    for key in cell_keys(desk.plan.suite):
         worth = 0.9 if key.method == "default" else 0.5
         digest = desk.cells[key].digest
         desk.results.write(kept(*key, worth, digest=digest, suite="tiny"))
     desk.kept = desk.results.read()
     whole = {each["method"]: each for each in desk.summary()["sequential"]}
     with pytest.raises(ConfigError, match="tiny --task: the suite has no task 'lift_cube'"):
-        desk.choose(["lift_cube"], [], [])
-    desk.choose(["near"], ["sde"], [0])
+        desk.select(["lift_cube"], [], [])
+    desk.select(["near"], ["sde"], [0])
     (part,) = desk.summary()["sequential"]
     assert part == whole["sde"]
     assert part["next"] == [2]

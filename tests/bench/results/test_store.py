@@ -12,7 +12,7 @@ from small_suites import kept
 
 from robo_rl.bench.results.store import Results
 from robo_rl.bench.suite.curves import Point
-from robo_rl.bench.suite.suite import Key
+from robo_rl.bench.suite.suite import CellKey
 from robo_rl.core.errors import CheckpointError, DataError
 
 
@@ -22,7 +22,7 @@ def test_a_cell_is_read_back_as_it_was_kept(tmp_path: Path):
     paths = [results.write(cell) for cell in cells]
     assert paths[1] == tmp_path / "made_up" / "near" / "sde" / "11.json"
     assert results.read() == {cell.key: cell for cell in cells}
-    point = results.read()[Key("near", "sde", 0)].points()[0]
+    point = results.read()[CellKey("near", "sde", 0)].points()[0]
     assert point[:4] == Point(10, 0.5, 3, 1, math.nan)[:4]
     assert math.isnan(point.returns)
 

@@ -10,12 +10,12 @@ from small_suites import kept
 
 from robo_rl.bench.reporting.remarks import remarks
 from robo_rl.bench.reporting.tables import tables
-from robo_rl.bench.results.gate_outcomes import gates
-from robo_rl.bench.results.record import Kept, KeptStage, Measured
+from robo_rl.bench.results.cell_record import CellRecord, NumberRecord, StageResult
+from robo_rl.bench.results.gate_outcomes import collect_gate_outcomes
+from robo_rl.bench.results.run_conditions import RunConditions
 from robo_rl.bench.results.summary import summarise
-from robo_rl.bench.results.timings import Pace
 from robo_rl.bench.suite.plan import Cell
-from robo_rl.bench.suite.suite import Key, Suite, keys
+from robo_rl.bench.suite.suite import CellKey, Suite, cell_keys
 from robo_rl.stats.across_runs import iqm, rate_interval, spread_interval
 from robo_rl.train.pipeline.experiment import Experiment
 
@@ -40,13 +40,13 @@ SCORES = {
 }
 
 
-def cells_of(suite: Suite, digest: str = "0123") -> dict[Key, Cell]:
+def cells_of(suite: Suite, digest: str = "0123") -> dict[CellKey, Cell]:
     """Cells as far as a summary looks at them."""
-    return {key: Cell(key, cast(Any, None), digest, {}) for key in keys(suite)}
+    return {key: Cell(key, cast(Any, None), digest, {}) for key in cell_keys(suite)}
 
 
-def matrix() -> dict[Key, Kept]:
-    found: dict[Key, Kept] = {}
+def matrix() -> dict[CellKey, CellRecord]:
+    found: dict[CellKey, CellRecord] = {}
     for (task, method), row in SCORES.items():
         for seed, success in enumerate(row):
             ends = (90, 20) if method == "default" else (10, 80)
@@ -102,10 +102,10 @@ def test_times_ratios_falls_and_verdicts(summary: dict[str, Any]):
     assert near["other"]["seconds"]["80"]["median"] == 2.0
     assert summary["speedup"] == 2.0
     assert len(summary["ratios"]["speedup"]["pairs"]) == 6
-    assert (summary["default"]["fallen"], summary["other"]["fallen"]) == (6, 0)
-    assert summary["default"]["deepest_fall"] == pytest.approx(0.7, abs=0.02)
-    assert summary["default"]["mean_fall"] == pytest.approx(0.7, abs=0.02)
-    assert summary["other"]["deepest_fall"] == 0.0
+    assert (summary["default"]["degraded"], summary["other"]["degraded"]) == (6, 0)
+    assert summary["default"]["max_degradation"] == pytest.approx(0.7, abs=0.02)
+    assert summary["default"]["mean_degradation"] == pytest.approx(0.7, abs=0.02)
+    assert summary["other"]["max_degradation"] == 0.0
     assert summary["other"]["stopped_early"] == 0
     (verdict,) = summary["sequential"]
     # Of 2 seeds and 2 tasks all four pairs fall one way, as in 2 of 16 relabellings: 0.125, where
@@ -136,7 +136,7 @@ def test_runs_that_stopped_early_are_counted_and_those_that_were_too_short_to_fa
         found[key] = kept(*key, curve=curve, numbers=numbers, config=budget)
     summary = summarise("made_up", SUITE, cells_of(SUITE), found)
     row = summary["default"]
-    assert (row["fallen"], row["curves"], row["stopped_early"], row["cells"]) == (4, 4, 2, 6)
+    assert (row["degraded"], row["curves"], row["stopped_early"], row["cells"]) == (4, 4, 2, 6)
     shown = {table.title: table for table in tables(summary, SUITE.report, list(SUITE.methods))}
     assert shown["All tasks"].rows[0][-3:] == ("4 of 4", "6", "2 of 6")
 
@@ -149,8 +149,8 @@ def test_the_shape_that_is_promised(summary: dict[str, Any]):
 
 def test_what_is_missing_is_named_and_what_is_stale_left_out():
     found = matrix()
-    del found[Key("near", "other", 2)]
-    stale = Key("far", "default", 0)
+    del found[CellKey("near", "other", 2)]
+    stale = CellKey("far", "default", 0)
     found[stale] = found[stale].model_copy(update={"digest": "else", "config": {"seed": 7}})
     cells = {key: Cell(key, _Experiment(), "0123", {}) for key in cells_of(SUITE)}
     summary = summarise("made_up", SUITE, cells, found)
@@ -162,10 +162,10 @@ def test_what_is_missing_is_named_and_what_is_stale_left_out():
     assert (summary["sequential"][0]["seeds"], summary["sequential"][0]["next"]) == (0, [0])
 
 
-def ragged() -> dict[Key, Kept]:
+def ragged() -> dict[CellKey, CellRecord]:
     """Runs of two tasks whose scores and all that stands beside them tell which cells they are."""
-    found: dict[Key, Kept] = {}
-    for key in keys(SUITE):
+    found: dict[CellKey, CellRecord] = {}
+    for key in cell_keys(SUITE):
         worth = 0.1 * key.seed + (0.05 if key.task == "far" else 0.0)
         numbers = {"success": {"value": 0.5 + worth}, "success_before": {"value": worth}}
         found[key] = kept(*key, 0.6 + worth, numbers=numbers, one_step=0.7 + worth)
@@ -174,7 +174,7 @@ def ragged() -> dict[Key, Kept]:
 
 def test_all_numbers_of_a_row_are_of_the_same_cells():
     found = ragged()
-    del found[Key("far", "other", 2)]
+    del found[CellKey("far", "other", 2)]
     row = summarise("made_up", SUITE, cells_of(SUITE), found)["other"]
     worth = (0.0 + 0.1 + 0.05 + 0.15) / 4  # of seeds 0 and 1, which both tasks have
     shown = {"success": 0.5, "after": 0.5, "before": 0.0, "one_step": 0.7, "teacher": 0.6}
@@ -198,7 +198,7 @@ def test_where_a_task_has_none_there_are_no_numbers_of_all_tasks():
 
 def test_a_mean_that_not_all_cells_of_the_row_have_is_none():
     found = ragged()
-    key = Key("near", "default", 1)
+    key = CellKey("near", "default", 1)
     stages = {name: each for name, each in found[key].stages.items() if name != "distill"}
     found[key] = found[key].model_copy(update={"stages": stages})
     summary = summarise("made_up", SUITE, cells_of(SUITE), found)
@@ -217,8 +217,11 @@ def test_runs_that_were_not_made_alike_are_named():
         "of 12 nobody noted whether they were interrupted",
         "of 12 the world that they were measured in was not recorded",
     ]
-    key = Key("far", "other", 1)
-    paces = [Pace(jobs=1, threads=2, version="0.1.0"), Pace(jobs=2, threads=1, version="0.1.0+gab")]
+    key = CellKey("far", "other", 1)
+    paces = [
+        RunConditions(jobs=1, threads=2, version="0.1.0"),
+        RunConditions(jobs=2, threads=1, version="0.1.0+gab"),
+    ]
     found[key] = found[key].model_copy(update={"sittings": tuple(paces)})
     summary = summarise("made_up", SUITE, cells, found)
     seconds, commits, interrupted, *_ = remarks(summary)
@@ -229,7 +232,7 @@ def test_runs_that_were_not_made_alike_are_named():
         "made by different commits, some cells by several (those of what they share, of further"
         " sittings): 12 by robo-rl 0.1.0; 1 by robo-rl 0.1.0+gab (far other 1)"
     )
-    assert summary["made"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
+    assert summary["provenance"]["commits"]["robo-rl 0.1.0+gab"] == ["far other 1"]
     assert len(summary["machines"]) == 2
 
 
@@ -237,11 +240,11 @@ def test_cells_of_another_world_are_left_out_and_said_to_be():
     found = {
         key: each.model_copy(update={"world": {"robot": "a"}}) for key, each in matrix().items()
     }
-    key = Key("far", "other", 1)
+    key = CellKey("far", "other", 1)
     found[key] = found[key].model_copy(update={"world": {"robot": "b"}, "ended": "2025-01-01"})
     summary = summarise("made_up", SUITE, cells_of(SUITE), found)
-    assert summary["elsewhere"] == {"far other 1": "robot: b → a"}
-    assert (summary["stale"], summary["unplaced"]) == ([], 0)
+    assert summary["other_world"] == {"far other 1": "robot: b → a"}
+    assert (summary["stale"], summary["world_unknown"]) == ([], 0)
     assert summary["tasks"]["far"]["other"]["seeds"] == 2
     assert "far other 1 (robot: b → a)" in next(remarks(summary))
 
@@ -271,7 +274,7 @@ def test_returns_are_compared_by_their_growth():
     suite = SUITE.model_copy(
         update={"report": SUITE.report.model_validate(report), "tasks": {"hopper": {}}}
     )
-    cells: dict[Key, Kept] = {}
+    cells: dict[CellKey, CellRecord] = {}
     for method, afters in (("default", (300.0, 350.0, 250.0)), ("other", (-50.0, 100.0, 100.0))):
         for seed, after in enumerate(afters):
             before = 100.0 if method == "default" else -100.0
@@ -303,16 +306,18 @@ def test_tables_say_what_the_numbers_say(summary: dict[str, Any]):
 
 def test_a_run_that_was_gone_on_with_elsewhere_names_both_machines_and_libraries():
     found = matrix()
-    key = Key("near", "default", 0)
+    key = CellKey("near", "default", 0)
     here, there = ("2 cores, x86_64, Linux", "64 cores, aarch64, Linux")
-    paces = [Pace(jobs=1, threads=2, version="0.1.0", machine=place) for place in (there, here)]
+    paces = [
+        RunConditions(jobs=1, threads=2, version="0.1.0", machine=place) for place in (there, here)
+    ]
     starts = [{"torch": "2.12.0", "robo-rl": "0.1.0"}, {"torch": "2.13.0", "robo-rl": "0.1.0"}]
     online = found[key].stages["online"].model_copy(update={"starts": tuple(starts)})
     stages = {**found[key].stages, "online": online}
     found[key] = found[key].model_copy(update={"sittings": tuple(paces), "stages": stages})
     summary = summarise("made_up", SUITE, cells_of(SUITE), found)
     assert summary["machines"] == [f"{p}, 1 at once, 2 threads each" for p in (here, there)]
-    assert summary["made"]["machines"][summary["machines"][1]] == ["near default 0"]
+    assert summary["provenance"]["machines"][summary["machines"][1]] == ["near default 0"]
     assert summary["versions"] == ["torch 2.12.0", "torch 2.13.0"]
 
 
@@ -345,23 +350,25 @@ def test_of_runs_improved_from_data_it_has_what_the_gate_saw_and_what_came_of_it
 
 
 def test_it_says_by_how_much_values_were_widened_where_that_is_known():
-    key = Key("near", "other", 0)
+    key = CellKey("near", "other", 0)
     cell = matrix()[key]
     improve = {"name": "offline", "model_error": 0.4}
     config = {**cell.config, "stages": {**cell.config.get("stages", {}), "improve": improve}}
     stages = {**cell.stages, "improve": offline(cell)}
-    (row,) = gates({key: cell.model_copy(update={"stages": stages, "config": config})})
-    assert (row["model_error"], row["strangeness"]) == (0.4, 1.25)
+    (row,) = collect_gate_outcomes(
+        {key: cell.model_copy(update={"stages": stages, "config": config})}
+    )
+    assert (row["model_error"], row["ood_distance"]) == (0.4, 1.25)
 
 
-def offline(cell: Kept) -> KeptStage:
+def offline(cell: CellRecord) -> StageResult:
     """Values as the truths are; accepted but where that is above 0.9."""
     success = SCORES[cell.task, cell.method][cell.seed]
     before, after = (
-        Measured(value=value, low=value - 0.1, high=value + 0.1, unit="reward")
+        NumberRecord(value=value, low=value - 0.1, high=value + 0.1, unit="reward")
         for value in (0.2, success)
     )
     numbers = {"return_before": before, "value_before": before, "return_ungated": after}
     numbers |= {"value_after": after, "accepted": float(success < 0.9)}  # type: ignore[dict-item]
-    numbers |= {"strangeness_after": 1.25}  # type: ignore[dict-item]
-    return KeptStage(seconds=1.0, status="passed", gate="", shared=False, numbers=numbers)
+    numbers |= {"ood_distance_after": 1.25}  # type: ignore[dict-item]
+    return StageResult(seconds=1.0, status="passed", gate="", shared=False, numbers=numbers)

@@ -8,21 +8,27 @@ from typing import Any
 import pytest
 from small_suites import kept
 
-from robo_rl.bench.results.record import Kept
-from robo_rl.bench.results.time_to_threshold import Time, middle, ratio, time_to, times
-from robo_rl.bench.suite.suite import Key, Ratio, Reported
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.time_to_threshold import (
+    TimeToThreshold,
+    median_time,
+    median_times,
+    time_ratio,
+    time_to_threshold,
+)
+from robo_rl.bench.suite.suite import CellKey, ReportConfig, TimeRatioConfig
 from robo_rl.stats.across_runs import student_interval
 
-REPORT = Reported(window=10, thresholds=(0.8, 0.9))
+REPORT = ReportConfig(window=10, thresholds=(0.8, 0.9))
 
 
-def run(method: str, seed: int, *rates: int, pace: float = 1.0) -> Kept:
+def run(method: str, seed: int, *rates: int, pace: float = 1.0) -> CellRecord:
     """A run that has so many successes in each ten episodes, 100 steps and ``pace`` s apart."""
     points = [(100 * i, pace * i, 10, good) for i, good in enumerate(rates, 1)]
     return kept("near", method, seed, curve=points)
 
 
-def begun(rate: float | None, n: int | None) -> Kept:
+def begun(rate: float | None, n: int | None) -> CellRecord:
     """A run whose start was so good in n episodes, and whose looks are at 30 and 90 %."""
     rows = tuple((100 * i, float(i), 10, good, None) for i, good in enumerate((3, 9), 1))
     numbers = {"success": {"value": 0.9}, "success_before": {"value": rate, "n": n}}
@@ -30,69 +36,81 @@ def begun(rate: float | None, n: int | None) -> Kept:
     return kept("near", "a", 0, numbers=numbers, curve=curve, clean=rows)
 
 
-def by_key(*cells: Kept) -> dict[Key, Kept]:
+def by_key(*cells: CellRecord) -> dict[CellKey, CellRecord]:
     return {cell.key: cell for cell in cells}
 
 
 def test_a_run_is_there_at_its_first_point_on_the_rate():
     found = run("a", 0, 2, 8, 9, 7, pace=3.0)
-    assert time_to(found, 0.8, "env_steps", REPORT) == Time(200.0)
-    assert time_to(found, 0.9, "seconds", REPORT) == Time(9.0)
-    assert time_to(found, 0.95, "seconds", REPORT) == Time(12.0, censored=True)
-    assert time_to(kept("near", "a", 0), 0.8, "seconds", REPORT) is None
+    assert time_to_threshold(found, 0.8, "env_steps", REPORT) == TimeToThreshold(200.0)
+    assert time_to_threshold(found, 0.9, "seconds", REPORT) == TimeToThreshold(9.0)
+    assert time_to_threshold(found, 0.95, "seconds", REPORT) == TimeToThreshold(12.0, censored=True)
+    assert time_to_threshold(kept("near", "a", 0), 0.8, "seconds", REPORT) is None
 
 
 def test_one_that_is_there_in_its_first_full_window_took_no_longer_than_that():
     found = run("a", 0, 8, 9)
-    assert time_to(found, 0.8, "env_steps", REPORT) == Time(100.0, already=True)
-    assert time_to(found, 0.9, "env_steps", REPORT) == Time(200.0)
+    assert time_to_threshold(found, 0.8, "env_steps", REPORT) == TimeToThreshold(
+        100.0, reached_at_start=True
+    )
+    assert time_to_threshold(found, 0.9, "env_steps", REPORT) == TimeToThreshold(200.0)
     slower = REPORT.model_copy(update={"window": 20})
-    assert time_to(found, 0.8, "env_steps", slower) == Time(200.0, already=True)
+    assert time_to_threshold(found, 0.8, "env_steps", slower) == TimeToThreshold(
+        200.0, reached_at_start=True
+    )
 
 
 def test_the_curve_is_the_one_that_the_report_names():
-    clean = REPORT.model_copy(update={"curve": "clean"})
+    clean = REPORT.model_copy(update={"curve": "eval"})
     found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 8, None),)})
-    assert time_to(found, 0.8, "env_steps", clean) == Time(50.0, already=True)
-    assert time_to(run("a", 0, 2, 8, 9, 7), 0.8, "env_steps", clean) is None
+    assert time_to_threshold(found, 0.8, "env_steps", clean) == TimeToThreshold(
+        50.0, reached_at_start=True
+    )
+    assert time_to_threshold(run("a", 0, 2, 8, 9, 7), 0.8, "env_steps", clean) is None
 
 
 @pytest.mark.parametrize(
     ("curve", "began", "n", "expected"),
     [
-        ("clean", 0.8, 10, Time(100.0, already=True)),
-        ("clean", 0.79, 10, Time(200.0)),
-        ("clean", 0.8, 9, Time(200.0)),  # too few episodes to tell
-        ("clean", 0.8, None, Time(200.0)),
-        ("clean", None, 10, Time(200.0)),
-        ("training", 0.8, 10, Time(200.0)),  # it explores: that is another policy
+        ("eval", 0.8, 10, TimeToThreshold(100.0, reached_at_start=True)),
+        ("clean", 0.79, 10, TimeToThreshold(200.0)),
+        ("clean", 0.8, 9, TimeToThreshold(200.0)),  # too few episodes to tell
+        ("clean", 0.8, None, TimeToThreshold(200.0)),
+        ("clean", None, 10, TimeToThreshold(200.0)),
+        ("training", 0.8, 10, TimeToThreshold(200.0)),  # it explores: that is another policy
     ],
 )
 def test_what_began_there_took_no_time_whatever_became_of_it(
-    curve: str, began: float | None, n: int | None, expected: Time
+    curve: str, began: float | None, n: int | None, expected: TimeToThreshold
 ):
     report = REPORT.model_copy(update={"curve": curve})
-    assert time_to(begun(began, n), 0.8, "env_steps", report) == expected
+    assert time_to_threshold(begun(began, n), 0.8, "env_steps", report) == expected
 
 
 def test_one_that_began_there_and_ended_before_there_was_a_window_took_no_longer_than_it_had():
     report = REPORT.model_copy(update={"curve": "clean", "window": 100})
-    assert time_to(begun(0.8, 100), 0.8, "env_steps", report) == Time(200.0, already=True)
-    assert time_to(begun(0.79, 100), 0.8, "env_steps", report) == Time(200.0, censored=True)
+    assert time_to_threshold(begun(0.8, 100), 0.8, "env_steps", report) == TimeToThreshold(
+        200.0, reached_at_start=True
+    )
+    assert time_to_threshold(begun(0.79, 100), 0.8, "env_steps", report) == TimeToThreshold(
+        200.0, censored=True
+    )
 
 
 def test_a_run_that_never_got_there_was_given_all_the_time_until_its_end():
     clean = REPORT.model_copy(update={"curve": "clean"})
     found = run("a", 0, 2, 8, 9, 7).model_copy(update={"clean": ((50, 0.5, 10, 3, None),)})
-    assert time_to(found, 0.8, "env_steps", clean) == Time(400.0, censored=True)
-    assert time_to(found, 0.8, "seconds", clean) == Time(4.0, censored=True)
+    assert time_to_threshold(found, 0.8, "env_steps", clean) == TimeToThreshold(
+        400.0, censored=True
+    )
+    assert time_to_threshold(found, 0.8, "seconds", clean) == TimeToThreshold(4.0, censored=True)
 
 
 def test_stages_in_front_are_counted_where_the_report_says_so():
     report = REPORT.model_copy(update={"clock": ("bc", "none")})
     found = run("a", 0, 2, 8)
-    assert time_to(found, 0.8, "seconds", report) == Time(2.0 + 30.0)
-    assert time_to(found, 0.8, "env_steps", report) == Time(200.0)
+    assert time_to_threshold(found, 0.8, "seconds", report) == TimeToThreshold(2.0 + 30.0)
+    assert time_to_threshold(found, 0.8, "env_steps", report) == TimeToThreshold(200.0)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +127,7 @@ def test_stages_in_front_are_counted_where_the_report_says_so():
 def test_the_median_of_censored_times_is_the_least_it_can_be(
     found: list[tuple[float, bool]], expected: tuple[Any, ...]
 ):
-    result = middle([Time(float(value), censored) for value, censored in found])
+    result = median_time([TimeToThreshold(float(value), censored) for value, censored in found])
     assert (result["median"], result["at_least"], result["reached"]) == expected
     assert result["of"] == len(found)
 
@@ -117,15 +135,45 @@ def test_the_median_of_censored_times_is_the_least_it_can_be(
 @pytest.mark.parametrize(
     ("found", "median", "bound"),
     [
-        ([Time(1.0, already=True), Time(2.0), Time(3.0)], 2.0, ""),
-        ([Time(1.0, already=True), Time(2.0, already=True), Time(3.0)], 2.0, "at_most"),
-        ([Time(5.0, already=True)], 5.0, "at_most"),
-        ([Time(4.0, already=True), Time(3.0), Time(5.0)], 4.0, "at_most"),  # truly 3 … 4
-        ([Time(1.0, already=True), Time(2.0, censored=True)], 1.0, "at_least"),  # 1 … ∞
+        (
+            [
+                TimeToThreshold(1.0, reached_at_start=True),
+                TimeToThreshold(2.0),
+                TimeToThreshold(3.0),
+            ],
+            2.0,
+            "",
+        ),
+        (
+            [
+                TimeToThreshold(1.0, reached_at_start=True),
+                TimeToThreshold(2.0, reached_at_start=True),
+                TimeToThreshold(3.0),
+            ],
+            2.0,
+            "at_most",
+        ),
+        ([TimeToThreshold(5.0, reached_at_start=True)], 5.0, "at_most"),
+        (
+            [
+                TimeToThreshold(4.0, reached_at_start=True),
+                TimeToThreshold(3.0),
+                TimeToThreshold(5.0),
+            ],
+            4.0,
+            "at_most",
+        ),  # truly 3 … 4
+        (
+            [TimeToThreshold(1.0, reached_at_start=True), TimeToThreshold(2.0, censored=True)],
+            1.0,
+            "at_least",
+        ),  # 1 … ∞
     ],
 )
-def test_the_median_of_times_that_are_bounds_is_one(found: list[Time], median: float, bound: str):
-    result = middle(found)
+def test_the_median_of_times_that_are_bounds_is_one(
+    found: list[TimeToThreshold], median: float, bound: str
+):
+    result = median_time(found)
     assert result["median"] == median
     assert {name for name in ("at_least", "at_most") if result[name]} == (
         {bound} if bound else set()
@@ -134,11 +182,11 @@ def test_the_median_of_times_that_are_bounds_is_one(found: list[Time], median: f
 
 def test_no_runs_have_no_median():
     nothing = {"at_least": False, "at_most": False, "reached": 0, "of": 0}
-    assert middle([]) == {"median": None, **nothing}
+    assert median_time([]) == {"median": None, **nothing}
 
 
 def test_all_thresholds_on_both_axes():
-    found = times(REPORT, [run("a", 0, 2, 8, 9), run("a", 1, 2, 2, 2, 8, pace=2.0)])
+    found = median_times(REPORT, [run("a", 0, 2, 8, 9), run("a", 1, 2, 2, 2, 8, pace=2.0)])
     exact, least = ({"at_least": bound, "at_most": False} for bound in (False, True))
     assert found["env_steps"]["80"] == {"median": 300.0, **exact, "reached": 2, "of": 2}
     assert found["seconds"]["80"]["median"] == 5.0
@@ -152,14 +200,14 @@ def test_a_ratio_is_of_runs_of_one_task_and_seed():
         run("fast", 2, 2, 9), run("slow", 2, 1, 1, 1, 9),  # 2 times
         run("slow", 3, 2, 9),
     )  # fmt: skip
-    found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
+    found = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)
     assert (found["median"], found["at_least"], found["at_most"]) == (3.0, False, False)
     assert [pair["ratio"] for pair in found["pairs"]] == [3.0, 8.0, 2.0]
     assert found["before"] == {"slow": 0.5, "fast": 0.5}  # as small_suites has it
     assert found["mean"] == pytest.approx((3 * 8 * 2) ** (1 / 3))
     logs = student_interval([math.log(each) for each in (3, 8, 2)])
     assert (found["low"], found["high"]) == pytest.approx([math.exp(each) for each in logs])
-    steps = ratio(REPORT, Ratio(fast="fast", slow="slow", of="env_steps"), cells)
+    steps = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow", axis="env_steps"), cells)
     assert [pair["ratio"] for pair in steps["pairs"]] == [3.0, 2.0, 2.0]
 
 
@@ -184,7 +232,7 @@ def test_a_ratio_of_bounds_is_one(
     slow: tuple[int, ...], fast: tuple[int, ...], ratio_: float, bound: str
 ):
     cells = by_key(run("fast", 0, *fast), run("slow", 0, *slow))
-    (pair,) = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)["pairs"]
+    (pair,) = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)["pairs"]
     assert pair["ratio"] == ratio_
     assert {name for name in ("at_least", "at_most") if pair[name]} == ({bound} if bound else set())
 
@@ -195,9 +243,9 @@ def test_the_median_of_ratios_is_a_bound_where_it_hangs_on_one():
         run("fast", 1, *FAST), run("slow", 1, *[1] * 5, 9),  # 3 times
         run("fast", 2, *FAST), run("slow", 2, *[1] * 8),  # 4 times or more
     )  # fmt: skip
-    found = ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)
+    found = time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)
     assert (found["median"], found["at_least"]) == (3.0, True)  # the first may be any
     assert (found["mean"], found["low"], found["high"]) == (None, None, None)
-    del cells[Key("near", "slow", 0)]
-    assert ratio(REPORT, Ratio(fast="fast", slow="slow"), cells)["median"] == 3.5
-    assert ratio(REPORT, Ratio(fast="fast", slow="slow"), {})["median"] is None
+    del cells[CellKey("near", "slow", 0)]
+    assert time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), cells)["median"] == 3.5
+    assert time_ratio(REPORT, TimeRatioConfig(fast="fast", slow="slow"), {})["median"] is None

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from small_suites import SUITE, write_suite
 
-from robo_rl.bench.suite.plan import Plan
-from robo_rl.bench.suite.suite import Key, Reported, Suite, keys, only
-from robo_rl.bench.suite.suite_file import load_plan, names
+from robo_rl.bench.suite.plan import SuitePlan
+from robo_rl.bench.suite.suite import CellKey, ReportConfig, Suite, cell_keys, select_part
+from robo_rl.bench.suite.suite_file import load_plan, suite_names
 from robo_rl.core.errors import ConfigError, DeviceError
 
 ROOT = Path(__file__).parents[3]
@@ -29,18 +29,18 @@ def refused(folder: Path, **changes: Any) -> str:
 @pytest.mark.usefixtures("here")
 def test_seeds_are_outermost_so_that_a_cut_matrix_is_balanced():
     plan = load_plan("tiny")
-    assert [str(key) for key in keys(plan.suite)] == [
+    assert [str(key) for key in cell_keys(plan.suite)] == [
         f"{task} {method} {seed}"
         for seed in (0, 1)
         for task in ("near", "far")
         for method in ("default", "sde", "gaussian")
     ]
-    assert list(plan.cells()) == keys(plan.suite)
+    assert list(plan.cells()) == cell_keys(plan.suite)
 
 
 @pytest.mark.usefixtures("here")
 def test_a_cell_is_the_experiment_with_its_tasks_and_its_methods_overrides():
-    cell = load_plan("tiny").cell(Key("far", "sde", 1))
+    cell = load_plan("tiny").cell(CellKey("far", "sde", 1))
     assert cell.experiment.seed == 1
     assert cell.experiment.task is not None
     assert (cell.experiment.task.name, cell.experiment.task.cfg.success_m) == ("reach", 0.1)
@@ -54,7 +54,7 @@ def test_a_cell_is_the_experiment_with_its_tasks_and_its_methods_overrides():
 @pytest.mark.usefixtures("here")
 def test_a_gate_that_decides_what_goes_on_is_not_waived():
     stages = "stages.offline={critic_steps: 1, steps: 1, fqe: {steps: 1}}"
-    cell = load_plan("tiny", [stages]).cell(Key("far", "sde", 1))
+    cell = load_plan("tiny", [stages]).cell(CellKey("far", "sde", 1))
     assert cell.experiment.stages.keys() - cell.experiment.waive.keys() == {"offline"}
 
 
@@ -64,7 +64,9 @@ def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Pat
 
     def found(*overrides: str) -> list[int]:
         plan = load_plan("tiny", overrides)
-        return [plan.cell(key).experiment.stages["online"].cfg.updates for key in keys(plan.suite)]
+        return [
+            plan.cell(key).experiment.stages["online"].cfg.updates for key in cell_keys(plan.suite)
+        ]
 
     write_suite(
         here,
@@ -81,7 +83,7 @@ def test_one_tasks_method_wins_over_both_and_the_command_line_over_all(here: Pat
 @pytest.mark.usefixtures("here")
 def test_stages_run_in_the_files_order_whatever_the_command_line_changes():
     plan = load_plan("tiny", ["stages.online.updates=9", "stages.distill.steps=7"])
-    found = plan.cell(Key("near", "default", 0)).experiment.stages
+    found = plan.cell(CellKey("near", "default", 0)).experiment.stages
     assert list(found) == ["collect", "bc", "online", "distill"]
 
 
@@ -92,7 +94,7 @@ def test_methods_are_based_on_files_that_several_suites_share(here: Path):
     more = {"base": ["method/wide"], "policy": {"net": {"depth": 2}}}
     write_suite(here, methods={"default": "method/wide", "deep": more})
     plan = load_plan("tiny")
-    nets = [plan.cell(Key("near", name, 0)).experiment.policy.cfg.net.cfg for name in
+    nets = [plan.cell(CellKey("near", name, 0)).experiment.policy.cfg.net.cfg for name in
             ("default", "deep")]  # fmt: skip
     assert [(net.width, net.depth) for net in nets] == [(64, 1), (64, 2)]
 
@@ -102,7 +104,7 @@ def test_a_file_outside_of_configs_says_suite_itself(here: Path):
     (here / "mine.yaml").write_text(yaml.safe_dump({"base": ["suite/tiny"], "suite": own}))
     plan = load_plan("mine.yaml")
     assert (plan.name, plan.suite.seeds) == ("mine", (5,))
-    assert plan.cell(Key("near", "default", 5)).experiment.stages["online"].cfg.updates == 8
+    assert plan.cell(CellKey("near", "default", 5)).experiment.stages["online"].cfg.updates == 8
     (here / "mine.yaml").rename(here / "short.yml")
     assert load_plan("short.yml").name == "short"
     (here / "none.yaml").write_text("base: [demo]\n")
@@ -121,7 +123,7 @@ def test_a_file_elsewhere_is_not_the_suite_that_has_its_name(here: Path):
 
 @pytest.mark.usefixtures("here")
 def test_suites_are_found_by_name():
-    assert "tiny" in names()
+    assert "tiny" in suite_names()
     with pytest.raises(ConfigError, match="no suite 'tny'; did you mean 'tiny'"):
         load_plan("tny")
 
@@ -185,12 +187,12 @@ def test_only_defaults_may_name_stages_that_there_are_not(here: Path):
 
 
 def test_a_clean_curve_needs_a_stage_that_looks_on_the_way(here: Path):
-    said = refused(here, report={"curve": "clean"})
+    said = refused(here, report={"curve": "eval"})
     assert "report.curve: 'clean', but near default 0 sets no stages.online.probe.every" in said
     stages = {**SUITE["experiment"]["stages"]}
     stages["online"] = {**stages["online"], "probe": {"every": 1}}
     write_suite(
-        here, experiment={**SUITE["experiment"], "stages": stages}, report={"curve": "clean"}
+        here, experiment={**SUITE["experiment"], "stages": stages}, report={"curve": "eval"}
     )
     assert load_plan("tiny").cells()
 
@@ -218,8 +220,8 @@ def test_a_plan_says_what_the_command_line_changed_of_its_cells(override: str, c
     assert load_plan("tiny", [override]).changed == changed
 
 
-def part(plan: Plan, **chosen: Any) -> list[str]:
-    return [str(key) for key in keys(only(plan.suite, **chosen))]
+def part(plan: SuitePlan, **chosen: Any) -> list[str]:
+    return [str(key) for key in cell_keys(select_part(plan.suite, **chosen))]
 
 
 @pytest.mark.usefixtures("here")
@@ -257,11 +259,11 @@ def test_the_suite_in_the_readme_of_benchmarks_composes(here: Path):
     (here / "shown.yaml").write_text(block)
     plan = load_plan("shown.yaml")
     assert len(plan.cells()) == 12
-    updates = plan.cell(Key("large", "louder", 2)).experiment.stages["online"].cfg.updates
+    updates = plan.cell(CellKey("large", "louder", 2)).experiment.stages["online"].cfg.updates
     assert updates == 120
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", suite_names())
 def test_our_own_suites_compose(name: str):
     try:
         assert load_plan(name).cells()
@@ -272,7 +274,7 @@ def test_our_own_suites_compose(name: str):
 def test_the_docs_list_every_field_of_a_suite_and_every_method():
     text = (ROOT / "benchmarks" / "README.md").read_text()
     fields = [name for name in Suite.model_fields if name != "report"]
-    fields += [f"report.{name}" for name in Reported.model_fields]
+    fields += [f"report.{name}" for name in ReportConfig.model_fields]
     assert [name for name in fields if f"`{name}`" not in text] == []
     listed = (ROOT / "docs" / "policies.md").read_text()
     methods = [path.stem for path in (ROOT / "configs" / "method").glob("*.yaml")]

@@ -23,9 +23,9 @@ def course(task, quick, steps=STEPS):
 
     cls: Any = CLASSES[f"{task}-goal-observable"]
     if quick:
-        from robo_rl.env.gym_envs.metaworld_fast import quicken
+        from robo_rl.env.gym_envs.metaworld_fast import use_fast_methods
 
-        quicken(cls)
+        use_fast_methods(cls)
     env, policy = cls(seed=0), ENV_POLICY_MAP[task]()
     env._freeze_rand_vec, env.seeded_rand_vec = False, True
     rows = []

@@ -182,7 +182,7 @@ def test_the_experts_noise_is_added_to_the_limited_action(make):
 
 @installed
 def test_noise_that_remembers_is_as_wide_and_begins_anew_with_an_episode(make):
-    env = make("push-v3", 512, workers=1, noise_memory=0.9)
+    env = make("push-v3", 512, workers=1, noise_correlation=0.9)
     env.reset(0)
     expert = env.expert(512, make_generator("expert", 0), 0.1)
     best = env.expert(512, make_generator("expert", 0), 0.0).act(env.view)

@@ -13,7 +13,7 @@ from small_plugin import Plugins, plugins
 from robo_rl.config.registry import component
 from robo_rl.core.errors import PluginError
 from robo_rl.env.mujoco.cpu_backend import MujocoCpu
-from robo_rl.env.mujoco.mocap import placement
+from robo_rl.env.mujoco.mocap import mocap_poses
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.testing.task import check_task
 from robo_rl_sim2real.simulated.world import SimWorld
@@ -110,15 +110,15 @@ def test_one_that_no_goal_places_stands_where_it_was_randomised(task):
     model = task.scene().compile()
     fields = {"body_pos": torch.from_numpy(model.body_pos).repeat(2, 1, 1)}
     fields["body_pos"][1, model.body("wall").id] = torch.tensor([0.25, 0.5, 0.75])
-    mocap = placement(model, {}, 2, fields)["mocap"]
+    mocap = mocap_poses(model, {}, 2, fields)["mocap"]
     assert mocap[:, 0, :3].tolist() == [[-1, 0, 0.2], [0.25, 0.5, 0.75]]
     goal = {"wall": torch.tensor([[1.0, 2, 3], [4, 5, 6]])}
-    assert placement(model, goal, 2, fields)["mocap"][:, 0, :3].tolist() == goal["wall"].tolist()
+    assert mocap_poses(model, goal, 2, fields)["mocap"][:, 0, :3].tolist() == goal["wall"].tolist()
 
 
 def test_a_scene_without_mocap_bodies_is_told_nothing_of_them():
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
-    assert placement(model, {"wall": torch.zeros(2, 3)}, 2) == {}
+    assert mocap_poses(model, {"wall": torch.zeros(2, 3)}, 2) == {}
 
 
 class KnowsNoMocap(MujocoCpu):

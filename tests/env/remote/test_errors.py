@@ -142,7 +142,7 @@ def test_an_episode_that_begins_with_what_is_not_finite_is_refused():
 
 
 def test_two_that_hang_are_waited_for_at_once():
-    with closing(remote(silence_s=2.0)) as env:
+    with closing(remote(heartbeat_timeout_s=2.0)) as env:
         env.reset(0)
         for pid in env.worker_pids:
             os.kill(pid, signal.SIGSTOP)

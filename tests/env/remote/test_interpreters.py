@@ -11,7 +11,7 @@ import pytest
 from robo_rl.cli.main import main
 from robo_rl.core.errors import DeviceError, PluginError
 from robo_rl.env.remote import interpreters
-from robo_rl.env.remote.interpreters import Recipe, create, interpreter
+from robo_rl.env.remote.interpreters import InterpreterRecipe, create_interpreter, find_interpreter
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -29,7 +29,9 @@ def recipe(monkeypatch: pytest.MonkeyPatch):
     """Puts a recipe called ``toy`` among the others."""
 
     def put(pythons=(OURS,), packages=(), checks=("json",)):
-        monkeypatch.setitem(interpreters.RECIPES, "toy", Recipe(pythons, packages, (), checks))
+        monkeypatch.setitem(
+            interpreters.RECIPES, "toy", InterpreterRecipe(pythons, packages, (), checks)
+        )
 
     return put
 
@@ -37,16 +39,16 @@ def recipe(monkeypatch: pytest.MonkeyPatch):
 def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
     recipe()
     said: list[str] = []
-    assert interpreter("toy") is None
-    python = create("toy", "", said.append)
-    assert interpreter("toy") == python
+    assert find_interpreter("toy") is None
+    python = create_interpreter("toy", "", said.append)
+    assert find_interpreter("toy") == python
     where = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True)
     assert where.stdout.decode().strip() == str(home / "toy")
     assert len(said) == 1
-    assert create("toy", "", said.append) == python
+    assert create_interpreter("toy", "", said.append) == python
     assert len(said) == 1
     recipe(checks=("json", "sqlite3"))
-    assert interpreter("toy") is None
+    assert find_interpreter("toy") is None
 
 
 @pytest.mark.parametrize(
@@ -63,20 +65,20 @@ def test_one_is_made_once_and_anew_when_its_recipe_changes(home: Path, recipe):
 def test_what_fails_is_named_and_counts_as_not_made(home: Path, recipe, fields, match):
     recipe(**fields)
     with pytest.raises(DeviceError, match=match):
-        create("toy", "", print)
-    assert interpreter("toy") is None
+        create_interpreter("toy", "", print)
+    assert find_interpreter("toy") is None
 
 
 def test_a_name_without_a_recipe_is_an_error_with_its_neighbour(home: Path, capsys):
     with pytest.raises(PluginError, match="unknown environment 'mjlap'; did you mean 'mjlab'"):
-        create("mjlap", "", print)
+        create_interpreter("mjlap", "", print)
     assert main(["env", "create", "mjlap"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_they_are_listed_with_how_to_make_them(home: Path, recipe, capsys):
     recipe()
-    python = create("toy", "", lambda _: None)
+    python = create_interpreter("toy", "", lambda _: None)
     assert main(["env", "list"]) == 0
     shown = capsys.readouterr().out
     assert str(python) in shown

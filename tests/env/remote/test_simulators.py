@@ -24,7 +24,7 @@ pytestmark = [
 def made(name: str) -> str:
     """The interpreter of a simulator; the test is skipped where no Python here can have it."""
     try:
-        return str(interpreters.create(name, "", print))
+        return str(interpreters.create_interpreter(name, "", print))
     except DeviceError as error:
         if "no Python" in error.problem:
             pytest.skip(str(error))

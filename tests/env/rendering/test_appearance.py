@@ -11,7 +11,7 @@ from small_cameras import SCENE
 
 from robo_rl.api.cameras import CameraSettings
 from robo_rl.core.errors import ConfigError
-from robo_rl.env.rendering.appearance import Looks
+from robo_rl.env.rendering.appearance import Appearance
 from robo_rl.env.rendering.camera_set import check_cameras
 
 NUM = 64
@@ -21,7 +21,7 @@ def looks(jitter=None, lights=None):
     camera = {"name": "front", "jitter": jitter or {}}
     cfg = CameraSettings.model_validate({"cameras": [camera], "lights": lights or {}})
     model = mujoco.MjModel.from_xml_string(SCENE)
-    return model, Looks(model, cfg, ["body_mass", "geom_rgba"], NUM, torch.device("cpu"))
+    return model, Appearance(model, cfg, ["body_mass", "geom_rgba"], NUM, torch.device("cpu"))
 
 
 def drawn(made, seed=0):
@@ -37,7 +37,7 @@ def test_only_what_can_be_seen_and_is_drawn_is_a_look():
 
 
 def test_a_camera_stays_within_its_jitter_and_others_stay():
-    model, made = looks({"pos_m": 0.1, "turn_deg": 10.0, "fovy_deg": 2.0})
+    model, made = looks({"pos_m": 0.1, "rotation_deg": 10.0, "fovy_deg": 2.0})
     now = drawn(made)
     offset = now["cam_pos"][:, 0] - torch.from_numpy(model.cam_pos[0])
     assert 0.08 < float(offset.abs().max()) <= 0.1
@@ -52,7 +52,7 @@ def test_a_camera_stays_within_its_jitter_and_others_stay():
 
 
 def test_a_light_is_moved_turned_and_dimmed():
-    model, made = looks(lights={"pos_m": 0.2, "turn_deg": 30.0, "intensity": [0.5, 0.7]})
+    model, made = looks(lights={"pos_m": 0.2, "rotation_deg": 30.0, "intensity": [0.5, 0.7]})
     now = drawn(made)
     assert float((now["light_pos"][:, 0] - torch.from_numpy(model.light_pos[0])).abs().max()) <= 0.2
     length = now["light_dir"][:, 0].norm(dim=1)

@@ -66,7 +66,7 @@ def test_cameras_that_cannot_be_are_refused(cameras, said):
 def test_lights_that_follow_are_dimmed_but_not_moved():
     model = OddTask().scene().compile()
     check_lights(model, LightJitter(intensity=(0.5, 1.0)))
-    for moved in (LightJitter(pos_m=0.1), LightJitter(turn_deg=1.0)):
+    for moved in (LightJitter(pos_m=0.1), LightJitter(rotation_deg=1.0)):
         with pytest.raises(ConfigError, match="follows something \\(spot\\)"):
             check_lights(model, moved)
 

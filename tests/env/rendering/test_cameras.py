@@ -9,7 +9,7 @@ from small_cameras import ITEMS, LIGHTS, SCENE, SHAKY, SeenTask, differ, same, s
 
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.env.latency_env import LatencyEnv
-from robo_rl.env.rendering.offscreen import environment
+from robo_rl.env.rendering.offscreen import opengl_environment
 from robo_rl.testing.env import check_branchable, check_vec_env
 
 ALONE = """
@@ -46,7 +46,9 @@ def test_pictures_are_those_of_one_renderer_to_the_bit(seen, opengl, tmp_path):
     goal = env.view.goal["mark"].double()
     np.savez(tmp_path / "states.npz", qpos=env.view.qpos.numpy(), mark=goal.numpy())
     files = [str(tmp_path / name) for name in ("scene.xml", "states.npz", "pictures.npz")]
-    subprocess.run([sys.executable, "-c", ALONE, *files], env=environment(opengl), check=True)
+    subprocess.run(
+        [sys.executable, "-c", ALONE, *files], env=opengl_environment(opengl), check=True
+    )
     alone = np.load(tmp_path / "pictures.npz")
     for name in ITEMS:
         assert np.array_equal(alone[name], obs[name].numpy())

@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_cameras import CAMERAS, LIGHTS, SCENE, SHAKY, SeenTask, same, still
 
-from robo_rl.api.cameras import CameraItem, Drawing
+from robo_rl.api.cameras import CameraItem, RenderConfig
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.env.rendering.pool import RenderPool
@@ -99,7 +99,7 @@ def test_a_large_scene_need_not_go_through_a_message(opengl, monkeypatch):
     monkeypatch.setattr("robo_rl.env.rendering.process._MESSAGE_S", 0.05)
     spec = mujoco.MjSpec.from_string(SCENE)
     spec.add_numeric(name="ballast", size=2_000_000, data=[1.0])
-    pool = RenderPool(spec.compile(), [CameraItem(name="front")], 1, [], Drawing(workers=1))
+    pool = RenderPool(spec.compile(), [CameraItem(name="front")], 1, [], RenderConfig(workers=1))
     assert pool.kind == opengl
     pool.close()
 

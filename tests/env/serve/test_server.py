@@ -20,22 +20,29 @@ import pytest
 import torch
 
 from robo_rl.core.errors import PluginError, RoboRlError
-from robo_rl.core.suggestions import names_array
+from robo_rl.core.suggestions import is_array_name
 from robo_rl.env import serve
-from robo_rl.env.remote.host import Host, server_command
-from robo_rl.env.remote.worker import Patience, RemoteWorker
+from robo_rl.env.remote.server_process import RemoteServer, server_command
+from robo_rl.env.remote.worker import RemoteWorker, WorkerTimeouts
 from robo_rl.env.serve import server
-from robo_rl.env.serve.server import MAX_FRAME, PROTOCOL, Line, RefusalError, fields, layout
+from robo_rl.env.serve.server import (
+    MAX_FRAME,
+    PROTOCOL,
+    JsonConnection,
+    RequestError,
+    layout,
+    shared_fields,
+)
 from robo_rl.env.workers.shared_memory import allocate
 
 FOLDER = Path(serve.__file__).parent
 REQUEST = {"adapter": "point_mass", "kwargs": {}, "num_envs": 3, "index": 0}
-PATIENCE = Patience(start_s=30.0, step_s=30.0, silence_s=30.0)
+PATIENCE = WorkerTimeouts(start_s=30.0, step_s=30.0, heartbeat_timeout_s=30.0)
 
 
 @pytest.fixture
 def host():
-    found = Host(python=sys.executable)
+    found = RemoteServer(python=sys.executable)
     yield found
     found.close()
 
@@ -77,7 +84,7 @@ def test_it_starts_without_a_single_package_and_says_that_numpy_is_missing(tmp_p
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     while not path.exists():
         time.sleep(0.01)
-    line = Host(socket=str(path)).connect()
+    line = RemoteServer(socket=str(path)).connect()
     assert heard(line)["protocol"] == PROTOCOL
     line.send({"kind": "make", "protocol": PROTOCOL, **REQUEST})
     answer = heard(line)
@@ -143,9 +150,9 @@ def harmless(frame):
 
 def test_terms_of_a_group_get_names_that_can_name_arrays():
     state, term = torch.zeros(2, 3), torch.ones(2, 1)
-    found = server.flat({"state": state, "policy": {"joint_pos": term}})
+    found = server.flatten_obs({"state": state, "policy": {"joint_pos": term}})
     assert set(found) == {"state", "policy_joint_pos"}
-    assert all(map(names_array, found))
+    assert all(map(is_array_name, found))
 
 
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", struct.pack("!I", MAX_FRAME + 1)])
@@ -165,7 +172,7 @@ def test_memory_of_another_size_is_refused(host):
     line.receive()
     line.send({"kind": "make", "protocol": PROTOCOL, **REQUEST})
     world = heard(line)["world"]
-    fd = allocate(layout(fields(world, 3))[1] - 64)
+    fd = allocate(layout(shared_fields(world, 3))[1] - 64)
     line.send({"kind": "memory"}, fd)
     answer = heard(line)
     os.close(fd)
@@ -200,7 +207,7 @@ def stranger(tmp_path_factory):
                 sock.recv(1 << 16)
 
         threading.Thread(target=run, daemon=True).start()
-        return Host(socket=path)
+        return RemoteServer(socket=path)
 
     yield answer
     listener.close()
@@ -237,7 +244,7 @@ def said(**message):
     ],
 )
 def test_a_stranger_in_place_of_a_server_is_one_clear_error(stranger, frames, match):
-    patience = Patience(start_s=2.0, step_s=2.0, silence_s=2.0)
+    patience = WorkerTimeouts(start_s=2.0, step_s=2.0, heartbeat_timeout_s=2.0)
     with pytest.raises(Exception, match=match) as caught:
         RemoteWorker(stranger(*frames), REQUEST, patience).join()
     assert isinstance(caught.value, RoboRlError)
@@ -245,11 +252,11 @@ def test_a_stranger_in_place_of_a_server_is_one_clear_error(stranger, frames, ma
 
 def test_ten_thousand_random_frames_from_a_server_are_messages_or_refusals():
     ours, theirs = socket.socketpair()
-    line, rng = Line(ours), random.Random(1)
+    line, rng = JsonConnection(ours), random.Random(1)
     for _ in range(10_000):
         frame = random_frame(rng)
         theirs.sendall(struct.pack("!I", len(frame)) + frame)
-        with suppress(RefusalError):
+        with suppress(RequestError):
             assert isinstance(line.receive()[0]["kind"], str)
     theirs.close()
     with pytest.raises(EOFError):
@@ -260,7 +267,7 @@ def test_signs_of_life_that_nobody_hears_leave_room_for_the_answer(monkeypatch):
     """As where one worker's world is made minutes before that of a worker listened to first."""
     monkeypatch.setattr(server, "BEAT_S", 0.0)
     ours, theirs = socket.socketpair()
-    line, busy = Line(theirs, timeout_s=None), threading.Event()
+    line, busy = JsonConnection(theirs, timeout_s=None), threading.Event()
     threading.Thread(target=server._beat, args=(line, busy), daemon=True).start()
     busy.set()
     while line.has_room():
@@ -270,7 +277,7 @@ def test_signs_of_life_that_nobody_hears_leave_room_for_the_answer(monkeypatch):
     answer.start()
     answer.join(10.0)
     assert not answer.is_alive(), "it waits for room"
-    client = Line(ours)
+    client = JsonConnection(ours)
     assert heard(client)["kind"] == "done"
     assert client.receive()[0]["kind"] == "beat", "it goes on"
     busy.clear()
@@ -279,4 +286,4 @@ def test_signs_of_life_that_nobody_hears_leave_room_for_the_answer(monkeypatch):
 
 def test_nothing_listens_at_a_path_that_is_not_there(tmp_path: Path):
     with pytest.raises(PluginError, match=r"no server to connect to.*No such file.*serve-env"):
-        Host(socket=str(tmp_path / "socket")).connect()
+        RemoteServer(socket=str(tmp_path / "socket")).connect()

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robo_rl.env.warp.buffer_sizes import probed_sizes, rounded
+from robo_rl.env.warp.buffer_sizes import probed_sizes, round_up_size
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_start_states_count():
     """Beside the wall nothing touches; one of the starts stands in it."""
     model = mujoco.MjModel.from_xml_string(SLIDER.format(-0.1, 0.1))
     qpos, qvel = state(model, 2)
-    assert probed_sizes(model, qpos, qvel).constraints == rounded(0)
+    assert probed_sizes(model, qpos, qvel).constraints == round_up_size(0)
     qpos[1] = 0.35
     assert probed_sizes(model, qpos, qvel).constraints >= 32
 
@@ -49,7 +49,7 @@ def test_random_controls_count():
 
 
 def test_sizes_are_coarse():
-    assert [rounded(count) for count in (0, 16, 17, 97, 4096, 4097)] == [
+    assert [round_up_size(count) for count in (0, 16, 17, 97, 4096, 4097)] == [
         16,
         16,
         32,

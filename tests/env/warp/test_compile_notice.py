@@ -10,7 +10,7 @@ pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 import warp as wp
 
 from robo_rl.env.warp import compile_notice as warp_compile
-from robo_rl.env.warp.compile_notice import announced
+from robo_rl.env.warp.compile_notice import announce_compilation
 
 
 class Screen(io.StringIO):
@@ -34,7 +34,7 @@ def compile_kernels(cache, num):
 
 def test_compiling_is_one_line_with_its_time_and_place(cache):
     out = io.StringIO()
-    with announced("warp on cpu", out):
+    with announce_compilation("warp on cpu", out):
         compile_kernels(cache, 3)
     begin = f"warp on cpu: compiling physics kernels, once (kept in {cache})"
     assert out.getvalue() == f"{begin}: 3 modules, 0 s\n"
@@ -42,7 +42,7 @@ def test_compiling_is_one_line_with_its_time_and_place(cache):
 
 def test_a_terminal_sees_it_go_on(cache):
     out = Screen()
-    with announced("warp on cpu", out):
+    with announce_compilation("warp on cpu", out):
         compile_kernels(cache, 3)
     text = out.getvalue()
     assert ": 1 modules" in text
@@ -52,7 +52,7 @@ def test_a_terminal_sees_it_go_on(cache):
 
 def test_nothing_is_said_where_nothing_is_compiled(cache):
     out = io.StringIO()
-    with announced("warp on cpu", out):
+    with announce_compilation("warp on cpu", out):
         time.sleep(0.1)
     assert out.getvalue() == ""
     assert (cache / "wp_old_1").is_dir()
@@ -60,7 +60,7 @@ def test_nothing_is_said_where_nothing_is_compiled(cache):
 
 def test_the_line_ends_where_the_work_fails(cache):
     out = io.StringIO()
-    with pytest.raises(RuntimeError), announced("warp on cpu", out):  # noqa: PT012
+    with pytest.raises(RuntimeError), announce_compilation("warp on cpu", out):  # noqa: PT012
         compile_kernels(cache, 2)
         raise RuntimeError
     assert out.getvalue().endswith("\n")

@@ -14,7 +14,7 @@ pytest.importorskip("mujoco_warp", reason="the extra 'warp' is not installed")
 
 from robo_rl.core.errors import DeviceError
 from robo_rl.env.warp import memory as warp_memory
-from robo_rl.env.warp.buffer_sizes import Sizes
+from robo_rl.env.warp.buffer_sizes import BufferSizes
 from robo_rl.env.warp.memory import bytes_per_env, envs_that_fit, require_memory
 
 CPU = torch.device("cpu")
@@ -46,18 +46,18 @@ def test_the_estimate_is_above_what_worlds_take_and_of_its_size(cart, model):
     done = subprocess.run(
         [sys.executable, "-c", GROWTH, cart.scene], capture_output=True, text=True, check=True
     )
-    taken, said = json.loads(done.stdout), bytes_per_env(model, Sizes(32, 64))
+    taken, said = json.loads(done.stdout), bytes_per_env(model, BufferSizes(32, 64))
     assert 0.9 * taken < said < 12 * taken
 
 
 def test_more_room_costs_more(model):
-    assert bytes_per_env(model, Sizes(64, 64)) > bytes_per_env(model, Sizes(32, 64))
-    assert bytes_per_env(model, Sizes(32, 128)) > bytes_per_env(model, Sizes(32, 64))
+    assert bytes_per_env(model, BufferSizes(64, 64)) > bytes_per_env(model, BufferSizes(32, 64))
+    assert bytes_per_env(model, BufferSizes(32, 128)) > bytes_per_env(model, BufferSizes(32, 64))
 
 
 def test_what_is_said_to_fit_is_accepted_and_one_more_is_not(model, monkeypatch):
     monkeypatch.setattr(warp_memory, "free_bytes", lambda device: 2**28)
-    sizes = Sizes(32, 64)
+    sizes = BufferSizes(32, 64)
     fit = envs_that_fit(model, sizes, CPU)
     assert fit > 10
     require_memory(model, sizes, fit, CPU)

@@ -10,10 +10,10 @@ from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl.env.mujoco.sim_env import SimEnv
 
 WARP = {"name": "mujoco_warp", "device": "cpu"}
-JITTER = {"pos_m": 0.05, "turn_deg": 4.0, "fovy_deg": 5.0}
+JITTER = {"pos_m": 0.05, "rotation_deg": 4.0, "fovy_deg": 5.0}
 SHAKY = {
     "cameras": [{**each, "jitter": JITTER} for each in CAMERAS],
-    "lights": {"pos_m": 0.5, "turn_deg": 20.0, "intensity": [0.3, 1.2]},
+    "lights": {"pos_m": 0.5, "rotation_deg": 20.0, "intensity": [0.3, 1.2]},
 }
 BOUND = 4.0
 """Mean difference to OpenGL's, of 255: edges by half a pixel, other rounding of light."""

@@ -11,16 +11,16 @@ import pytest
 from small_bundles import make_bundle, with_items
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.spec import TensorSpec
-from robo_rl_sim2real.check.finding import Finding, Mark
-from robo_rl_sim2real.check.survey import Facts, survey
-from robo_rl_sim2real.cli.check import RULES, check, text
+from robo_rl_sim2real.check.check_result import CheckResult, Severity
+from robo_rl_sim2real.check.survey import SurveyResult, survey
+from robo_rl_sim2real.cli.check import RULES, format_results, run_checks
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher, Qos
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -40,32 +40,32 @@ class Scene:
         self.member, self.rng = Loopback(self.bus), np.random.default_rng(0)
         self.pos, self.names, self.every = ROBOT.home_ctrl.copy(), NAMES, 1
         self.estop: bool | None = None
-        self.estop_qos, self.joints_kind = COMMAND, Kind.JOINT_STATES
-        self.obeys: Kind | None = Kind.ARRAY
+        self.estop_qos, self.joints_kind = COMMAND, MsgType.JOINT_STATES
+        self.obeys: MsgType | None = MsgType.ARRAY
         self.shape: tuple[int, int] | None = None
         self.fields: dict[str, Any] = {}
         self.late_s, self.sent = 0.0, list[Reading]()
 
-    def find(self) -> dict[str, Finding]:
+    def find(self) -> dict[str, CheckResult]:
         """Subject → what was found; the worst where there are several."""
         facts = self.facts()
         found = [finding for rule in RULES for finding in rule(facts)]
-        return {f.subject: f for f in sorted(found, key=lambda f: list(Mark).index(f.mark))}
+        return {f.subject: f for f in sorted(found, key=lambda f: list(Severity).index(f.severity))}
 
-    def facts(self) -> Facts:
+    def facts(self) -> SurveyResult:
         self.start()
         return survey(self.settings(), self.bundle(), self.connect, 2.0, self.clock())
 
     def start(self) -> None:
         self.mouths = list[tuple[Publisher, Callable[[], Reading]]]()
         if self.every:
-            out = self.member.advertise(JOINTS, self.joints_kind, SENSOR)
+            out = self.member.create_publisher(JOINTS, self.joints_kind, SENSOR)
             self.mouths.append((out, lambda: Reading({"position": self.pos}, self.names, 0.0)))
         if self.shape is not None:
-            out = self.member.advertise(CAMERA, Kind.IMAGE, SENSOR)
+            out = self.member.create_publisher(CAMERA, MsgType.IMAGE, SENSOR)
             self.mouths.append((out, self.picture))
         if self.estop is not None:
-            out = self.member.advertise("/estop", Kind.FLAG, self.estop_qos)
+            out = self.member.create_publisher("/estop", MsgType.FLAG, self.estop_qos)
             self.mouths.append((out, lambda: Reading({"data": np.asarray(self.estop)}, (), 0.0)))
         if self.obeys is not None:
             self.member.subscribe(COMMANDS, self.obeys, self.sent.append, COMMAND)
@@ -87,11 +87,13 @@ class Scene:
                 out.send(reading())
         self.now_s += self.late_s
 
-    def settings(self) -> Settings:
+    def settings(self) -> DeploySettings:
         observe = {"pos": {"topic": JOINTS, "field": "position"}}
         if self.shape is not None:
-            observe["rgb"] = {"topic": CAMERA, "kind": Kind.IMAGE.value}
-        return strict({"robot": {"name": "panda"}, "observe": observe, **self.fields}, Settings)
+            observe["rgb"] = {"topic": CAMERA, "kind": MsgType.IMAGE.value}
+        return validate_strict(
+            {"robot": {"name": "panda"}, "observe": observe, **self.fields}, DeploySettings
+        )
 
     def bundle(self) -> Bundle:
         plain = make_bundle(self.path / "bundle", ROBOT)
@@ -105,7 +107,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_a_robot_as_it_should_be_passes_and_hears_no_command(scene: Scene):
     found = scene.find()
-    assert {finding.mark for finding in found.values()} == {Mark.OK}
+    assert {finding.severity for finding in found.values()} == {Severity.OK}
     wanted = {"contract", "joints", "start", "observation", "first action", "policy", "clock"}
     assert found.keys() == wanted | {JOINTS, COMMANDS, "/estop", "busy machine"}
     assert "100.0 Hz, longest gap 10 ms" in found[JOINTS].text
@@ -118,24 +120,24 @@ def degrees(scene: Scene) -> None:
 
 
 def rival(scene: Scene) -> None:
-    scene.member.advertise(COMMANDS, Kind.ARRAY)
+    scene.member.create_publisher(COMMANDS, MsgType.ARRAY)
 
 
 def second(scene: Scene) -> None:
-    scene.member.subscribe(COMMANDS, Kind.ARRAY, print, COMMAND)
+    scene.member.subscribe(COMMANDS, MsgType.ARRAY, print, COMMAND)
 
 
 def latched(scene: Scene) -> None:
     scene.obeys = None
-    scene.member.subscribe(COMMANDS, Kind.ARRAY, print, LATCHED)
+    scene.member.subscribe(COMMANDS, MsgType.ARRAY, print, LATCHED)
 
 
 def twice(scene: Scene) -> None:
-    scene.member.advertise(JOINTS, Kind.JOINT_STATES, SENSOR)
+    scene.member.create_publisher(JOINTS, MsgType.JOINT_STATES, SENSOR)
 
 
 def simulated_time(scene: Scene) -> None:
-    scene.member.advertise("/clock", Kind.TEXT, SENSOR)
+    scene.member.create_publisher("/clock", MsgType.TEXT, SENSOR)
 
 
 def change(**fields: Any) -> Callable[[Scene], None]:
@@ -146,28 +148,33 @@ def change(**fields: Any) -> Callable[[Scene], None]:
 
 
 FAULTS = [
-    (change(every=0), JOINTS, Mark.FAILED, "nobody publishes it"),
-    (change(every=20), JOINTS, Mark.FAILED, "5.0 Hz"),
-    (change(every=8), JOINTS, Mark.WARNING, "below the policy's 20 Hz"),
-    (change(joints_kind=Kind.ARRAY), JOINTS, Mark.FAILED, "publishes std_msgs/msg/Float64Multi"),
-    (twice, JOINTS, Mark.FAILED, "2 nodes publish it"),
-    (degrees, "joints", Mark.FAILED, "panda_joint4 -114.592"),
-    (change(names=("another", *NAMES[1:])), "joints", Mark.FAILED, "no 'panda_joint1'"),
-    (change(names=()), "joints", Mark.FAILED, "without names"),
-    (change(pos=ROBOT.home_ctrl + 9.0), "joints", Mark.FAILED, "beyond their limits"),
-    (change(pos=ROBOT.home_ctrl * np.nan), "joints", Mark.FAILED, "not finite"),
-    (change(pos=ROBOT.home_ctrl + np.eye(8)[0]), "start", Mark.WARNING, "joint1 is 1.000 from"),
-    (rival, COMMANDS, Mark.FAILED, "publishes commands too"),
-    (change(obeys=None), COMMANDS, Mark.FAILED, "nobody hears commands"),
-    (change(obeys=Kind.TRAJECTORY), COMMANDS, Mark.FAILED, "but commands are std_msgs"),
-    (second, COMMANDS, Mark.WARNING, "2 hear commands"),
-    (latched, COMMANDS, Mark.FAILED, "hears nothing from a volatile writer"),
-    (change(estop=True), "/estop", Mark.FAILED, "is pressed"),
-    (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Mark.FAILED, "best-effort"),
-    (change(fields={"estop_age_s": 0.5}), "/estop", Mark.FAILED, "nothing came"),
-    (change(late_s=0.04), "clock", Mark.WARNING, "wakes at most 40.0 ms late"),
-    (simulated_time, "/clock", Mark.WARNING, "simulated time"),
-    (change(shape=(48, 64)), f"{CAMERA} picture", Mark.FAILED, r"crop: [0, 8, 48, 48]"),
+    (change(every=0), JOINTS, Severity.FAILED, "nobody publishes it"),
+    (change(every=20), JOINTS, Severity.FAILED, "5.0 Hz"),
+    (change(every=8), JOINTS, Severity.WARNING, "below the policy's 20 Hz"),
+    (
+        change(joints_kind=MsgType.ARRAY),
+        JOINTS,
+        Severity.FAILED,
+        "publishes std_msgs/msg/Float64Multi",
+    ),
+    (twice, JOINTS, Severity.FAILED, "2 nodes publish it"),
+    (degrees, "joints", Severity.FAILED, "panda_joint4 -114.592"),
+    (change(names=("another", *NAMES[1:])), "joints", Severity.FAILED, "no 'panda_joint1'"),
+    (change(names=()), "joints", Severity.FAILED, "without names"),
+    (change(pos=ROBOT.home_ctrl + 9.0), "joints", Severity.FAILED, "beyond their limits"),
+    (change(pos=ROBOT.home_ctrl * np.nan), "joints", Severity.FAILED, "not finite"),
+    (change(pos=ROBOT.home_ctrl + np.eye(8)[0]), "start", Severity.WARNING, "joint1 is 1.000 from"),
+    (rival, COMMANDS, Severity.FAILED, "publishes commands too"),
+    (change(obeys=None), COMMANDS, Severity.FAILED, "nobody hears commands"),
+    (change(obeys=MsgType.TRAJECTORY), COMMANDS, Severity.FAILED, "but commands are std_msgs"),
+    (second, COMMANDS, Severity.WARNING, "2 hear commands"),
+    (latched, COMMANDS, Severity.FAILED, "hears nothing from a volatile writer"),
+    (change(estop=True), "/estop", Severity.FAILED, "is pressed"),
+    (change(estop=False, estop_qos=Qos(reliable=False)), "/estop", Severity.FAILED, "best-effort"),
+    (change(fields={"estop_timeout_s": 0.5}), "/estop", Severity.FAILED, "nothing came"),
+    (change(late_s=0.04), "clock", Severity.WARNING, "wakes at most 40.0 ms late"),
+    (simulated_time, "/clock", Severity.WARNING, "simulated time"),
+    (change(shape=(48, 64)), f"{CAMERA} picture", Severity.FAILED, r"crop: [0, 8, 48, 48]"),
 ]
 
 
@@ -175,7 +182,7 @@ FAULTS = [
 def test_every_fault_is_found(scene: Scene, fault, subject, mark, problem):
     fault(scene)
     found = scene.find()[subject]
-    assert found.mark is mark
+    assert found.severity is mark
     assert problem in found.text
     assert found.remedy
 
@@ -188,28 +195,28 @@ def test_joints_in_degrees_are_told_to_be_in_degrees(scene: Scene):
 def test_pictures_that_fit_pass(scene: Scene):
     scene.shape = (32, 32)
     found = scene.find()
-    assert {finding.mark for finding in found.values()} == {Mark.OK}
+    assert {finding.severity for finding in found.values()} == {Severity.OK}
     assert found[f"{CAMERA} picture"].text == "made ready: rgb (16, 16, 3)"
 
 
 def test_a_released_stop_that_is_heard_passes(scene: Scene):
-    scene.estop, scene.fields = False, {"estop_age_s": 0.5}
-    assert scene.find()["/estop"].mark is Mark.OK
+    scene.estop, scene.fields = False, {"estop_timeout_s": 0.5}
+    assert scene.find()["/estop"].severity is Severity.OK
 
 
 def test_a_policy_that_is_too_slow_is_found(scene: Scene):
     facts = scene.facts()
     slow = facts._replace(query_s=np.full(10, 0.08))
-    marks = {f.subject: f.mark for rule in RULES for f in rule(slow)}
-    assert marks["policy"] is Mark.FAILED
+    marks = {f.subject: f.severity for rule in RULES for f in rule(slow)}
+    assert marks["policy"] is Severity.FAILED
     thread = facts.settings.model_copy(update={"planner": "thread"})
-    marks = {f.subject: f.mark for rule in RULES for f in rule(slow._replace(settings=thread))}
-    assert marks["policy"] is Mark.OK
+    marks = {f.subject: f.severity for rule in RULES for f in rule(slow._replace(settings=thread))}
+    assert marks["policy"] is Severity.OK
 
 
 def test_a_bundle_for_another_robot_is_told_at_once(scene: Scene, tmp_path: Path):
     bundle = make_bundle(tmp_path / "fast", ROBOT, rate_hz=50.0)
-    (found,) = check(scene.settings(), bundle, scene.connect, 1.0)
-    assert (found.mark, found.subject) == (Mark.FAILED, "contract")
+    (found,) = run_checks(scene.settings(), bundle, scene.connect, 1.0)
+    assert (found.severity, found.subject) == (Severity.FAILED, "contract")
     assert "act rate_hz: expected 50, found 20" in found.text
-    assert "mend this first" in text([found])
+    assert "mend this first" in format_results([found])

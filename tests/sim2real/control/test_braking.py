@@ -29,7 +29,7 @@ def test_a_brake_ends_at_rest_by_admissible_steps_where_it_was_said_to(dt_s, jer
         acc = braking_acc(motion.vel, motion.acc, within)
         assert (np.abs(acc - motion.acc) <= within.step * (1 + 1e-9)).all()
         assert (np.abs(acc) <= within.acceleration * (1 + 1e-9)).all()
-        motion = motion.after(acc, dt_s)
+        motion = motion.step(acc, dt_s)
     assert np.abs(motion.vel).max() < 1e-8
     assert np.abs(motion.acc).max() * dt_s < 1e-8
     np.testing.assert_allclose(motion.pos, told.stop, atol=1e-7)

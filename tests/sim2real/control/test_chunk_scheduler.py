@@ -27,7 +27,7 @@ def make(**fields: Any) -> ChunkScheduler:
 
 
 def played(scheduler: ChunkScheduler, ticks: range) -> list[float | None]:
-    due = [scheduler.due(tick) for tick in ticks]
+    due = [scheduler.action_at(tick) for tick in ticks]
     return [None if each is None else float(each.act[0]) for each in due]
 
 
@@ -38,9 +38,9 @@ def test_each_tick_gets_the_action_that_was_meant_for_it(merge, delay):
     scheduler, seen = make(merge=merge), []
     pending: list[Chunk] = []
     for tick in range(40):
-        if scheduler.wants(tick) and not pending:
+        if scheduler.wants_query(tick) and not pending:
             pending.append(ramp(tick, tick + delay))
-        if pending and pending[0].arrived == tick:
+        if pending and pending[0].arrived_tick == tick:
             scheduler.add(pending.pop())
         seen += played(scheduler, range(tick, tick + 1))
     assert seen[:delay] == [None] * delay
@@ -59,7 +59,7 @@ def test_a_new_chunk_is_wanted_every_e_ticks_or_so_many_earlier():
     for ahead, expected in ((0, [0, 4, 8]), (2, [0, 2, 4, 6, 8, 10])):
         scheduler, asked = make(ahead=ahead), []
         for tick in range(12):
-            if scheduler.wants(tick):
+            if scheduler.wants_query(tick):
                 asked.append(tick)
                 scheduler.add(ramp(tick))
         assert asked == expected
@@ -104,7 +104,7 @@ def test_what_is_done_is_as_old_as_the_oldest_chunk_in_it():
         scheduler = make(merge=merge)
         scheduler.add(ramp(0))
         scheduler.add(ramp(4))
-        due = scheduler.due(5)
+        due = scheduler.action_at(5)
         assert due is not None
         assert due.basis_s == basis / 50.0
 
@@ -167,7 +167,7 @@ def test_what_is_kept_of_a_plan_is_as_old_as_what_that_rested_on():
     for observed in (4, 6):
         assert scheduler.plan(observed) is not None
         scheduler.add(ramp(observed, arrived=observed + 3))
-    basis = {tick: scheduler.due(tick) for tick in range(6, 14)}
+    basis = {tick: scheduler.action_at(tick) for tick in range(6, 14)}
     found = [None if due is None else round(due.basis_s * 50) for due in basis.values()]
     # the third chunk keeps ticks 6, 7 and 8 of the second, which kept 6 of the first and mixed 7
     assert found[:3] == [0, 0, 4]
@@ -193,8 +193,8 @@ def test_after_clear_there_is_nothing():
     scheduler = make()
     scheduler.add(ramp(0))
     scheduler.clear()
-    assert scheduler.due(1) is None
-    assert scheduler.wants(1)
+    assert scheduler.action_at(1) is None
+    assert scheduler.wants_query(1)
 
 
 class Taken:
@@ -231,9 +231,9 @@ def test_without_delay_it_plays_what_training_executes(merge):
         env.step(torch.from_numpy(chunk)[None])
     scheduler, coming, seen = make(merge=merge), iter(chunks), []
     for tick in range(len(chunks) * E):
-        if scheduler.wants(tick):
+        if scheduler.wants_query(tick):
             scheduler.add(Chunk(next(coming), tick, tick, tick / 50.0))
-        due = scheduler.due(tick)
+        due = scheduler.action_at(tick)
         assert due is not None
         seen.append(due.act)
     if merge == "newest":

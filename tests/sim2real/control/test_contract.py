@@ -12,7 +12,7 @@ from robo_rl.bundle.manifest import Contract
 from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError
 from robo_rl.core.spec import ActSpec
-from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.contract import command_spec
 
 PANDA = load("robots", "panda")
 ARM = PANDA.actuated
@@ -34,7 +34,7 @@ def bundle(**changes: Any) -> Contract:
 
 
 def test_joints_and_limits_come_in_the_order_of_the_actions():
-    found = commanded(bundle(), PANDA)
+    found = command_spec(bundle(), PANDA)
     assert found.names == tuple(joint.name for joint in reversed(ARM))
     assert found.limits.velocity.tolist() == [joint.max_velocity for joint in reversed(ARM)]
     assert found.limits.jerk[-1] == 7500.0
@@ -58,20 +58,20 @@ def test_joints_and_limits_come_in_the_order_of_the_actions():
 )
 def test_what_differs_is_refused_and_named(change, message):
     with pytest.raises(BundleError, match=message):
-        commanded(bundle(**change), PANDA)
+        command_spec(bundle(**change), PANDA)
 
 
 def test_changes_have_limits_of_their_own():
     small = (0.05,) * len(ARM)
-    found = commanded(bundle(reference="delta", low=tuple(-x for x in small), high=small), PANDA)
-    assert found.change is not None
-    assert found.change[1].tolist() == list(small)
-    assert commanded(bundle(), PANDA).change is None
+    found = command_spec(bundle(reference="delta", low=tuple(-x for x in small), high=small), PANDA)
+    assert found.delta_limits is not None
+    assert found.delta_limits[1].tolist() == list(small)
+    assert command_spec(bundle(), PANDA).delta_limits is None
 
 
 def test_another_robot_is_refused_before_anything_moves():
     with pytest.raises(BundleError, match="no actuator"):
-        commanded(bundle(), load("robots", "so101"))
+        command_spec(bundle(), load("robots", "so101"))
     other = bundle().model_copy(update={"robot": "panda2"})
     with pytest.raises(BundleError, match="robot: expected panda2, found panda"):
-        commanded(other, PANDA)
+        command_spec(other, PANDA)

@@ -7,14 +7,14 @@ import pytest
 
 from robo_rl.config.registry import load
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.control.feedback import Measured
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.control.feedback import Feedback
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 
-HAND = HandPoses.of(load("robots", "panda"))
+HAND = EePoseAxes.of(load("robots", "panda"))
 NUMBERS = np.array([0.5, 0.1, 0.3, 0.1, -0.2, 0.3])
-BOTH = Measured("/joints", ("grip", *HAND.names), None, "/pose", HAND)
+BOTH = Feedback("/joints", ("grip", *HAND.names), None, "/pose", HAND)
 
 
 def inbox(joints: Reading | None, pose: Reading | None) -> Inbox:
@@ -30,31 +30,31 @@ POSE = HAND.pose(NUMBERS)._replace(stamp_s=2.0)
 
 
 def test_joints_and_hand_in_the_order_of_the_actions():
-    found = BOTH.look(inbox(JOINTS, POSE))
+    found = BOTH.sample(inbox(JOINTS, POSE))
     assert found is not None
     np.testing.assert_allclose(found.pos, [0.02, *NUMBERS])
     assert found.stamp_s == 2.0
-    assert BOTH.topics == {"/joints": Kind.JOINT_STATES, "/pose": Kind.POSE}
+    assert BOTH.topics == {"/joints": MsgType.JOINT_STATES, "/pose": MsgType.POSE}
 
 
 def test_a_topic_that_is_silent_leaves_nothing_to_say():
-    assert BOTH.look(inbox(JOINTS, None)) is None
-    assert BOTH.look(inbox(None, POSE)) is None
+    assert BOTH.sample(inbox(JOINTS, None)) is None
+    assert BOTH.sample(inbox(None, POSE)) is None
 
 
 def test_one_alone_needs_one_topic():
-    only_hand = Measured("", HAND.names, None, "/pose", HAND)
-    assert only_hand.topics == {"/pose": Kind.POSE}
-    found = only_hand.look(inbox(None, POSE))
+    only_hand = Feedback("", HAND.names, None, "/pose", HAND)
+    assert only_hand.topics == {"/pose": MsgType.POSE}
+    found = only_hand.sample(inbox(None, POSE))
     assert found is not None
     np.testing.assert_allclose(found.pos, NUMBERS)
-    only_joints = Measured("/joints", ("grip",))
-    assert only_joints.topics == {"/joints": Kind.JOINT_STATES}
-    found = only_joints.look(inbox(JOINTS, None))
+    only_joints = Feedback("/joints", ("grip",))
+    assert only_joints.topics == {"/joints": MsgType.JOINT_STATES}
+    found = only_joints.sample(inbox(JOINTS, None))
     assert found is not None
     assert found.pos.tolist() == [0.02]
 
 
 def test_joints_without_names_are_refused():
     with pytest.raises(SpecError, match="without names"):
-        BOTH.look(inbox(JOINTS._replace(names=()), POSE))
+        BOTH.sample(inbox(JOINTS._replace(names=()), POSE))

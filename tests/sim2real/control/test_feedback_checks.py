@@ -79,13 +79,13 @@ def test_a_driver_that_knows_no_velocities_is_believed_all_the_same(vel):
 def test_the_policy_is_not_shown_what_is_not_believed():
     bench = Bench(wave).begin()
     seen: list[np.ndarray] = []
-    ask = bench.policy.ask
+    ask = bench.policy.submit
 
     def noting(question: Any) -> None:
         seen.append(question.obs["pos"][0, -1])
         ask(question)
 
-    bench.policy.ask = noting
+    bench.policy.submit = noting
     bench.run(30)
     for _ in range(5):
         say(bench, bench.pos + 1.0)
@@ -97,7 +97,9 @@ def test_the_policy_is_not_shown_what_is_not_believed():
 
 @pytest.mark.parametrize("sag", [0.0, 0.05, 0.1])
 def test_begun_again_while_it_is_told_to_stay_it_goes_on_from_what_it_was_told(sag):
-    bench = Bench(lag=1.0, hold_s=5.0, start_within=9.0, safety={"settled": 1.0, "tracking": 1.0})
+    bench = Bench(
+        lag=1.0, final_hold_s=5.0, start_tolerance_rad=9.0, safety={"settled": 1.0, "tracking": 1.0}
+    )
     bench.begin()
     for _ in range(8):
         for _ in range(30):
@@ -114,7 +116,7 @@ def test_begun_again_while_it_is_told_to_stay_it_goes_on_from_what_it_was_told(s
 
 def test_after_silence_it_goes_on_from_what_it_was_told_unless_it_was_moved():
     for moved in (False, True):
-        bench = Bench(lag=1.0, hold_s=0.0, start_within=9.0).begin()
+        bench = Bench(lag=1.0, final_hold_s=0.0, start_tolerance_rad=9.0).begin()
         bench.run(60)
         bench.life.deactivate()
         for _ in range(100):
@@ -134,7 +136,7 @@ def test_after_silence_it_goes_on_from_what_it_was_told_unless_it_was_moved():
 
 
 def test_one_that_was_moved_and_brought_back_begins_from_where_it_is():
-    bench = Bench(lag=1.0, hold_s=0.0, start_within=9.0).begin()
+    bench = Bench(lag=1.0, final_hold_s=0.0, start_tolerance_rad=9.0).begin()
     bench.run(60)
     bench.life.deactivate()
     bench.run(100)

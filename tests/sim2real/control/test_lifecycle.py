@@ -10,17 +10,17 @@ from small_limits import JOINTS, excess
 from small_robot import HORIZON, TOPIC, Bench, wave
 
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.runtime import Output
+from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.control.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox
 
 
-def reasons(outputs: list[Output]) -> list[Reason | None]:
+def reasons(outputs: list[TickOutput]) -> list[Reason | None]:
     return [None if o.command is None else o.command.reason for o in outputs]
 
 
-def states(outputs: list[Output]) -> set[State]:
+def states(outputs: list[TickOutput]) -> set[State]:
     return {output.state for output in outputs}
 
 
@@ -56,11 +56,11 @@ def test_silence_is_rest_within_a_tenth_of_a_second_and_then_it_goes_on():
 def test_an_emergency_stop_latches_until_it_is_released_and_reset():
     bench = Bench().begin()
     bench.run(40)
-    bench.life.press(True)
+    bench.life.set_estop(True)
     assert bench.tick().state is State.FAULTED
     with pytest.raises(TransitionError, match="pressed"):
         bench.life.reset()
-    bench.life.press(False)
+    bench.life.set_estop(False)
     assert set(states(bench.run(80))) == {State.FAULTED}
     with pytest.raises(TransitionError, match="cannot activate while faulted"):
         bench.runtime.activate(bench.inbox, bench.number)
@@ -107,7 +107,7 @@ def test_a_hold_goes_over_gently_and_does_not_last_for_ever():
 
 
 def test_it_is_silent_only_once_it_stands():
-    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 1.2), lag=1.0, hold_s=0.0).begin()
+    bench = Bench(lambda tick: np.full((HORIZON, JOINTS), 1.2), lag=1.0, final_hold_s=0.0).begin()
     bench.run(25)
     bench.life.deactivate()
     bench.run(60)
@@ -191,7 +191,7 @@ def test_whatever_is_amiss_ends_the_way_home():
     bench.watch()
     bench.runtime.home(bench.inbox, bench.number)
     bench.run(20)
-    bench.life.press(True)
+    bench.life.set_estop(True)
     assert bench.run(60)[-1].state is State.FAULTED
     assert excess(np.stack(bench.sent), bench.limits) < 1e-6
     with pytest.raises(TransitionError, match="cannot home while faulted"):

@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, limits
 
-from robo_rl_sim2real.control.plausibility import Axes, Plausibility
+from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
 from robo_rl_sim2real.messages.readings import Reading
 
 LIMITS = limits()
 NAMES = tuple(f"joint{i}" for i in range(JOINTS))
-AXES = Axes(
+AXES = AxisLimits(
     NAMES,
     *(LIMITS.low, LIMITS.high, LIMITS.velocity, LIMITS.acceleration, LIMITS.high - LIMITS.low),
     np.zeros(JOINTS, bool),
 )
 PERIOD_S = 0.02
-READINGS = Plausibility.Config().readings
+READINGS = PlausibilityCheck.Config().reaccept_count
 
 
 class Measured:
     """A judge, and readings a period apart."""
 
     def __init__(self) -> None:
-        self.judge, self.now_s = Plausibility(Plausibility.Config(), AXES), 10.0
+        self.judge, self.now_s = PlausibilityCheck(PlausibilityCheck.Config(), AXES), 10.0
 
     def say(
         self,
@@ -34,12 +34,12 @@ class Measured:
         vel: np.ndarray | None = None,
         commanded: np.ndarray | None = None,
         sent_s: float | None = None,
-    ) -> Plausibility:
+    ) -> PlausibilityCheck:
         for _ in range(times):
             self.now_s += PERIOD_S
             stamp = self.now_s if sent_s is None else sent_s
             reading = Reading({}, (), self.now_s, sent_s=stamp)
-            self.judge.look(reading, np.full(JOINTS, pos), vel, commanded)
+            self.judge.check(reading, np.full(JOINTS, pos), vel, commanded)
         return self.judge
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_believed_before_several_readings_agree():
 def test_the_same_reading_looked_at_again_adds_nothing():
     said = Measured()
     for _ in range(20):
-        said.judge.look(Reading({}, (), 10.0), np.zeros(JOINTS), None, None)
+        said.judge.check(Reading({}, (), 10.0), np.zeros(JOINTS), None, None)
     assert not said.judge.believed
 
 
@@ -89,7 +89,7 @@ def test_a_jump_is_farther_than_a_joint_can_move_and_is_named():
     judge = said.say(np.where(np.arange(JOINTS) == 1, 0.3, 0.0))
     assert not judge.believed
     assert "moved farther than it can: 'joint1' by +0.300 in 0.050 s" in judge.problem
-    assert not judge.standing
+    assert not judge.is_standing
 
 
 def test_a_contact_that_stops_a_moving_joint_at_once_is_believed():
@@ -131,7 +131,9 @@ def test_a_robot_that_is_held_up_is_believed_again_where_it_was_before():
 
 def test_a_joint_that_stops_at_what_it_meets_is_believed_by_itself():
     said = Measured()
-    said.judge = Plausibility(Plausibility.Config(), AXES._replace(yields=np.ones(JOINTS, bool)))
+    said.judge = PlausibilityCheck(
+        PlausibilityCheck.Config(), AXES._replace(yields=np.ones(JOINTS, bool))
+    )
     said.say(0.0, times=READINGS)
     said.say(0.8, commanded=np.zeros(JOINTS))
     assert said.say(0.8, times=READINGS, commanded=np.zeros(JOINTS)).believed
@@ -148,13 +150,13 @@ def test_where_a_command_says_no_place_a_jump_that_stays_is_not_believed():
 @pytest.mark.parametrize(("share", "stands"), [(0.0, True), (0.02, True), (0.2, False)])
 @pytest.mark.parametrize("period_s", [0.005, 0.02, 0.05])
 def test_standing_is_no_matter_of_how_often_it_is_measured(share, stands, period_s):
-    judge = Plausibility(Plausibility.Config(), AXES)
+    judge = PlausibilityCheck(PlausibilityCheck.Config(), AXES)
     for number in range(round(0.5 / period_s)):
         at_s = 10.0 + number * period_s
         pos = share * LIMITS.velocity * (at_s - 10.0)
-        judge.look(Reading({}, (), at_s, sent_s=at_s), pos, None, None)
+        judge.check(Reading({}, (), at_s, sent_s=at_s), pos, None, None)
     assert judge.believed
-    assert judge.standing is stands
+    assert judge.is_standing is stands
 
 
 def test_two_sources_that_disagree_are_never_believed():
@@ -170,10 +172,10 @@ def test_headers_tell_how_long_it_took_where_arrivals_do_not():
     said = Measured()
     said.say(0.0, times=READINGS)
     later = Reading({}, (), said.now_s + 0.4, sent_s=said.now_s + 0.4)
-    said.judge.look(later, np.full(JOINTS, 0.15), None, None)
+    said.judge.check(later, np.full(JOINTS, 0.15), None, None)
     assert said.judge.believed
     late = Reading({}, (), said.now_s + 0.41, sent_s=said.now_s + 0.8)
-    said.judge.look(late, np.full(JOINTS, 0.3), None, None)
+    said.judge.check(late, np.full(JOINTS, 0.3), None, None)
     assert said.judge.believed
 
 
@@ -187,4 +189,4 @@ def test_noise_of_a_joint_that_stands_is_believed():
     rng, said = np.random.default_rng(0), Measured()
     said.say(0.0, times=10)
     for _ in range(500):
-        assert said.say(rng.normal(0.0, 0.0005, JOINTS)).standing
+        assert said.say(rng.normal(0.0, 0.0005, JOINTS)).is_standing

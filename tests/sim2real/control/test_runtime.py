@@ -7,19 +7,19 @@ import pytest
 from small_limits import JOINTS, excess
 from small_robot import HORIZON, NAMES, TOPIC, Bench, SlowPolicy, contract, wave
 
-from robo_rl_sim2real.control.planner import Question
-from robo_rl_sim2real.control.runtime import Output, Runtime
+from robo_rl_sim2real.control.inference import InferenceRequest
+from robo_rl_sim2real.control.runtime import Runtime, TickOutput
 from robo_rl_sim2real.control.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.observer import Observer, Source
 
 
-def reasons(outputs: list[Output]) -> list[Reason | None]:
+def reasons(outputs: list[TickOutput]) -> list[Reason | None]:
     return [None if o.command is None else o.command.reason for o in outputs]
 
 
-def states(outputs: list[Output]) -> set[State]:
+def states(outputs: list[TickOutput]) -> set[State]:
     return {output.state for output in outputs}
 
 
@@ -36,14 +36,14 @@ def test_what_the_policy_wants_for_a_tick_is_what_is_sent_at_that_tick(delay_s, 
 
 
 def test_a_policy_slower_than_its_chunk_waits_at_rest_and_goes_on():
-    bench = Bench(delay_s=0.14, safety={"inference_s": 1.0}).begin()
+    bench = Bench(delay_s=0.14, safety={"inference_timeout_s": 1.0}).begin()
     outputs = bench.run(100)
     assert {State.RAMPING, State.HOLDING} <= states(outputs[10:])
     assert excess(np.stack(bench.sent), bench.limits) < 1e-6
 
 
 def test_an_inference_beyond_its_deadline_is_a_reason_to_rest():
-    bench = Bench(delay_s=0.5, safety={"inference_s": 0.1}).begin()
+    bench = Bench(delay_s=0.5, safety={"inference_timeout_s": 0.1}).begin()
     assert Reason.LATE in reasons(bench.run(20))
 
 
@@ -141,8 +141,8 @@ def test_a_slow_answer_makes_its_own_readings_old():
     """The query takes a second of this very tick."""
 
     class Slow(SlowPolicy):
-        def ask(self, question: Question) -> None:
-            super().ask(question)
+        def submit(self, question: InferenceRequest) -> None:
+            super().submit(question)
             bench.now_s += 1.0
             self.now_s = bench.now_s
 
@@ -207,13 +207,13 @@ def test_joints_without_names_are_not_taken():
 def test_history_begins_anew_after_a_gap():
     bench = Bench(obs_horizon=3, max_hold_s=60.0)
     seen: list[np.ndarray] = []
-    ask = bench.policy.ask
+    ask = bench.policy.submit
 
-    def noting(question: Question) -> None:
+    def noting(question: InferenceRequest) -> None:
         seen.append(question.obs["pos"][0, :, 0])
         ask(question)
 
-    bench.policy.ask = noting
+    bench.policy.submit = noting
     bench.begin()
     bench.run(40)
     bench.run(100, silent=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.control.safety import Asked, Command, Reason, Safety
+from robo_rl_sim2real.control.safety import Command, Reason, Safety, SafetyInput
 
 HOME = np.zeros(JOINTS)
 
@@ -17,10 +17,10 @@ def make(**fields: Any) -> Safety:
     return Safety(Safety.Config(**fields), limits(), HOME)
 
 
-def asked(**fields: Any) -> Asked:
+def asked(**fields: Any) -> SafetyInput:
     """A harmless request at time 1."""
     usual = {"target": HOME + 0.0008, "measured": HOME, "observed_s": 1.0, "basis_s": 1.0}
-    return Asked(**{**usual, **fields})
+    return SafetyInput(**{**usual, **fields})
 
 
 def at_1(safety: Safety, **fields: Any) -> Command:
@@ -36,7 +36,7 @@ TRIPS = [
     (Reason.DOUBT, {"doubt": "joint 1 moved farther than it can"}),
     (Reason.STALE, {"observed_s": 0.93}),
     (Reason.STALE, {"observed_s": float("nan")}),
-    (Reason.LATE, {"thinking_s": 0.3, "target": None}),
+    (Reason.LATE, {"pending_s": 0.3, "target": None}),
     (Reason.LATE, {"basis_s": -0.1}),
     (Reason.TRACKING, {"measured": HOME + 0.6}),
     (Reason.TRACKING, {"measured": np.full(JOINTS, np.nan)}),
@@ -114,8 +114,8 @@ def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_settin
     measured[2] = 0.6
     command = at_1(make(), measured=measured)
     assert command.reason is Reason.TRACKING
-    assert "'joint 2' is 0.600 from its command, at most 0.375" in command.why
-    assert "safety.tracking=0.15" in command.why
+    assert "'joint 2' is 0.600 from its command, at most 0.375" in command.detail
+    assert "safety.tracking=0.15" in command.detail
 
 
 def test_a_hold_ends_only_when_readings_come_regularly_again():

@@ -13,8 +13,8 @@ from small_robot import NAMES, Bench, wave
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 
 LEADER = {
@@ -212,7 +212,7 @@ def test_a_twist_moves_what_it_is_told_to_as_fast_as_it_says():
 
 
 def test_a_twist_in_another_frame_is_nothing_to_go_by():
-    hand = HandPoses(("joint0",), frame="base")
+    hand = EePoseAxes(("joint0",), frame="base")
     teleop = Teleop(Teleop.Config.model_validate(TWIST), NAMES, limits(), hand)
     inbox, zeros = Inbox(), np.zeros(3)
     inbox.put("/held", Reading({"data": np.asarray(True)}, (), 1.0))
@@ -220,10 +220,10 @@ def test_a_twist_in_another_frame_is_nothing_to_go_by():
         fields = {"linear": zeros, "angular": zeros, "frame": np.asarray(frame)}
         inbox.put("/twist", Reading(fields, (), 1.0))
         if fits:
-            assert teleop.look(inbox, 1.0, lambda: np.zeros(JOINTS)).held
+            assert teleop.read(inbox, 1.0, lambda: np.zeros(JOINTS)).held
             continue
         with pytest.raises(SpecError, match="frame; expected base, found tool"):
-            teleop.look(inbox, 1.0, lambda: np.zeros(JOINTS))
+            teleop.read(inbox, 1.0, lambda: np.zeros(JOINTS))
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,11 @@ def test_a_twist_in_another_frame_is_nothing_to_go_by():
         ({"joints": {}}, "joint0"),
         ({"joints": {"joint9": {"source": "a"}}}, "joint"),
         ({"joints": {"joint1": {"axis": 2}}}, "source"),
-        ({"kind": Kind.POSE}, "JointState"),
-        ({"kind": Kind.JOY, "button": -1, "held": ""}, "button"),
-        ({"kind": Kind.JOY}, "axis"),
-        ({"kind": Kind.TWIST}, "axis"),
-        ({"kind": Kind.TWIST, "button": 1, "held": ""}, "held"),
+        ({"kind": MsgType.POSE}, "JointState"),
+        ({"kind": MsgType.JOY, "button": -1, "held": ""}, "button"),
+        ({"kind": MsgType.JOY}, "axis"),
+        ({"kind": MsgType.TWIST}, "axis"),
+        ({"kind": MsgType.TWIST, "button": 1, "held": ""}, "held"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(change, says):

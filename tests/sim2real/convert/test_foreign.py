@@ -16,7 +16,7 @@ from small_flights import HOME, ROBOT, Flight
 from robo_rl.cli.main import main
 from robo_rl.core.errors import DataError
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
@@ -24,18 +24,18 @@ pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 from small_bags import JOINTS, STORE, Said, convert, joints, write
 
 from robo_rl_sim2real.recording import topics
-from robo_rl_sim2real.recording.bag import Bag
-from robo_rl_sim2real.recording.log import Message
+from robo_rl_sim2real.recording.bag_writer import BagWriter
+from robo_rl_sim2real.recording.message_encoder import EncodedMessage
 
 COMMAND = ROBOT.topics.command
 
 
 def command(at_s: float, pos: np.ndarray) -> Said:
-    return at_s, COMMAND, Kind.ARRAY, Reading({"data": pos}, (), at_s)
+    return at_s, COMMAND, MsgType.ARRAY, Reading({"data": pos}, (), at_s)
 
 
 def text(at_s: float, topic: str, data: str) -> Said:
-    return at_s, topic, Kind.TEXT, Reading({"data": np.asarray(data)}, (), at_s)
+    return at_s, topic, MsgType.TEXT, Reading({"data": np.asarray(data)}, (), at_s)
 
 
 def course(commands: int = 20) -> list[Said]:
@@ -200,12 +200,12 @@ def test_ticks_out_of_order_are_not_believed(tmp_path: Path):
     bag = recorded(tmp_path)
     from rosbags.highlevel import AnyReader
 
-    said: list[Message] = []
+    said: list[EncodedMessage] = []
     with AnyReader([bag]) as reader:
         for way, time_ns, cdr in reader.messages():
             late = 10_000_000_000 if way.topic == topics.TICK and len(said) < 50 else 0
-            said.append(Message(way.topic, way.msgtype, time_ns + late, bytes(cdr)))
-    made = Bag(tmp_path / "shifted", STORE)
+            said.append(EncodedMessage(way.topic, way.msgtype, time_ns + late, bytes(cdr)))
+    made = BagWriter(tmp_path / "shifted", STORE)
     for message in said:
         made.write(message)
     made.close()

@@ -15,23 +15,23 @@ from small_bags import Said, convert, joints, write
 
 from robo_rl.config.registry import load
 from robo_rl.core.errors import DataError
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
-HAND = HandPoses.of(ROBOT)
+HAND = EePoseAxes.of(ROBOT)
 HOME = np.array([axis.home for axis in ROBOT.hand.axes])
 STEPS = 20
 
 
 def pose(at_s: float, topic: str, numbers: np.ndarray) -> Said:
-    return at_s, topic, Kind.POSE, HAND.pose(numbers)
+    return at_s, topic, MsgType.POSE, HAND.pose(numbers)
 
 
 def grip(at_s: float, width: float) -> Said:
     reading = Reading({"data": np.array([width])}, (), at_s)
-    return at_s, ROBOT.topics.gripper, Kind.ARRAY, reading
+    return at_s, ROBOT.topics.gripper, MsgType.ARRAY, reading
 
 
 def course(*, silent: range = range(0)) -> list[Said]:
@@ -41,7 +41,7 @@ def course(*, silent: range = range(0)) -> list[Said]:
     for k in range(STEPS):
         if k not in silent:
             numbers = HOME + np.array([0.001 * k, 0, 0, 0, 0, 0])
-            said.append(pose(0.052 + 0.05 * k, ROBOT.topics.hand_pose, numbers))
+            said.append(pose(0.052 + 0.05 * k, ROBOT.topics.ee_pose_command, numbers))
         said.append(grip(0.0522 + 0.05 * k, 0.04 - 0.001 * k))
     return sorted(said, key=lambda item: item[0])
 
@@ -49,7 +49,7 @@ def course(*, silent: range = range(0)) -> list[Said]:
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, str]:
     make_hand_bundle(tmp_path / "bundle", ROBOT, np.append(HOME, 0.02))
-    source = {"topic": "/ee_pose", "kind": Kind.POSE.value, "field": "position"}
+    source = {"topic": "/ee_pose", "kind": MsgType.POSE.value, "field": "position"}
     settings = {"robot": "panda", "observe": {"pos": source}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
     return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
@@ -72,8 +72,8 @@ def test_a_hand_that_falls_silent_ends_an_episode_though_the_gripper_goes_on(
 
 def test_velocities_of_another_node_say_no_positions(tmp_path: Path, known: dict[str, str]):
     twist = HAND.twist(HOME, HOME, 0.05)
-    said = [item for item in course() if item[1] != ROBOT.topics.hand_pose]
-    said.append((0.06, ROBOT.topics.hand_twist, Kind.TWIST, twist))
+    said = [item for item in course() if item[1] != ROBOT.topics.ee_pose_command]
+    said.append((0.06, ROBOT.topics.ee_twist_command, MsgType.TWIST, twist))
     settings = Path(known["settings"])
     settings.write_text(settings.read_text() + "command: {kind: twist}\n")
     bag = write(tmp_path / "bag", sorted(said, key=lambda item: item[0]))

@@ -15,7 +15,7 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.images import resize
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -110,7 +110,7 @@ def test_an_outcome_ends_an_episode_and_is_its_success(tmp_path: Path):
 def test_what_nobody_judged_is_what_the_user_says(tmp_path: Path):
     fly(tmp_path)
     for name, taken in (("a", False), ("b", True)):
-        store = convert(tmp_path / "recordings", tmp_path / name, unknown_is_success=taken)
+        store = convert(tmp_path / "recordings", tmp_path / name, assume_success=taken)
         assert [(e.success, e.meta["outcome"]) for e in store.episodes] == [(taken, "unknown")]
 
 
@@ -151,7 +151,7 @@ def test_pictures_are_made_ready_as_the_node_did(tmp_path: Path):
         items={"rgb": TensorSpec(shape=(8, 8, 3), dtype="uint8")},
         observe={"rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"}},
     )
-    camera = Loopback(flight.bus).advertise("/front", Kind.IMAGE)
+    camera = Loopback(flight.bus).create_publisher("/front", MsgType.IMAGE)
 
     def run(ticks: int) -> None:
         for _ in range(ticks):

@@ -19,11 +19,11 @@ from robo_rl.cli.main import main
 from robo_rl.config.models import ConfigTree, compose, validate
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.recorded_run import recording
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.recorded_run import recording_node
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -60,16 +60,20 @@ class Course(Lab):
     def __init__(self, path: Path) -> None:
         super().__init__("lift_cube", noise=0.001)
         made = bundle(path / "bundle", self.robot.world.task, -0.003)
-        over = ["lifecycle.ramp_s=0.2", f"record.folder={path / 'recordings'}", "record.free_mb=0"]
+        over = [
+            "lifecycle.ramp_s=0.2",
+            f"record.folder={path / 'recordings'}",
+            "record.min_free_mb=0",
+        ]
         tree = compose("deploy/panda_lift_cube", [*over, "record.mode=full"])
-        settings = validate(tree, Settings)
+        settings = validate(tree, DeploySettings)
         self.node = Node(settings, made, Loopback(self.bus), clock=self.clock)
         self.sent, self.seen, us = list[np.ndarray](), list[np.ndarray](), self.us
-        us.subscribe(self.topics.command, Kind.ARRAY, self._hear, COMMAND)
-        us.subscribe(self.topics.joint_states, Kind.JOINT_STATES, self._see, SENSOR)
-        self.control = us.advertise("/sim/control", Kind.TEXT, COMMAND)
+        us.subscribe(self.topics.command, MsgType.ARRAY, self._hear, COMMAND)
+        us.subscribe(self.topics.joint_states, MsgType.JOINT_STATES, self._see, SENSOR)
+        self.control = us.create_publisher("/sim/control", MsgType.TEXT, COMMAND)
         self.newest = np.zeros(0)
-        with recording(self.node, made, settings):
+        with recording_node(self.node, made, settings):
             for _ in range(2):
                 self.episode()
         self.node.close()
@@ -96,7 +100,7 @@ def test_record_convert_retrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     course = Course(tmp_path)
     data = tmp_path / "data.zarr"
     words = ["data", "convert", str(tmp_path / "recordings"), "--out", str(data)]
-    assert main([*words, "unknown_is_success=true"]) == 0
+    assert main([*words, "assume_success=true"]) == 0
     store = ZarrStore.open(data)
     rows = store.read()
     assert [episode.length > 30 for episode in store.episodes] == [True, True]

@@ -8,7 +8,12 @@ import weakref
 import numpy as np
 import pytest
 
-from robo_rl_sim2real.core.clock import Clock, Recent, Ticks, settle
+from robo_rl_sim2real.core.clock import (
+    Clock,
+    PeriodicTimer,
+    RecentDurations,
+    freeze_garbage_collector,
+)
 
 
 class Hand:
@@ -29,7 +34,7 @@ class Hand:
 
 def test_late_wake_ups_do_not_add_up():
     hand = Hand()
-    ticks = Ticks(0.02, hand.clock())
+    ticks = PeriodicTimer(0.02, hand.clock())
     numbers = [number for number, _ in zip(ticks, range(501), strict=False)]
     assert numbers == list(range(1, 502))
     assert hand.time_s == pytest.approx(100.0 + 502 * 0.02, abs=0.001)
@@ -39,7 +44,7 @@ def test_late_wake_ups_do_not_add_up():
 @pytest.mark.parametrize(("work_s", "missed"), [(0.019, 0), (0.025, 0), (0.045, 1), (0.105, 4)])
 def test_what_takes_too_long_costs_the_periods_that_it_took(work_s, missed):
     hand = Hand()
-    ticks = Ticks(0.02, hand.clock())
+    ticks = PeriodicTimer(0.02, hand.clock())
     periods = iter(ticks)
     next(periods)
     hand.time_s += work_s
@@ -56,7 +61,7 @@ def test_what_takes_too_long_costs_the_periods_that_it_took(work_s, missed):
 
 
 def test_percentiles_are_of_the_latest():
-    recent = Recent(100)
+    recent = RecentDurations(100)
     assert recent.percentiles() == (0.0, 0.0)
     for value in range(1000):
         recent.add(float(value))
@@ -73,7 +78,7 @@ class Node:
 def test_what_was_there_is_never_looked_at_again_and_what_comes_later_is():
     settled = Node()
     try:
-        settle()
+        freeze_garbage_collector()
         assert all(each is not settled for each in gc.get_objects())
         later = weakref.ref(Node())
         gc.collect()

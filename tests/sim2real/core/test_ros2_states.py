@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.core.ros2_states import Primary, Transition, primary, way
+from robo_rl_sim2real.core.ros2_states import Primary, Transition, primary, transitions_between
 
 # design.ros2.org, "Managed nodes": where each transition leads when it succeeds.
 KNOWN = {
@@ -29,11 +29,11 @@ def test_what_a_policy_or_a_human_moves_is_active_and_nothing_else(state: State)
     ("at", "to"), [*itertools.product(sorted({primary(s) for s in State}), repeat=2)]
 )
 def test_there_is_a_way_from_every_state_to_every_other(at: Primary, to: Primary):
-    for transition in way(at, to):
+    for transition in transitions_between(at, to):
         at = KNOWN[at, transition]
     assert at is to
 
 
 @pytest.mark.parametrize("to", list(Primary))
 def test_there_is_no_way_back_from_the_end(to: Primary):
-    assert way(Primary.FINALIZED, to) == []
+    assert transitions_between(Primary.FINALIZED, to) == []

@@ -9,12 +9,12 @@ import pytest
 
 from robo_rl.config.registry import load
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.core.rotations import product, quat_of
-from robo_rl_sim2real.messages.ee_pose import HandPoses
+from robo_rl_sim2real.core.rotations import quat_mul, rotvec_to_quat
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
-HAND = HandPoses.of(ROBOT)
+HAND = EePoseAxes.of(ROBOT)
 LOW, HIGH = (np.array([getattr(a, end) for a in ROBOT.hand.axes]) for end in ("low", "high"))
 SOME = np.random.default_rng(0).uniform(LOW, HIGH, (50, 6))
 
@@ -32,14 +32,14 @@ def test_nothing_turned_is_upright_and_turns_are_in_the_base_frame():
     np.testing.assert_array_equal(said.fields["orientation"], ROBOT.hand.upright)
     assert str(said.fields["frame"]) == "panda_link0"
     turned = HAND.pose(np.array([0.5, 0.1, 0.2, 0.0, 0.0, 0.3])).fields["orientation"]
-    about_z = product(quat_of(np.array([0, 0, 0.3])), np.array(ROBOT.hand.upright))
+    about_z = quat_mul(rotvec_to_quat(np.array([0, 0, 0.3])), np.array(ROBOT.hand.upright))
     np.testing.assert_allclose(turned, about_z)
 
 
 def test_a_velocity_leads_from_one_pose_to_the_next():
     for before, after in itertools.pairwise(SOME):
         twist = HAND.twist(after, before, 0.05)
-        np.testing.assert_allclose(HAND.moved(before, twist, 0.05), after, atol=1e-9)
+        np.testing.assert_allclose(HAND.integrate_twist(before, twist, 0.05), after, atol=1e-9)
 
 
 def test_the_hand_turns_no_faster_than_its_numbers_change():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.messages.dialect import Dialect
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
+from robo_rl_sim2real.messages.message_factory import MessageFactory
 from robo_rl_sim2real.messages.readings import Reading
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 3, 3), np.uint8)
@@ -41,21 +41,21 @@ def image(encoding: str, pixels: np.ndarray, pad: int = 0) -> SimpleNamespace:
 )
 @pytest.mark.parametrize("pad", [0, 5])
 def test_pixels_are_red_green_blue_whatever_the_camera_says(encoding, pixels, pad):
-    found = to_reading(Kind.IMAGE, image(encoding, pixels, pad), 1.0).fields["image"]
+    found = to_reading(MsgType.IMAGE, image(encoding, pixels, pad), 1.0).fields["image"]
     np.testing.assert_array_equal(found, RGB)
 
 
 def test_grey_and_depth_have_one_channel_and_depth_is_in_metres():
-    grey = to_reading(Kind.IMAGE, image("mono8", RGB[..., :1]), 1.0).fields["image"]
+    grey = to_reading(MsgType.IMAGE, image("mono8", RGB[..., :1]), 1.0).fields["image"]
     np.testing.assert_array_equal(grey, RGB[..., :1])
     depth = np.array([[500, 1500, 0]], np.uint16)
     for order, big in (("<u2", 0), (">u2", 1)):
         message = image("16UC1", depth.astype(order).view(np.uint8), pad=3)
         message.is_bigendian = big
-        found = to_reading(Kind.IMAGE, message, 1.0).fields["image"]
+        found = to_reading(MsgType.IMAGE, message, 1.0).fields["image"]
         np.testing.assert_allclose(found[..., 0], [[0.5, 1.5, 0.0]])
     metres = np.array([[0.5, np.nan, np.inf]], np.float32).view(np.uint8)
-    found = to_reading(Kind.IMAGE, image("32FC1", metres), 1.0).fields["image"]
+    found = to_reading(MsgType.IMAGE, image("32FC1", metres), 1.0).fields["image"]
     assert found.ravel().tolist() == [0.5, 0.0, 0.0]
 
 
@@ -72,7 +72,7 @@ def test_grey_and_depth_have_one_channel_and_depth_is_in_metres():
 def test_an_image_that_does_not_add_up_is_an_error(change: dict[str, Any], message: str):
     broken = SimpleNamespace(**{**vars(image("rgb8", RGB)), **change})
     with pytest.raises(SpecError, match=message):
-        to_reading(Kind.IMAGE, broken, 1.0)
+        to_reading(MsgType.IMAGE, broken, 1.0)
 
 
 def test_a_trajectory_that_does_not_add_up_is_an_error():
@@ -80,15 +80,15 @@ def test_a_trajectory_that_does_not_add_up_is_an_error():
     points = [SimpleNamespace(positions=[1.0], time_from_start=span)]
     broken = SimpleNamespace(joint_names=["a", "b"], points=points)
     with pytest.raises(SpecError, match="2 positions a point"):
-        to_reading(Kind.TRAJECTORY, broken, 1.0)
+        to_reading(MsgType.TRAJECTORY, broken, 1.0)
 
 
 def test_headers_say_when_it_was_measured_and_commands_say_now():
-    made = Dialect(lambda name: SimpleNamespace, *(lambda value: value,) * 3)
+    made = MessageFactory(lambda name: SimpleNamespace, *(lambda value: value,) * 3)
 
     def age_s(stamp_s: float) -> float:
         reading = Reading({"position": np.zeros(2)}, ("a", "b"), stamp_s)
-        stamp = to_message(Kind.JOINT_STATES, reading, made).header.stamp
+        stamp = to_message(MsgType.JOINT_STATES, reading, made).header.stamp
         return time.time() - (stamp.sec + 1e-9 * stamp.nanosec)
 
     assert age_s(time.monotonic() - 5.0) == pytest.approx(5.0, abs=0.5)

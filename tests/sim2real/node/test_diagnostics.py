@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from small_bundles import make_bundle
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
-from robo_rl_sim2real.cli.deploy import text
+from robo_rl_sim2real.cli.deploy import status_line
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.diagnostics import Level
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
-from robo_rl_sim2real.transport.base import COMMAND, Reply
+from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.transport.base import COMMAND, ServiceResponse
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.watchdog.guard import Unguarded, WatchdogLostError
 
@@ -36,7 +36,7 @@ SETTINGS = {
 class Gone(Unguarded):
     """A watchdog that has ended."""
 
-    def demand(self) -> None:
+    def check(self) -> None:
         raise WatchdogLostError("the watchdog ended")
 
 
@@ -47,13 +47,13 @@ class World:
         self.now_s, self.number = 50.0, 0
         bus = Bus(lambda: self.now_s)
         self.keeper = Loopback(bus, "keeper")
-        self.joints = self.keeper.advertise("/joint_states", Kind.JOINT_STATES)
+        self.joints = self.keeper.create_publisher("/joint_states", MsgType.JOINT_STATES)
         self.reports, self.beats = list[Reading](), list[Reading]()
-        self.keeper.subscribe("/diagnostics", Kind.DIAGNOSTICS, self.reports.append, COMMAND)
-        self.keeper.subscribe("/policy/heartbeat", Kind.COUNT, self.beats.append, COMMAND)
+        self.keeper.subscribe("/diagnostics", MsgType.DIAGNOSTICS, self.reports.append, COMMAND)
+        self.keeper.subscribe("/policy/heartbeat", MsgType.COUNT, self.beats.append, COMMAND)
         self.bundle = make_bundle(path / "bundle", ROBOT, 0.0)
         clock = Clock(lambda: self.now_s, lambda s: None)
-        settings = strict(SETTINGS, Settings)
+        settings = validate_strict(SETTINGS, DeploySettings)
         self.node = Node(settings, self.bundle, Loopback(bus), clock=clock, dry_run=dry_run)
 
     def run(self, seconds: float, *, silent: bool = False) -> None:
@@ -64,10 +64,12 @@ class World:
             self.node.tick(self.number)
             self.now_s += self.node.ticks.dt_s
 
-    def ask(self, what: str) -> Reply:
+    def ask(self, what: str) -> ServiceResponse:
         """A service's answer; the loop goes on meanwhile, as it does on a robot."""
-        found: list[Reply] = []
-        asking = threading.Thread(target=lambda: found.append(self.keeper.call(f"/robo_rl/{what}")))
+        found: list[ServiceResponse] = []
+        asking = threading.Thread(
+            target=lambda: found.append(self.keeper.call_service(f"/robo_rl/{what}"))
+        )
         asking.start()
         while asking.is_alive():
             self.run(self.node.ticks.dt_s)
@@ -144,7 +146,7 @@ def test_it_counts_what_health_counts_and_names_the_bundle(world: World):
 
 
 def test_a_mismatch_of_qos_is_a_warning(world: World):
-    world.keeper.advertise("/policy/control", Kind.FLAG)
+    world.keeper.create_publisher("/policy/control", MsgType.FLAG)
     world.run(1.5)
     level, message, _ = world.said("transport")
     assert level is Level.WARN
@@ -174,7 +176,7 @@ def test_services_ask_for_what_topics_ask_for(world: World):
 
 def test_a_stop_is_kept_until_it_is_reset_even_where_the_loop_hangs(world: World):
     world.run(0.5)
-    assert world.keeper.call("/robo_rl/stop").success  # no tick meanwhile
+    assert world.keeper.call_service("/robo_rl/stop").success  # no tick meanwhile
     assert "a stop was requested" in world.ask("activate").message
     assert world.ask("reset").success
     assert world.ask("activate").success
@@ -182,13 +184,13 @@ def test_a_stop_is_kept_until_it_is_reset_even_where_the_loop_hangs(world: World
 
 def test_an_emergency_stop_is_called_one_until_a_reset_whatever_else_is_asked_for(world: World):
     world.run(0.5)
-    estop = world.keeper.advertise("/estop", Kind.FLAG)
+    estop = world.keeper.create_publisher("/estop", MsgType.FLAG)
     for pressed in (True, False):
         estop.send(Reading({"data": np.asarray(pressed)}, (), 0.0))
-    assert world.keeper.call("/robo_rl/stop").success
+    assert world.keeper.call_service("/robo_rl/stop").success
     assert "the emergency stop was pressed" in world.ask("activate").message
     assert world.ask("reset").success
-    assert world.keeper.call("/robo_rl/stop").success
+    assert world.keeper.call_service("/robo_rl/stop").success
     assert "a stop was requested" in world.ask("activate").message
 
 
@@ -224,13 +226,13 @@ def test_a_dry_run_says_that_it_is_one(tmp_path: Path):
     world.run(0.5)
     assert world.said("policy")[1] == "inactive (dry run: no command is sent)"
     assert world.said("policy")[2]["dry_run"] == "true"
-    assert text(world.node).startswith("dry run: no command is sent · inactive")
+    assert status_line(world.node).startswith("dry run: no command is sent · inactive")
     world.node.close()
 
 
 def test_a_reset_does_not_release_a_stop_that_is_still_pressed(world: World):
-    estop = world.keeper.advertise("/estop", Kind.FLAG)
+    estop = world.keeper.create_publisher("/estop", MsgType.FLAG)
     estop.send(Reading({"data": np.asarray(True)}, (), 0.0))
     world.run(0.5)
-    assert world.keeper.call("/robo_rl/stop").success
+    assert world.keeper.call_service("/robo_rl/stop").success
     assert "is pressed" in world.ask("reset").message

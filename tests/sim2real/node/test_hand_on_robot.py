@@ -16,25 +16,25 @@ from small_limits import excess
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl_sim2real.check.finding import Finding, Mark
+from robo_rl_sim2real.check.check_result import CheckResult, Severity
 from robo_rl_sim2real.check.survey import survey
 from robo_rl_sim2real.cli.check import RULES
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.ee_pose import HandPoses
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.ee_pose import EePoseAxes
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.recorded_run import recording
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.recorded_run import recording_node
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.recording import topics
 from robo_rl_sim2real.transport.base import COMMAND, SENSOR, Publisher
 from robo_rl_sim2real.transport.loopback import Loopback
 
 ROBOT = load("robots", "panda")
-HAND = HandPoses.of(ROBOT)
+HAND = EePoseAxes.of(ROBOT)
 HOME = np.array([axis.home for axis in ROBOT.hand.axes])
 WATCHED = 5
 ASIDE = np.array([-0.05, 0.1, -0.05, 0.1, -0.1, 0.3])
@@ -46,17 +46,17 @@ class Lab(small_lab.Lab):
     def __init__(self, actions: str = "pose") -> None:
         super().__init__({"name": "lift_cube", "actions": actions})
         self.said = list[Reading]()
-        self.us.subscribe(self.topics.hand, Kind.POSE, self.said.append, SENSOR)
+        self.us.subscribe(self.topics.ee_pose, MsgType.POSE, self.said.append, SENSOR)
 
     @cached_property
     def pose(self) -> Publisher:
         """Who else commands it: nobody does until it is asked for."""
-        return self.us.advertise(self.topics.hand_pose, Kind.POSE, COMMAND)
+        return self.us.create_publisher(self.topics.ee_pose_command, MsgType.POSE, COMMAND)
 
     @cached_property
     def twist(self) -> Publisher:
         """Likewise."""
-        return self.us.advertise(self.topics.hand_twist, Kind.TWIST, COMMAND)
+        return self.us.create_publisher(self.topics.ee_twist_command, MsgType.TWIST, COMMAND)
 
     def run(self, ticks: int) -> np.ndarray:
         """Where the hand was, (T, 6)."""
@@ -70,22 +70,22 @@ class Lab(small_lab.Lab):
         settings = settings_of(command={"kind": kind, "alone": False})
         return Node(settings, bundle_of(path, goal), Loopback(self.bus), clock=self.clock)
 
-    def check(self, path: Path) -> dict[str, Finding]:
+    def check(self, path: Path) -> dict[str, CheckResult]:
         """Subject → what ``deploy check`` finds; the worst where there are several."""
         bundle = bundle_of(path, HOME)
         facts = survey(settings_of(), bundle, lambda: Loopback(self.bus), 2.0, self.clock)
         found = [finding for rule in RULES for finding in rule(facts)]
-        return {f.subject: f for f in sorted(found, key=lambda f: list(Mark).index(f.mark))}
+        return {f.subject: f for f in sorted(found, key=lambda f: list(Severity).index(f.severity))}
 
 
 def bundle_of(path: Path, goal: np.ndarray) -> Bundle:
     return make_hand_bundle(path, ROBOT, np.append(goal, 0.02))
 
 
-def settings_of(**fields: Any) -> Settings:
-    observe = {"pos": {"topic": "/ee_pose", "kind": Kind.POSE.value, "field": "position"}}
+def settings_of(**fields: Any) -> DeploySettings:
+    observe = {"pos": {"topic": "/ee_pose", "kind": MsgType.POSE.value, "field": "position"}}
     common = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
-    return strict({**common, **fields}, Settings)
+    return validate_strict({**common, **fields}, DeploySettings)
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def test_a_robot_whose_hand_takes_poses_passes_the_check_and_hears_no_command(
     tmp_path: Path, lab: Lab
 ):
     found = lab.check(tmp_path / "bundle")
-    assert {finding.mark for finding in found.values()} == {Mark.OK}, found
-    assert {lab.topics.hand_pose, lab.topics.gripper, "/ee_pose"} <= found.keys()
+    assert {finding.severity for finding in found.values()} == {Severity.OK}, found
+    assert {lab.topics.ee_pose_command, lab.topics.gripper_command, "/ee_pose"} <= found.keys()
     lab.run(1)
     assert lab.robot.world.positions()["ee_x"] == pytest.approx(HOME[0], abs=0.02)
 
@@ -177,8 +177,8 @@ def test_a_robot_whose_hand_takes_poses_passes_the_check_and_hears_no_command(
 def test_one_whose_joints_are_commanded_does_not(tmp_path: Path):
     lab = Lab("joints")
     found = lab.check(tmp_path / "bundle")
-    assert {s for s, f in found.items() if f.mark is Mark.FAILED} == {
-        *(lab.topics.hand_pose, lab.topics.gripper)
+    assert {s for s, f in found.items() if f.severity is Severity.FAILED} == {
+        *(lab.topics.ee_pose_command, lab.topics.gripper_command)
     }
     lab.close()
 
@@ -187,11 +187,11 @@ def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: P
     pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
     from rosbags.highlevel import AnyReader
 
-    record = {"mode": "full", "folder": str(tmp_path / "bags"), "free_mb": 0}
+    record = {"mode": "full", "folder": str(tmp_path / "bags"), "min_free_mb": 0}
     settings = settings_of(command={"kind": "pose", "alone": False}, record=record)
     bundle = bundle_of(tmp_path / "bundle", HOME + ASIDE)
     node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
-    with recording(node, bundle, settings) as recorder:
+    with recording_node(node, bundle, settings) as recorder:
         lab.drive(node, WATCHED)
         node.request("activate")
         outputs = lab.drive(node, 60)
@@ -206,7 +206,7 @@ def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: P
     assert said[0].name == [*HAND.names, ROBOT.actuated[-1].name]
     np.testing.assert_array_equal(np.stack([message.position for message in said]), sent)
     words = ["data", "convert", str(tmp_path / "bags"), "--out", str(tmp_path / "d.zarr")]
-    assert main([*words, "unknown_is_success=true"]) == 0
+    assert main([*words, "assume_success=true"]) == 0
     act = ZarrStore.open(tmp_path / "d.zarr").read()["act"]
     windows = np.lib.stride_tricks.sliding_window_view(sent.astype(np.float32), act.shape, (0, 1))
     assert len(act) > 30

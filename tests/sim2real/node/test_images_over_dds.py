@@ -12,14 +12,14 @@ import pytest
 from small_bundles import make_bundle, with_items
 from small_domains import free_domain
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
-from robo_rl.core.images import fit
+from robo_rl.core.images import crop_and_resize
 from robo_rl.core.spec import TensorSpec
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import SENSOR
 
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
@@ -33,8 +33,8 @@ RGB = TensorSpec(shape=(48, 48, 3), dtype="uint8")
 SQUARE = (0, 80, 480, 480)
 OBSERVE = {
     "pos": {"topic": "/joint_states", "field": "position"},
-    "raw": {"topic": "/raw", "kind": Kind.IMAGE.value, "crop": list(SQUARE)},
-    "small": {"topic": "/small", "kind": Kind.COMPRESSED.value, "crop": list(SQUARE)},
+    "raw": {"topic": "/raw", "kind": MsgType.IMAGE.value, "crop": list(SQUARE)},
+    "small": {"topic": "/small", "kind": MsgType.COMPRESSED.value, "crop": list(SQUARE)},
 }
 
 
@@ -42,8 +42,8 @@ class Camera:
     """A driver: noise around a picture, in a process's own participant."""
 
     def __init__(self, dds: Dds) -> None:
-        self.raw = dds.advertise("/raw", Kind.IMAGE, SENSOR)
-        self.small = dds.advertise("/small", Kind.COMPRESSED, SENSOR)
+        self.raw = dds.create_publisher("/raw", MsgType.IMAGE, SENSOR)
+        self.small = dds.create_publisher("/small", MsgType.COMPRESSED, SENSOR)
         self.rng = np.random.default_rng(0)
 
     def picture(self) -> np.ndarray:
@@ -63,7 +63,9 @@ def both(tmp_path: Path) -> Iterator[tuple[Node, Camera]]:
     fields: dict[str, Any] = {"robot": {"name": "panda"}, "observe": OBSERVE}
     shown = with_items(tmp_path / "shown", bundle, raw=RGB, small=RGB)
     dds = Dds(Dds.Config(domain=domain), "camera")
-    node = Node(strict(fields, Settings), shown, Dds(Dds.Config(domain=domain), "node"))
+    node = Node(
+        validate_strict(fields, DeploySettings), shown, Dds(Dds.Config(domain=domain), "node")
+    )
     yield node, Camera(dds)
     node.close()
     dds.close()
@@ -82,11 +84,11 @@ def test_a_picture_raw_or_compressed_is_the_item_that_training_made(both):
     image, other = camera.picture(), camera.picture()
     until(lambda: node.inbox.get("/raw"), lambda: camera.show(image))
     found = node.inbox.get("/raw").fields["raw"]
-    np.testing.assert_array_equal(found, fit(image, RGB.shape, SQUARE))
+    np.testing.assert_array_equal(found, crop_and_resize(image, RGB.shape, SQUARE))
     data = cv2.imencode(".png", other[..., ::-1])[1].ravel()
     until(lambda: node.inbox.get("/small"), lambda: camera.pack(data))
     found = node.inbox.get("/small").fields["small"]
-    np.testing.assert_array_equal(found, fit(other, RGB.shape, SQUARE))
+    np.testing.assert_array_equal(found, crop_and_resize(other, RGB.shape, SQUARE))
 
 
 def test_whatever_comes_as_a_picture_the_node_lives_and_says_what_it_was(both):

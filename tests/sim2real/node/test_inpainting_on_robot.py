@@ -10,17 +10,21 @@ import pytest
 from small_bundles import EXEC, make_bundle, with_inpainting
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl_sim2real.control.events import Tick
-from robo_rl_sim2real.control.planner import Answer, InlinePlanner, Question
+from robo_rl_sim2real.control.inference import (
+    InferenceRequest,
+    InferenceResult,
+    InlineInferenceRunner,
+)
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
@@ -30,7 +34,7 @@ WATCHED, ARM = 5, np.array([1.0] * 7 + [0.0])
 DELAY = 2
 
 
-class Late(InlinePlanner):
+class Late(InlineInferenceRunner):
     """Answers that are there ``DELAY`` ticks after they were asked for."""
 
     tick, due = 0, 0
@@ -39,12 +43,12 @@ class Late(InlinePlanner):
     def idle(self) -> bool:
         return self._answer is None
 
-    def ask(self, question: Question) -> None:
+    def submit(self, question: InferenceRequest) -> None:
         self.due = self.tick + DELAY
-        super().ask(question)
+        super().submit(question)
 
-    def answer(self) -> Answer | None:
-        return super().answer() if self.tick >= self.due else None
+    def poll(self) -> InferenceResult | None:
+        return super().poll() if self.tick >= self.due else None
 
 
 class Noted:
@@ -53,26 +57,26 @@ class Noted:
     def __init__(self) -> None:
         self.ticks = list[Tick]()
 
-    def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+    def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
         pass
 
-    def ticked(self, tick: Tick) -> None:
+    def on_tick(self, tick: Tick) -> None:
         self.ticks.append(tick)
 
-    def told(self, event: str, what: str) -> None:
+    def on_event(self, event: str, what: str) -> None:
         pass
 
     def problems(self) -> list[str]:
         return []
 
 
-def settings(**fields: Any) -> Settings:
+def settings(**fields: Any) -> DeploySettings:
     usual = {
         "robot": {"name": "panda"},
         "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
         "lifecycle": {"ramp_s": 0.0, "resume_s": 0.0},
     }
-    return strict({**usual, **fields}, Settings)
+    return validate_strict({**usual, **fields}, DeploySettings)
 
 
 def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
@@ -83,10 +87,10 @@ def driven(path: Path, ticks: int, **lifecycle: float) -> list[Tick]:
     fields: dict[str, Any] = {"lifecycle": {"ramp_s": 0.0, "resume_s": 0.0, **lifecycle}}
     node = Node(settings(chunks={"merge": "inpaint"}, **fields), bundle, Loopback(bus), clock=clock)
     parts, noted = node.runtime.parts, Noted()
-    planner = Late(parts.planner._query)  # pyright: ignore
+    planner = Late(parts.inference._query)  # pyright: ignore
     node.runtime.parts = parts._replace(planner=planner)
     node.listeners.add(noted)
-    joints = Loopback(bus).advertise("/joint_states", Kind.JOINT_STATES)
+    joints = Loopback(bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
     pos = ROBOT.home_ctrl.copy()
     for number in range(1, ticks):
         shaken = pos + 0.003 * rng.standard_normal(len(pos)) * ARM
@@ -109,13 +113,13 @@ def test_what_a_new_chunk_says_of_the_ticks_that_it_comes_too_late_for_is_what_w
     Without a plan it would begin where the shaken robot was measured.
     """
     ticks = {tick.number: tick for tick in driven(tmp_path, 83)}
-    chunks = [tick.output.inferred for tick in ticks.values() if tick.output.inferred is not None]
+    chunks = [tick.output.chunk for tick in ticks.values() if tick.output.chunk is not None]
     assert len(chunks) > 70 // EXEC
     assert ticks[max(ticks)].output.state is State.RUNNING
     for chunk in chunks[2:]:
-        assert chunk.arrived - chunk.observed == DELAY
-        for number in range(chunk.observed, chunk.arrived):
-            done = ticks[number].output.asked
+        assert chunk.arrived_tick - chunk.observed_tick == DELAY
+        for number in range(chunk.observed_tick, chunk.arrived_tick):
+            done = ticks[number].output.target
             assert done is not None
             np.testing.assert_allclose(chunk.at(number), done, atol=1e-6)
         free = chunk.act[-1] - chunk.act[-2]
@@ -125,7 +129,7 @@ def test_what_a_new_chunk_says_of_the_ticks_that_it_comes_too_late_for_is_what_w
 def test_on_a_ramp_nothing_is_planned_for_the_robot_does_not_do_it(tmp_path: Path):
     """Each chunk is the policy's own, from where the robot was measured."""
     ticks = driven(tmp_path, 30, ramp_s=10.0)
-    chunks = [tick.output.inferred for tick in ticks if tick.output.inferred is not None]
+    chunks = [tick.output.chunk for tick in ticks if tick.output.chunk is not None]
     assert {tick.output.state for tick in ticks[WATCHED:]} == {State.RAMPING}
     assert len(chunks) > 3
     for chunk in chunks:

@@ -12,19 +12,19 @@ import pytest
 from small_bundles import make_bundle, with_items
 from small_limits import excess
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.core.spec import TensorSpec
-from robo_rl_sim2real.cli.deploy import Starter
+from robo_rl_sim2real.cli.deploy import RequestSequence
 from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.control.planner import Question
+from robo_rl_sim2real.control.inference import InferenceRequest
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
@@ -35,13 +35,13 @@ DT_S = 1.0 / ROBOT.rates.control_hz
 WATCHED = 4
 
 
-def settings(**fields: Any) -> Settings:
+def settings(**fields: Any) -> DeploySettings:
     usual = {
         "robot": {"name": "panda"},
         "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
         "lifecycle": {"ramp_s": 0.2, "resume_s": 0.0},
     }
-    return strict({**usual, **fields}, Settings)
+    return validate_strict({**usual, **fields}, DeploySettings)
 
 
 class World:
@@ -51,16 +51,19 @@ class World:
         self.now_s = 50.0
         self.bus = Bus(lambda: self.now_s)
         robot = Loopback(self.bus)
-        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
-        self.estop = robot.advertise("/estop", Kind.FLAG)
-        self.control = robot.advertise("/policy/control", Kind.TEXT)
+        self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+        self.estop = robot.create_publisher("/estop", MsgType.FLAG)
+        self.control = robot.create_publisher("/policy/control", MsgType.TEXT)
         self.commands, self.states = list[Reading](), list[str]()
         points = fields.get("command", {}).get("kind") == "trajectory"
         topic = ROBOT.topics.trajectory if points else ROBOT.topics.command
-        kind = Kind.TRAJECTORY if points else Kind.ARRAY
+        kind = MsgType.TRAJECTORY if points else MsgType.ARRAY
         robot.subscribe(topic, kind, self.commands.append, COMMAND)
         robot.subscribe(
-            "/policy/state", Kind.TEXT, lambda r: self.states.append(str(r.fields["data"])), LATCHED
+            "/policy/state",
+            MsgType.TEXT,
+            lambda r: self.states.append(str(r.fields["data"])),
+            LATCHED,
         )
         dry_run, items = fields.pop("dry_run", False), fields.pop("items", {})
         self.node = Node(
@@ -118,10 +121,10 @@ def test_it_does_what_it_is_asked_and_says_where_it_stands(world: World):
 
 def test_it_goes_to_its_start_and_begins_there_where_both_are_wanted(world: World):
     world.pos = HOME + np.array([0.6, -0.4, 0, 0, 0, 0, 0, 0])
-    starter = Starter(world.node, ["home", "activate"])
+    starter = RequestSequence(world.node, ["home", "activate"])
     for _ in range(400):
         world.run(1)
-        starter.look()
+        starter.poll()
     assert world.states == ["inactive", "homing", "inactive", "ramping", "running"]
     assert starter.wanted == []
 
@@ -172,7 +175,7 @@ def test_a_stop_that_was_pressed_before_it_began_keeps_it_from_beginning(world: 
 
 
 def test_who_has_to_say_that_nobody_pressed_it_and_falls_silent_presses_it(tmp_path: Path):
-    world = World(tmp_path, estop_age_s=0.2)
+    world = World(tmp_path, estop_timeout_s=0.2)
     world.say("activate")
     assert world.run(1) is State.INACTIVE
     assert "nothing was heard of the emergency stop" in world.node.health.problem
@@ -188,7 +191,7 @@ def test_what_leaves_comes_to_rest_and_is_not_asked_back(world: World):
     world.run(30)
     world.say("activate")
     world.node.clock = world.node.ticks.clock = Clock(lambda: world.now_s, world.sleep)
-    world.node.rest()
+    world.node.come_to_rest()
     assert world.node.runtime.state is State.INACTIVE
     sent = np.stack([command.fields["data"] for command in world.commands])
     np.testing.assert_array_equal(sent[-1], sent[-2])
@@ -217,10 +220,10 @@ def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
     world.say("activate")
     world.run(20)
 
-    def broken(question: Question) -> None:
+    def broken(question: InferenceRequest) -> None:
         raise RuntimeError("the graph fell over")
 
-    world.node.runtime.parts.planner.ask = broken
+    world.node.runtime.parts.inference.submit = broken
     assert world.run(20) is State.FAULTED
     assert "RuntimeError: the graph fell over" in world.node.health.problem
     sent = np.stack([command.fields["data"] for command in world.commands])
@@ -235,7 +238,7 @@ def test_a_frozen_camera_holds_the_robot_within_a_second_and_is_named(tmp_path: 
     }
     rgb = TensorSpec(shape=(8, 8, 3), dtype="uint8")
     world = World(tmp_path, observe=observe, items={"rgb": rgb})
-    camera = Loopback(world.bus).advertise("/front", Kind.IMAGE)
+    camera = Loopback(world.bus).create_publisher("/front", MsgType.IMAGE)
     rng, inbox, seen = np.random.default_rng(0), world.node.inbox, list[State]()
 
     def show(image: np.ndarray, *, frozen: bool) -> None:
@@ -348,7 +351,7 @@ def test_what_could_not_be_sent_is_sent_before_anything_else(tmp_path: Path):
 def test_where_somebody_else_commands_it_does_not_begin(world: World):
     topic = ROBOT.topics.command
     other = Loopback(world.bus)
-    other.advertise(topic, Kind.ARRAY)
+    other.create_publisher(topic, MsgType.ARRAY)
     world.say("activate")
     assert world.run(3) is State.INACTIVE
     assert f"somebody else publishes on '{topic}'" in world.node.health.problem
@@ -360,7 +363,7 @@ def test_where_somebody_else_commands_it_does_not_begin(world: World):
 def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp_path: Path):
     world = World(tmp_path)
     other = Loopback(world.bus)
-    other.advertise("/joint_states", Kind.JOINT_STATES)
+    other.create_publisher("/joint_states", MsgType.JOINT_STATES)
     world.say("activate")
     assert world.run(3) is State.INACTIVE
     assert "cannot activate: readings of several sources" in world.node.health.problem
@@ -368,8 +371,8 @@ def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp
     other.close()
     world.say("activate")
     assert world.run(20) is State.RUNNING
-    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
-    world.node.publishers.look()  # as its own thread does while it runs
+    Loopback(world.bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
+    world.node.publishers.poll()  # as its own thread does while it runs
     assert world.run(3) is State.HOLDING
     assert "2 nodes publish it" in world.node.health.problem
     world.node.close()
@@ -377,7 +380,7 @@ def test_a_second_publisher_of_readings_keeps_it_from_beginning_and_holds_it(tmp
 
 def test_several_publishers_are_let_be_where_the_settings_say_so(tmp_path: Path):
     world = World(tmp_path, shared_topics=["/joint_states"])
-    Loopback(world.bus).advertise("/joint_states", Kind.JOINT_STATES)
+    Loopback(world.bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
     world.say("activate")
     assert world.run(20) is State.RUNNING
     world.node.close()

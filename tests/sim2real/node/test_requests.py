@@ -9,7 +9,7 @@ import pytest
 
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.node.requests import Requests
-from robo_rl_sim2real.transport.base import Reply
+from robo_rl_sim2real.transport.base import ServiceResponse
 
 
 def refuse() -> None:
@@ -28,9 +28,9 @@ def requests(done: list[str]) -> Requests:
 
 def test_they_are_granted_in_order_and_told(requests: Requests, done: list[str]):
     for what in ("go", "not", "dance", "go"):
-        requests.put(what)
+        requests.submit(what)
     assert done == []
-    told = list(requests.grant())
+    told = list(requests.process_all())
     assert done == ["go", "go"]
     assert [what for what, _ in told] == ["go", "not", "dance", "go"]
     assert told[0][1] == told[3][1] == ""
@@ -40,38 +40,38 @@ def test_they_are_granted_in_order_and_told(requests: Requests, done: list[str])
 
 @pytest.mark.parametrize(("what", "expected"), [("go", True), ("not", False), ("dance", False)])
 def test_who_asks_waits_for_the_answer(requests: Requests, what: str, expected: bool):
-    answers: list[Reply] = []
-    asking = threading.Thread(target=lambda: answers.append(requests.ask(what, 20.0)))
+    answers: list[ServiceResponse] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.submit_and_wait(what, 20.0)))
     asking.start()
     while asking.is_alive():
-        list(requests.grant())
+        list(requests.process_all())
     assert [reply.success for reply in answers] == [expected]
 
 
 def test_what_nobody_waits_for_any_more_is_not_granted(requests: Requests, done: list[str]):
-    reply = requests.ask("go", 0.01)
-    assert reply == Reply(False, "'go' was not granted within 0.01 s: withdrawn")
-    assert list(requests.grant()) == []
+    reply = requests.submit_and_wait("go", 0.01)
+    assert reply == ServiceResponse(False, "'go' was not granted within 0.01 s: withdrawn")
+    assert list(requests.process_all()) == []
     assert done == []
 
 
 def test_a_node_that_leaves_grants_nothing_and_tells_who_asked(requests: Requests, done: list[str]):
     requests.open = False
-    requests.put("go")
-    assert list(requests.grant()) == []
-    answers: list[Reply] = []
-    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    requests.submit("go")
+    assert list(requests.process_all()) == []
+    answers: list[ServiceResponse] = []
+    asking = threading.Thread(target=lambda: answers.append(requests.submit_and_wait("go", 20.0)))
     asking.start()
     while asking.is_alive():
-        list(requests.grant())
-    assert answers == [Reply(False, "cannot go: the node is leaving")]
+        list(requests.process_all())
+    assert answers == [ServiceResponse(False, "cannot go: the node is leaving")]
     assert done == []
 
 
 def test_more_can_be_offered(requests: Requests, done: list[str]):
-    requests.offer("dance", lambda: done.append("dance"))
-    requests.put("dance")
-    assert list(requests.grant()) == [("dance", "")]
+    requests.register("dance", lambda: done.append("dance"))
+    requests.submit("dance")
+    assert list(requests.process_all()) == [("dance", "")]
     assert done == ["dance"]
 
 
@@ -79,26 +79,26 @@ def test_who_asked_learns_of_a_loop_that_broke():
     def broken() -> None:
         raise ZeroDivisionError("not its fault")
 
-    requests, answers = Requests({"go": broken}), list[Reply]()
-    asking = threading.Thread(target=lambda: answers.append(requests.ask("go", 20.0)))
+    requests, answers = Requests({"go": broken}), list[ServiceResponse]()
+    asking = threading.Thread(target=lambda: answers.append(requests.submit_and_wait("go", 20.0)))
     asking.start()
     while requests.made == 0:
         time.sleep(0.001)
     time.sleep(0.01)
     with pytest.raises(ZeroDivisionError):
-        list(requests.grant())
+        list(requests.process_all())
     asking.join(5.0)
-    assert answers == [Reply(False, "ZeroDivisionError: not its fault")]
+    assert answers == [ServiceResponse(False, "ZeroDivisionError: not its fault")]
 
 
 @pytest.mark.parametrize(("what", "granted"), [("activate", 0), ("reset", 0), ("shutdown", 1)])
 def test_what_could_move_the_robot_does_not_outlive_a_stop(what, granted):
     stops, done = [0], list[str]()
     requests = Requests({what: lambda: done.append(what)}, lambda: len(stops))
-    requests.put(what)
+    requests.submit(what)
     stops.append(1)
-    ((_, problem),) = list(requests.grant())
+    ((_, problem),) = list(requests.process_all())
     assert len(done) == granted
     assert ("a stop came after" in problem) == (not granted)
-    requests.put(what)
-    assert list(requests.grant()) == [(what, "")]
+    requests.submit(what)
+    assert list(requests.process_all()) == [(what, "")]

@@ -10,12 +10,16 @@ import pytest
 
 from robo_rl.config.registry import load
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl.core.images import fit, resize
+from robo_rl.core.images import crop_and_resize, resize
 from robo_rl.core.spec import TensorSpec
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
-from robo_rl_sim2real.perception.cameras import Eye, eyes, field_of_view
+from robo_rl_sim2real.perception.cameras import (
+    CameraPreprocessor,
+    field_of_view,
+    make_preprocessors,
+)
 from robo_rl_sim2real.perception.observer import Source
 
 ROBOT = load("robots", "panda")
@@ -25,10 +29,10 @@ SQUARE = (0, 8, 48, 48)
 SPEC = TensorSpec(shape=(16, 16, 3), dtype="uint8")
 
 
-def eye(spec: TensorSpec = SPEC, **source: Any) -> Eye:
-    fields = {"topic": FRONT, "kind": Kind.IMAGE, "crop": SQUARE, **source}
+def eye(spec: TensorSpec = SPEC, **source: Any) -> CameraPreprocessor:
+    fields = {"topic": FRONT, "kind": MsgType.IMAGE, "crop": SQUARE, **source}
     sources = {"rgb": Source(**fields)}
-    return eyes({"rgb": spec}, sources, ROBOT, CameraGuard.Config())[fields["topic"]]
+    return make_preprocessors({"rgb": spec}, sources, ROBOT, CameraGuard.Config())[fields["topic"]]
 
 
 def shown(image: np.ndarray = SCENE, stamp_s: float = 3.0) -> Reading:
@@ -42,8 +46,8 @@ def info(fovy: float, height: int = 48, width: int = 64) -> Reading:
 
 
 def test_an_item_is_the_part_that_is_meant_at_the_size_of_training():
-    found = eye().look(shown())
-    np.testing.assert_array_equal(found.fields["rgb"], fit(SCENE, SPEC.shape, SQUARE))
+    found = eye().process(shown())
+    np.testing.assert_array_equal(found.fields["rgb"], crop_and_resize(SCENE, SPEC.shape, SQUARE))
     assert found.stamp_s == 3.0
 
 
@@ -51,15 +55,19 @@ def test_a_compressed_picture_is_the_same_item():
     cv2 = pytest.importorskip("cv2", reason="pip install 'robo-rl[images]'")
     data = cv2.imencode(".png", SCENE[..., ::-1])[1]
     reading = Reading({"data": data, "format": np.asarray("png")}, (), 3.0)
-    found = eye(kind=Kind.COMPRESSED).look(reading)
-    np.testing.assert_array_equal(found.fields["rgb"], fit(SCENE, SPEC.shape, SQUARE))
+    found = eye(kind=MsgType.COMPRESSED).process(reading)
+    np.testing.assert_array_equal(found.fields["rgb"], crop_and_resize(SCENE, SPEC.shape, SQUARE))
 
 
 def test_one_topic_serves_items_with_crops_of_their_own():
     specs = {"near": SPEC, "all": TensorSpec(shape=(3, 24, 32), dtype="uint8")}
-    near = Source(topic=FRONT, kind=Kind.IMAGE, crop=(0.5, 0.5, 0.5, 0.375))
-    sources = {"near": near, "all": Source(topic=FRONT, kind=Kind.IMAGE)}
-    found = eyes(specs, sources, ROBOT, CameraGuard.Config())[FRONT].look(shown()).fields
+    near = Source(topic=FRONT, msg_type=MsgType.IMAGE, crop=(0.5, 0.5, 0.5, 0.375))
+    sources = {"near": near, "all": Source(topic=FRONT, msg_type=MsgType.IMAGE)}
+    found = (
+        make_preprocessors(specs, sources, ROBOT, CameraGuard.Config())[FRONT]
+        .process(shown())
+        .fields
+    )
     np.testing.assert_array_equal(found["near"], resize(SCENE[24:, 32:56], 16, 16))
     np.testing.assert_array_equal(found["all"], resize(SCENE, 24, 32).transpose(2, 0, 1))
 
@@ -76,28 +84,28 @@ def test_one_topic_serves_items_with_crops_of_their_own():
 )
 def test_a_picture_that_does_not_fit_is_an_error_that_names_the_item(change, image, message):
     with pytest.raises(SpecError, match=message):
-        eye(**change).look(shown(image))
+        eye(**change).process(shown(image))
 
 
 def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not():
     seeing = eye(info="/front_camera/camera_info")
     with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: nothing was"):
-        seeing.look(shown())
-    seeing.calibrated(info(45.0))
-    assert seeing.look(shown()).fields
-    seeing.calibrated(info(70.0))
+        seeing.process(shown())
+    seeing.on_camera_info(info(45.0))
+    assert seeing.process(shown()).fields
+    seeing.on_camera_info(info(70.0))
     with pytest.raises(SpecError, match=r"expected 45.0°, found 70.0°"):
-        seeing.look(shown(stamp_s=3.1))
-    seeing.calibrated(info(46.0))
-    assert seeing.look(shown(stamp_s=3.2)).fields
+        seeing.process(shown(stamp_s=3.1))
+    seeing.on_camera_info(info(46.0))
+    assert seeing.process(shown(stamp_s=3.2)).fields
 
 
 def test_two_swapped_cameras_are_told_apart_by_their_calibration():
     """The panda's front camera has 45° and its wrist camera 70°."""
     seeing = eye(topic="/any", info="/info", camera="wrist")
-    seeing.calibrated(info(45.0))
+    seeing.on_camera_info(info(45.0))
     with pytest.raises(SpecError, match=r"expected 70.0°, found 45.0°"):
-        seeing.look(shown())
+        seeing.process(shown())
 
 
 def test_a_crop_narrows_the_field_of_view():
@@ -113,7 +121,7 @@ def test_a_crop_narrows_the_field_of_view():
 @pytest.mark.parametrize(
     ("source", "spec", "message"),
     [
-        ({"kind": Kind.JOINT_STATES}, SPEC, "are for images"),
+        ({"kind": MsgType.JOINT_STATES}, SPEC, "are for images"),
         ({}, TensorSpec(shape=(7,)), "the contract's is no image"),
         ({"topic": "/any", "info": "/info"}, SPEC, "no such camera"),
         ({"info": "/info", "camera": "wirst"}, SPEC, "did you mean 'wrist'"),

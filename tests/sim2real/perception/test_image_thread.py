@@ -12,21 +12,21 @@ import pytest
 from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
-from robo_rl_sim2real.perception.cameras import Eye, View
-from robo_rl_sim2real.perception.image_thread import Darkroom
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor, ImageItem
+from robo_rl_sim2real.perception.image_thread import ImageWorker
 
 RNG = np.random.default_rng(0)
-VIEW = View("rgb", TensorSpec(shape=(4, 4, 3), dtype="uint8"), None)
+VIEW = ImageItem("rgb", TensorSpec(shape=(4, 4, 3), dtype="uint8"), None)
 
 
-class SlowEye(Eye):
+class SlowEye(CameraPreprocessor):
     """Waits before it looks until it may."""
 
     may = threading.Event()
 
-    def look(self, reading: Reading) -> Reading:
+    def process(self, reading: Reading) -> Reading:
         assert self.may.wait(10.0)
-        return super().look(reading)
+        return super().process(reading)
 
 
 def picture(stamp_s: float, channels: int = 3) -> Reading:
@@ -41,9 +41,9 @@ def until(done: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def room() -> Iterator[Darkroom]:
+def room() -> Iterator[ImageWorker]:
     guard = CameraGuard(CameraGuard.Config())
-    made = Darkroom({"/camera": Eye("/camera", (VIEW,), guard)}, Inbox())
+    made = ImageWorker({"/camera": CameraPreprocessor("/camera", (VIEW,), guard)}, Inbox())
     yield made
     made.close()
 
@@ -79,7 +79,7 @@ def test_a_bad_picture_is_told_the_last_good_one_stays_and_the_next_heals(room):
 def test_who_hands_a_picture_over_does_not_wait_and_only_the_newest_is_made():
     SlowEye.may.clear()
     eye, inbox = SlowEye("/camera", (VIEW,), CameraGuard(CameraGuard.Config())), Inbox()
-    room, made = Darkroom({"/camera": eye}, inbox), list[float]()
+    room, made = ImageWorker({"/camera": eye}, inbox), list[float]()
     put = inbox.put
     inbox.put = lambda topic, reading: (made.append(reading.stamp_s), put(topic, reading))[1]
     for number in range(100):
@@ -93,6 +93,6 @@ def test_who_hands_a_picture_over_does_not_wait_and_only_the_newest_is_made():
 
 def test_without_a_camera_there_is_no_thread():
     before = threading.active_count()
-    room = Darkroom({}, Inbox())
+    room = ImageWorker({}, Inbox())
     assert threading.active_count() == before
     room.close()

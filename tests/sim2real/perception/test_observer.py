@@ -9,10 +9,10 @@ from small_robot import contract
 
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.spec import ObsSpec, TensorSpec
-from robo_rl_sim2real.messages.kinds import Kind
-from robo_rl_sim2real.messages.readings import Inbox, Reading, rot6d
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Inbox, Reading, quat_to_rot6d
 from robo_rl_sim2real.perception.observer import Observer, Source
-from robo_rl_tasks.poses import quat_to_rot6d
+from robo_rl_tasks.poses import quat_to_rot6d as quat_to_rot6d_tensor
 
 SPEC = ObsSpec(
     items={
@@ -24,11 +24,11 @@ SPEC = ObsSpec(
 )
 SOURCES = {
     "arm": Source(topic="/joints", field="position"),
-    "turn": Source(topic="/hand", kind=Kind.POSE, field="rot6d"),
-    "gap": Source(minus=("cube", "hand")),
-    "cube": Source(topic="/cube", kind=Kind.POSE, field="position"),
-    "hand": Source(topic="/hand", kind=Kind.POSE, field="position"),
-    "image": Source(topic="/camera", kind=Kind.IMAGE, field="image"),
+    "turn": Source(topic="/hand", msg_type=MsgType.POSE, field="rot6d"),
+    "gap": Source(difference=("cube", "hand")),
+    "cube": Source(topic="/cube", msg_type=MsgType.POSE, field="position"),
+    "hand": Source(topic="/hand", msg_type=MsgType.POSE, field="position"),
+    "image": Source(topic="/camera", msg_type=MsgType.IMAGE, field="image"),
 }
 QUAT = np.array([0.5, 0.5, -0.5, 0.5])
 
@@ -50,7 +50,7 @@ def inbox(stamp_s: float = 1.0) -> Inbox:
 
 
 def test_items_come_by_name_in_the_order_and_type_of_training():
-    frame = observer().look(inbox())
+    frame = observer().read_frame(inbox())
     assert frame is not None
     assert frame.items["arm"].tolist() == [2.0, 1.0]
     assert {name: str(v.dtype) for name, v in frame.items.items()} == {
@@ -61,16 +61,16 @@ def test_items_come_by_name_in_the_order_and_type_of_training():
 
 
 def test_a_turn_is_the_one_that_tasks_observe():
-    ours = quat_to_rot6d(torch.from_numpy(QUAT)).numpy()
-    np.testing.assert_allclose(rot6d(QUAT), ours, atol=1e-12)
+    ours = quat_to_rot6d_tensor(torch.from_numpy(QUAT)).numpy()
+    np.testing.assert_allclose(quat_to_rot6d(QUAT), ours, atol=1e-12)
 
 
 def test_it_is_as_old_as_its_oldest_reading_and_nothing_before_all_came():
-    frame = observer().look(inbox(5.0))
+    frame = observer().read_frame(inbox(5.0))
     assert frame is not None
     assert frame.stamp_s == 5.0
     box = Inbox()
-    assert observer().look(box) is None
+    assert observer().read_frame(box) is None
     assert observer().topics.keys() == {"/joints", "/hand", "/cube", "/camera"}
 
 
@@ -87,13 +87,13 @@ def test_history_is_the_last_frames_the_latest_last():
     for step in range(4):
         names = ("a", "b", "c")
         box.put("/joints", Reading({"position": np.full(3, float(step))}, names, 9.0))
-        frame = maker.look(box)
+        frame = maker.read_frame(box)
         assert frame is not None
         obs = maker.observation(frame, step)
         assert obs["arm"].shape == (1, 3, 2)
         seen.append(obs["arm"][0, :, 0].tolist())
     assert seen == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]]
-    frame = maker.look(box)
+    frame = maker.read_frame(box)
     assert frame is not None
     assert maker.observation(frame, 5)["arm"][0, :, 0].tolist() == [3, 3, 3]
 
@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_an_error_that_names_it(topic, reading, message):
     box = inbox()
     box.put(topic, reading)
     with pytest.raises(SpecError, match=message):
-        observer().look(box)
+        observer().read_frame(box)
 
 
 def test_every_item_needs_a_source():
@@ -129,8 +129,8 @@ def test_every_item_needs_a_source():
     with pytest.raises(ConfigError, match="no source of 'hand', of which 'gap' is a difference"):
         Observer(agreed, sources)
     with pytest.raises(ConfigError, match="is a difference of itself"):
-        observer(hand=Source(minus=("gap", "cube")))
+        observer(hand=Source(difference=("gap", "cube")))
     with pytest.raises(ConfigError, match="'/hand' has another elsewhere"):
-        observer(hand=SOURCES["hand"].model_copy(update={"kind": Kind.ARRAY}))
+        observer(hand=SOURCES["hand"].model_copy(update={"kind": MsgType.ARRAY}))
     with pytest.raises(ConfigError, match="a topic, or minus"):
         observer(arm=Source())

@@ -11,7 +11,7 @@ def test_first_in_first_out():
     backlog: Backlog[int] = Backlog(100)
     for item in range(5):
         backlog.put(item, 10)
-    assert [backlog.take() for _ in range(6)] == [0, 1, 2, 3, 4, None]
+    assert [backlog.pop() for _ in range(6)] == [0, 1, 2, 3, 4, None]
 
 
 def test_what_is_taken_makes_room():
@@ -19,9 +19,9 @@ def test_what_is_taken_makes_room():
     for item in range(3):
         backlog.put(item, 10)
     assert backlog.dropped == 1
-    assert backlog.take() == 0
+    assert backlog.pop() == 0
     backlog.put(3, 10)
-    assert [backlog.take() for _ in range(3)] == [1, 3, None]
+    assert [backlog.pop() for _ in range(3)] == [1, 3, None]
     assert backlog.dropped == 1
 
 
@@ -37,7 +37,7 @@ def test_from_many_threads_nothing_is_lost_that_was_not_counted():
         thread.start()
     for thread in threads:
         thread.join()
-    taken = list(iter(backlog.take, None))
+    taken = list(iter(backlog.pop, None))
     assert len(taken) + backlog.dropped == 4000
     assert abs(len(taken) - 2000) <= 4  # threads may look at the same moment
     for who in range(4):

@@ -14,7 +14,7 @@ from small_flights import DT_S, HOME, NAMES, WATCHED, Flight, sent_of
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.recording import topics
 
@@ -173,11 +173,11 @@ def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):
 
 
 def test_a_ring_holds_no_more_memory_than_it_may(tmp_path: Path):
-    flight = Flight(tmp_path, mode="ring", memory_mb=1, after_s=0.0)
+    flight = Flight(tmp_path, mode="ring", ring_mb=1, after_s=0.0)
     image = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
     with flight.recorded() as recorder:
         for number in range(10):
-            recorder.heard("/big", Kind.IMAGE, Reading({"image": image}, (), 50.0 + number))
+            recorder.on_message("/big", MsgType.IMAGE, Reading({"image": image}, (), 50.0 + number))
         flight.node.request("record")
         flight.run(1)
     assert recorder.problems() == []
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_dropped_counted_and_told(tmp_path: Path):
     with flight.recorded() as recorder:
         image = np.zeros((1000, 1000, 3), np.uint8)
         for _ in range(3):
-            recorder.heard("/big", Kind.IMAGE, Reading({"image": image}, (), 50.0))
+            recorder.on_message("/big", MsgType.IMAGE, Reading({"image": image}, (), 50.0))
         flight.run(5)
         assert "3 not recorded" in recorder.problems()[0]
     assert "/big" not in read(recorder.bags[0])
@@ -220,7 +220,7 @@ def test_the_robot_goes_on_when_the_disk_is_full(tmp_path: Path):
             flight.node.request("activate")
             noise = np.random.default_rng(0).integers(0, 255, (600, 1000, 3), np.uint8)
             for _ in range(3):
-                recorder.heard("/big", Kind.IMAGE, Reading({"image": noise}, (), 50.0))
+                recorder.on_message("/big", MsgType.IMAGE, Reading({"image": noise}, (), 50.0))
             flight.run(40)
             assert flight.node.runtime.state is State.RUNNING
         assert "recording stopped: No space left on device" in recorder.problems()
@@ -238,20 +238,20 @@ def test_a_folder_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path
 
 
 def test_a_disk_that_is_nearly_full_is_left_alone(tmp_path: Path):
-    flight = Flight(tmp_path, free_mb=1 << 40)
+    flight = Flight(tmp_path, min_free_mb=1 << 40)
     with pytest.raises(ConfigError, match="are to stay so"), flight.recorded():
         pass
 
 
 def test_a_listener_that_breaks_breaks_nothing_else(tmp_path: Path):
     class Broken:
-        def heard(self, topic: str, kind: Kind, reading: Reading) -> None:
+        def on_message(self, topic: str, kind: MsgType, reading: Reading) -> None:
             raise RuntimeError("no")
 
-        def ticked(self, tick: Tick) -> None:
+        def on_tick(self, tick: Tick) -> None:
             raise RuntimeError("no")
 
-        def told(self, event: str, what: str) -> None:
+        def on_event(self, event: str, what: str) -> None:
             raise RuntimeError("no")
 
         def problems(self) -> list[str]:

@@ -21,9 +21,9 @@ from small_domains import free_domain
 
 from robo_rl.config.models import compose, validate
 from robo_rl.config.registry import load
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.node.services import ASKED
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "sim2real" / "ros2"
@@ -90,7 +90,7 @@ def test_it_depends_on_every_ros_package_that_it_imports():
     files = [*(PACKAGE / "launch").glob("*.py"), *(PACKAGE / "robo_rl_ros2").glob("*.py")]
     files += [transport / "ros2" / "lifecycle_node.py"]
     wanted = set[str]().union(*map(imported, files)) | {"rclpy", "lifecycle_msgs", "std_srvs"}
-    wanted |= {kind.value.partition("/")[0] for kind in Kind}
+    wanted |= {kind.value.partition("/")[0] for kind in MsgType}
     listed = {str(depend.text) for depend in MANIFEST.findall("exec_depend")}
     assert wanted - listed == set()
 
@@ -117,7 +117,7 @@ def test_no_wheel_of_the_project_has_it():
 
 
 def test_the_enclave_may_do_what_the_deployment_does_and_nothing_else():
-    settings = validate(compose("deploy/panda_lift_cube", []), Settings)
+    settings = validate(compose("deploy/panda_lift_cube", []), DeploySettings)
     topics = load("robots", "panda").topics
     heard = {source.topic for source in settings.observe.values() if source.topic}
     heard |= {settings.joint_states or topics.joint_states, settings.estop, settings.control}
@@ -130,7 +130,7 @@ def test_the_enclave_may_do_what_the_deployment_does_and_nothing_else():
 
 
 def test_the_watchdog_may_command_and_say_the_state_and_hear_nothing():
-    settings = validate(compose("deploy/panda_lift_cube", []), Settings)
+    settings = validate(compose("deploy/panda_lift_cube", []), DeploySettings)
     commands = settings.command.topic or load("robots", "panda").topics.command
     said = {commands, settings.state, f"{settings.state}/watchdog_warms_up"}
     own = {"/parameter_events", "/rosout", "~/transition_event"}
@@ -204,7 +204,7 @@ def test_the_node_runs_under_the_name_it_is_given_until_it_is_shut_down(tmp_path
     )
     manager = Ros2(Ros2.Config(domain=domain), "manager")
     try:
-        assert manager.call("/arm/stop", 60.0).success
+        assert manager.call_service("/arm/stop", 60.0).success
         client = manager.node.create_client(ChangeState, "/arm/change_state")
         assert client.wait_for_service(timeout_sec=20.0)
         request = ChangeState.Request()

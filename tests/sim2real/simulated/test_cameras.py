@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import component
 from robo_rl.core.errors import ConfigError, DeviceError
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
@@ -32,14 +32,14 @@ class Studio:
         bus = Bus(lambda: self.now_s)
         backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
         world = SimWorld(component("tasks").make("push_t").build(), backend, DT_S)
-        cfg = strict(fields, SimRobot.Config)
+        cfg = validate_strict(fields, SimRobot.Config)
         clock = Clock(lambda: self.now_s, lambda s: None)
         self.us = Loopback(bus)
         self.pictures: dict[str, list[Reading]] = {name: [] for name in TOPICS}
         for name, topic in TOPICS.items():
-            self.us.subscribe(topic, Kind.IMAGE, self.pictures[name].append, SENSOR)
+            self.us.subscribe(topic, MsgType.IMAGE, self.pictures[name].append, SENSOR)
         self.robot = SimRobot(cfg, world, Loopback(bus), clock)
-        self.array = self.us.advertise(world.robot.topics.command, Kind.ARRAY, COMMAND)
+        self.array = self.us.create_publisher(world.robot.topics.command, MsgType.ARRAY, COMMAND)
 
     def run(self, ticks: int) -> None:
         for _ in range(ticks):

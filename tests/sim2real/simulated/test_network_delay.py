@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robo_rl_sim2real.simulated.network_delay import Lag
+from robo_rl_sim2real.simulated.network_delay import NetworkDelay
 
 
-def lag(**fields: float) -> Lag[int]:
-    return Lag(Lag.Config(**fields), np.random.default_rng(0))
+def lag(**fields: float) -> NetworkDelay[int]:
+    return NetworkDelay(NetworkDelay.Config(**fields), np.random.default_rng(0))
 
 
 def test_without_lag_all_come_at_once_and_in_order():

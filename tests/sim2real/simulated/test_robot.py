@@ -15,13 +15,13 @@ from small_bundles import make_bundle
 from small_lab import DT_S, world_of
 from small_limits import excess
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR
 from robo_rl_sim2real.transport.loopback import Loopback
 
@@ -33,12 +33,14 @@ class Lab(small_lab.Lab):
         super().__init__(task, **fields)
         self.joints, self.poses = list[Reading](), list[Reading]()
         self.told: list[dict[str, Any]] = []
-        self.us.subscribe(self.topics.joint_states, Kind.JOINT_STATES, self.joints.append, SENSOR)
-        self.us.subscribe("/ee_pose", Kind.POSE, self.poses.append, SENSOR)
-        self.us.subscribe("/sim/episode", Kind.TEXT, self._hear, LATCHED)
-        self.array = self.us.advertise(self.topics.command, Kind.ARRAY, COMMAND)
-        self.points = self.us.advertise(self.topics.trajectory, Kind.TRAJECTORY, COMMAND)
-        self.control = self.us.advertise("/sim/control", Kind.TEXT, COMMAND)
+        self.us.subscribe(
+            self.topics.joint_states, MsgType.JOINT_STATES, self.joints.append, SENSOR
+        )
+        self.us.subscribe("/ee_pose", MsgType.POSE, self.poses.append, SENSOR)
+        self.us.subscribe("/sim/episode", MsgType.TEXT, self._hear, LATCHED)
+        self.array = self.us.create_publisher(self.topics.command, MsgType.ARRAY, COMMAND)
+        self.points = self.us.create_publisher(self.topics.trajectory, MsgType.TRAJECTORY, COMMAND)
+        self.control = self.us.create_publisher("/sim/control", MsgType.TEXT, COMMAND)
 
     def run(self, ticks: int) -> np.ndarray:
         """Measured positions (T, joints)."""
@@ -86,7 +88,7 @@ def test_a_trajectory_is_a_command_too(lab: Lab):
 def test_goals_are_trajectories_and_an_array_takes_over(lab: Lab):
     start = lab.run(5)[-1][:7]
     names = lab.robot.world.robot.joint_names[:7]
-    goals = lab.us.pursue(lab.topics.follow)
+    goals = lab.us.create_goal_publisher(lab.topics.follow_joint_trajectory)
     fields = {"positions": (start + 0.1)[None], "times": np.array([0.5])}
     goals.send(Reading(fields, names, 0.0))
     lab.run(26)
@@ -121,7 +123,7 @@ def test_trajectories_one_after_the_other_are_one_even_motion(lab: Lab):
 def test_a_trajectory_that_cannot_be_followed_is_dropped(lab: Lab, fields, problem):
     before = lab.run(20)[-1]
     lab.points.send(Reading(fields, lab.robot.world.robot.joint_names[:7], 0.0))
-    lab.us.pursue(lab.topics.follow).send(
+    lab.us.create_goal_publisher(lab.topics.follow_joint_trajectory).send(
         Reading(fields, lab.robot.world.robot.joint_names[:7], 0.0)
     )
     np.testing.assert_allclose(lab.run(50)[-1], before, atol=0.01)
@@ -203,7 +205,9 @@ def driven(lab: Lab, path: Path, kind: str) -> Node:
     settings = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
     settings["command"] = {"alone": False, "kind": kind}  # the lab could say something too
     bundle = make_bundle(path / "bundle", robot, -0.003)
-    return Node(strict(settings, Settings), bundle, Loopback(lab.bus), clock=lab.clock)
+    return Node(
+        validate_strict(settings, DeploySettings), bundle, Loopback(lab.bus), clock=lab.clock
+    )
 
 
 @pytest.mark.parametrize("kind", ["array", "trajectory", "follow"])
@@ -212,13 +216,13 @@ def test_a_node_drives_it(tmp_path: Path, kind: str):
     lab = Lab("lift_cube")
     node = driven(lab, tmp_path, kind)
     sent: list[np.ndarray] = []
-    (way,) = node.wiring.outlets
+    (way,) = node.wiring.command_topics
 
     def hear(reading: Reading) -> None:
-        sent.append(way.values(reading))
+        sent.append(way.positions_in(reading))
 
     if way.action:
-        lab.us.obey(way.topic, hear)
+        lab.us.create_goal_server(way.topic, hear)
     else:
         lab.us.subscribe(way.topic, way.kind, hear, COMMAND)
     lab.drive(node, 5)

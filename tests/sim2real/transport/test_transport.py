@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.messages.diagnostics import Level, Status, reading_of
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.diagnostics import Level, Status, statuses_to_reading
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.trajectory import FOLLOW
-from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NO_TAKER, SENSOR, Qos, Reply
+from robo_rl_sim2real.transport.base import COMMAND, LATCHED, NO_TAKER, SENSOR, Qos, ServiceResponse
 from robo_rl_sim2real.transport.loopback import Loopback
 
 NAMES = ("shoulder", "elbow")
 READINGS = {
-    Kind.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, NAMES, 0.0),
-    Kind.ARRAY: Reading({"data": np.array([1.5, -0.25, 1e-9])}, (), 0.0),
-    Kind.POSE: Reading(
+    MsgType.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, NAMES, 0.0),
+    MsgType.ARRAY: Reading({"data": np.array([1.5, -0.25, 1e-9])}, (), 0.0),
+    MsgType.POSE: Reading(
         {"position": np.array([1.0, 2.0, 3.0]), "orientation": np.array([0.5, -0.5, 0.5, 0.5])},
         (),
         0.0,
     ),
-    Kind.TWIST: Reading(
+    MsgType.TWIST: Reading(
         {
             "linear": np.array([0.1, -0.2, 0.3]),
             "angular": np.array([0.0, 1e-9, -1.5]),
@@ -35,25 +35,25 @@ READINGS = {
         (),
         0.0,
     ),
-    Kind.IMAGE: Reading(
+    MsgType.IMAGE: Reading(
         {"image": np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)}, (), 0.0
     ),
-    Kind.COMPRESSED: Reading(
+    MsgType.COMPRESSED: Reading(
         {"data": np.arange(999).astype(np.uint8), "format": np.asarray("bgr8; jpeg")}, (), 0.0
     ),
-    Kind.CAMERA_INFO: Reading(
+    MsgType.CAMERA_INFO: Reading(
         {"k": np.arange(9.0).reshape(3, 3), "size": np.array([480.0, 640.0])}, (), 0.0
     ),
-    Kind.TRAJECTORY: Reading(
+    MsgType.TRAJECTORY: Reading(
         {"positions": np.array([[0.1, 0.2], [0.3, 0.4]]), "times": np.array([0.02, 1.5])},
         NAMES,
         0.0,
     ),
-    Kind.FLAG: Reading({"data": np.asarray(True)}, (), 0.0),
-    Kind.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
-    Kind.JOY: Reading({"axes": np.array([0.5, -1.0]), "buttons": np.array([0, 1])}, (), 0.0),
-    Kind.COUNT: Reading({"data": np.asarray(2**63 + 1, np.uint64)}, (), 0.0),
-    Kind.DIAGNOSTICS: reading_of(
+    MsgType.FLAG: Reading({"data": np.asarray(True)}, (), 0.0),
+    MsgType.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
+    MsgType.JOY: Reading({"axes": np.array([0.5, -1.0]), "buttons": np.array([0, 1])}, (), 0.0),
+    MsgType.COUNT: Reading({"data": np.asarray(2**63 + 1, np.uint64)}, (), 0.0),
+    MsgType.DIAGNOSTICS: statuses_to_reading(
         [
             Status("loop", Level.OK, "running", {"ticks": "7", "missed": "0"}),
             Status("readings", Level.STALE, "nothing came", {}),
@@ -88,7 +88,7 @@ class Heard:
         return self.readings
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(MsgType))
 def test_what_is_heard_is_what_was_said_when_it_came(make_transport, kind):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/topic", kind, heard.put)
@@ -104,8 +104,8 @@ def test_what_is_heard_is_what_was_said_when_it_came(make_transport, kind):
 
 def test_reliable_ones_come_all_and_in_order(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    node.subscribe("/count", Kind.ARRAY, heard.put, Qos(depth=500))
-    out = robot.advertise("/count", Kind.ARRAY, Qos(depth=500))
+    node.subscribe("/count", MsgType.ARRAY, heard.put, Qos(depth=500))
+    out = robot.advertise("/count", MsgType.ARRAY, Qos(depth=500))
     heard.wait(say=lambda: out.send(Reading({"data": np.array([-1.0])}, (), 0.0)))
     for i in range(200):
         out.send(Reading({"data": np.array([float(i)])}, (), 0.0))
@@ -119,21 +119,21 @@ def test_reliable_ones_come_all_and_in_order(make_transport):
 def test_who_comes_later_hears_what_is_latched_and_nothing_else(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
     for topic, qos in (("/latched", LATCHED), ("/volatile", COMMAND)):
-        robot.advertise(topic, Kind.TEXT, qos).send(READINGS[Kind.TEXT])
+        robot.advertise(topic, MsgType.TEXT, qos).send(READINGS[MsgType.TEXT])
     latched, volatile = Heard(), Heard()
-    node.subscribe("/volatile", Kind.TEXT, volatile.put, COMMAND)
-    node.subscribe("/latched", Kind.TEXT, latched.put, LATCHED)
+    node.subscribe("/volatile", MsgType.TEXT, volatile.put, COMMAND)
+    node.subscribe("/latched", MsgType.TEXT, latched.put, LATCHED)
     assert str(latched.wait()[0].fields["data"]) == "lift the cube"
     assert not volatile.readings
 
 
 def test_qos_that_do_not_match_are_told_and_nothing_comes(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    node.subscribe("/topic", Kind.ARRAY, heard.put, COMMAND)
-    out = robot.advertise("/topic", Kind.ARRAY, SENSOR)
+    node.subscribe("/topic", MsgType.ARRAY, heard.put, COMMAND)
+    out = robot.advertise("/topic", MsgType.ARRAY, SENSOR)
     until = time.monotonic() + 10.0
     while not (robot.problems() and node.problems()) and time.monotonic() < until:
-        out.send(READINGS[Kind.ARRAY])
+        out.send(READINGS[MsgType.ARRAY])
         time.sleep(0.02)
     assert all("/topic" in found[0] for found in (robot.problems(), node.problems()))
     assert not heard.readings
@@ -141,20 +141,20 @@ def test_qos_that_do_not_match_are_told_and_nothing_comes(make_transport):
 
 def test_a_sensor_reader_hears_both_kinds_of_writers(make_transport):
     node, heard = make_transport("node"), Heard()
-    node.subscribe("/topic", Kind.ARRAY, heard.put, SENSOR)
+    node.subscribe("/topic", MsgType.ARRAY, heard.put, SENSOR)
     for number, qos in enumerate((COMMAND, SENSOR), start=1):
         robot = make_transport(f"robot{number}")
-        out = robot.advertise("/topic", Kind.ARRAY, qos)
+        out = robot.advertise("/topic", MsgType.ARRAY, qos)
         heard.readings.clear()
-        heard.wait(say=lambda out=out: out.send(READINGS[Kind.ARRAY]))
+        heard.wait(say=lambda out=out: out.send(READINGS[MsgType.ARRAY]))
         robot.close()
     assert node.problems() == []
 
 
 def test_what_is_sent_may_be_changed_afterwards(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    node.subscribe("/topic", Kind.ARRAY, heard.put)
-    out, data = robot.advertise("/topic", Kind.ARRAY), np.array([7.0])
+    node.subscribe("/topic", MsgType.ARRAY, heard.put)
+    out, data = robot.advertise("/topic", MsgType.ARRAY), np.array([7.0])
     heard.wait(say=lambda: out.send(Reading({"data": data}, (), 0.0)))
     data[:] = 0.0
     assert heard.readings[0].fields["data"][0] == 7.0
@@ -162,12 +162,12 @@ def test_what_is_sent_may_be_changed_afterwards(make_transport):
 
 def test_what_is_closed_says_nothing_more(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    node.subscribe("/topic", Kind.ARRAY, heard.put)
-    out = robot.advertise("/topic", Kind.ARRAY)
-    heard.wait(say=lambda: out.send(READINGS[Kind.ARRAY]))
+    node.subscribe("/topic", MsgType.ARRAY, heard.put)
+    out = robot.advertise("/topic", MsgType.ARRAY)
+    heard.wait(say=lambda: out.send(READINGS[MsgType.ARRAY]))
     robot.close()
     with pytest.raises(RoboRlError, match="closed"):
-        out.send(READINGS[Kind.ARRAY])
+        out.send(READINGS[MsgType.ARRAY])
 
 
 def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
@@ -176,28 +176,28 @@ def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
     def broken(reading: Reading) -> None:
         raise ValueError("not mine")
 
-    node.subscribe("/bad", Kind.ARRAY, broken)
-    node.subscribe("/good", Kind.ARRAY, heard.put)
-    bad, good = (robot.advertise(topic, Kind.ARRAY) for topic in ("/bad", "/good"))
+    node.subscribe("/bad", MsgType.ARRAY, broken)
+    node.subscribe("/good", MsgType.ARRAY, heard.put)
+    bad, good = (robot.advertise(topic, MsgType.ARRAY) for topic in ("/bad", "/good"))
     until = time.monotonic() + 10.0
     while not node.problems() and time.monotonic() < until:
-        bad.send(READINGS[Kind.ARRAY])
+        bad.send(READINGS[MsgType.ARRAY])
         time.sleep(0.02)
     assert "not mine" in node.problems()[0]
-    heard.wait(say=lambda: good.send(READINGS[Kind.ARRAY]))
+    heard.wait(say=lambda: good.send(READINGS[MsgType.ARRAY]))
 
 
 def test_it_knows_who_else_publishes_and_hears(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
-    robot.advertise("/joints", Kind.JOINT_STATES, SENSOR)
-    robot.subscribe("/command", Kind.ARRAY, print, COMMAND)
-    node.subscribe("/joints", Kind.JOINT_STATES, print)
+    robot.advertise("/joints", MsgType.JOINT_STATES, SENSOR)
+    robot.subscribe("/command", MsgType.ARRAY, print, COMMAND)
+    node.subscribe("/joints", MsgType.JOINT_STATES, print)
     until = time.monotonic() + 10.0
     while not node.endpoints("/command") and time.monotonic() < until:
         time.sleep(0.02)
     ((writer,), (reader,)) = node.endpoints("/joints"), node.endpoints("/command")
-    assert (writer.type, writer.writes) == (Kind.JOINT_STATES.value, True)
-    assert (reader.type, reader.writes) == (Kind.ARRAY.value, False)
+    assert (writer.type, writer.writes) == (MsgType.JOINT_STATES.value, True)
+    assert (reader.type, reader.writes) == (MsgType.ARRAY.value, False)
     assert not writer.qos.reliable
     assert reader.qos.reliable
     assert not reader.qos.latched
@@ -206,7 +206,7 @@ def test_it_knows_who_else_publishes_and_hears(make_transport):
 
 def test_who_has_left_is_forgotten(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
-    robot.advertise("/state", Kind.TEXT, LATCHED)
+    robot.advertise("/state", MsgType.TEXT, LATCHED)
     until = time.monotonic() + 10.0
     while not node.endpoints("/state") and time.monotonic() < until:
         time.sleep(0.02)
@@ -221,7 +221,7 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
     if isinstance(robot, Loopback):
         pytest.skip("members of a bus have no names")
-    robot.advertise("/joints", Kind.JOINT_STATES, SENSOR)
+    robot.advertise("/joints", MsgType.JOINT_STATES, SENSOR)
     until = time.monotonic() + 10.0
     while [end.node for end in node.endpoints("/joints")] != ["/robot"]:
         assert time.monotonic() < until
@@ -230,10 +230,10 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
 
 def test_goals_come_as_trajectories_in_the_place_of_each_other(make_goal_transport):
     robot, node, heard = make_goal_transport("robot"), make_goal_transport("node"), Heard()
-    out = node.pursue("/arm/follow_joint_trajectory")
+    out = node.create_goal_publisher("/arm/follow_joint_trajectory")
     assert node.problems() == [f"/arm/follow_joint_trajectory: {NO_TAKER}"]
     robot.obey("/arm/follow_joint_trajectory", heard.put)
-    way = READINGS[Kind.TRAJECTORY]
+    way = READINGS[MsgType.TRAJECTORY]
     began = time.monotonic()
     found = heard.wait(say=lambda: out.send(way))[-1]
     assert began <= found.stamp_s <= time.monotonic()
@@ -254,8 +254,8 @@ def test_goals_come_as_trajectories_in_the_place_of_each_other(make_goal_transpo
 def test_it_knows_who_else_pursues_and_obeys(make_goal_transport):
     robot, other, node = (make_goal_transport(name) for name in ("robot", "other", "node"))
     robot.obey("/arm/follow", print)
-    other.pursue("/arm/follow")
-    node.pursue("/arm/follow")
+    other.create_goal_publisher("/arm/follow")
+    node.create_goal_publisher("/arm/follow")
     until = time.monotonic() + 10.0
     while len(node.endpoints("/arm/follow", action=True)) < 2 and time.monotonic() < until:
         time.sleep(0.02)
@@ -269,25 +269,25 @@ def test_a_service_answers_whoever_asks_by_its_full_name(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
     asked: list[int] = []
 
-    def call() -> Reply:
+    def call() -> ServiceResponse:
         asked.append(len(asked))
-        return Reply(len(asked) > 1, f"{len(asked)} times")
+        return ServiceResponse(len(asked) > 1, f"{len(asked)} times")
 
     robot.serve("~/reset", call)
-    assert node.call("/robot/reset", 10.0) == Reply(False, "1 times")
-    assert node.call("/robot/reset", 10.0) == Reply(True, "2 times")
-    assert robot.call("~/reset", 10.0) == Reply(True, "3 times")
+    assert node.call("/robot/reset", 10.0) == ServiceResponse(False, "1 times")
+    assert node.call("/robot/reset", 10.0) == ServiceResponse(True, "2 times")
+    assert robot.call("~/reset", 10.0) == ServiceResponse(True, "3 times")
 
 
 def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
 
-    def broken() -> Reply:
+    def broken() -> ServiceResponse:
         raise ValueError("not mine")
 
     robot.serve("~/broken", broken)
     for _ in range(2):
-        assert node.call("/robot/broken", 10.0) == Reply(False, "ValueError: not mine")
+        assert node.call("/robot/broken", 10.0) == ServiceResponse(False, "ValueError: not mine")
 
 
 def test_nobody_answers_for_a_service_that_nobody_has(make_transport):
@@ -297,16 +297,16 @@ def test_nobody_answers_for_a_service_that_nobody_has(make_transport):
 
 def test_a_service_that_waits_keeps_nothing_else_from_coming(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
-    free, answers = threading.Event(), list[Reply]()
-    node.serve("~/slow", lambda: Reply(free.wait(20.0), "at last"))
-    node.serve("~/stop", lambda: Reply(True, "stopped"))
-    node.subscribe("/topic", Kind.ARRAY, heard.put)
-    out = robot.advertise("/topic", Kind.ARRAY)
+    free, answers = threading.Event(), list[ServiceResponse]()
+    node.serve("~/slow", lambda: ServiceResponse(free.wait(20.0), "at last"))
+    node.serve("~/stop", lambda: ServiceResponse(True, "stopped"))
+    node.subscribe("/topic", MsgType.ARRAY, heard.put)
+    out = robot.advertise("/topic", MsgType.ARRAY)
     asking = threading.Thread(target=lambda: answers.append(robot.call("/node/slow", 20.0)))
     asking.start()
-    heard.wait(say=lambda: out.send(READINGS[Kind.ARRAY]))
-    assert robot.call("/node/stop", 10.0) == Reply(True, "stopped")
+    heard.wait(say=lambda: out.send(READINGS[MsgType.ARRAY]))
+    assert robot.call("/node/stop", 10.0) == ServiceResponse(True, "stopped")
     assert not answers
     free.set()
     asking.join()
-    assert answers == [Reply(True, "at last")]
+    assert answers == [ServiceResponse(True, "at last")]

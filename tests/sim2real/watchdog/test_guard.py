@@ -11,34 +11,34 @@ import pytest
 from small_bundles import make_bundle
 from small_limits import excess
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.cli.watched import orders
+from robo_rl_sim2real.cli.watchdog import watchdog_job
 from robo_rl_sim2real.control.braking import Motion
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
-from robo_rl_sim2real.watchdog.orders import Orders
+from robo_rl_sim2real.watchdog.job import WatchdogJob
 
 ROBOT = load("robots", "panda")
 NAMES = tuple(joint.name for joint in ROBOT.actuated)
 DT_S = 1.0 / ROBOT.rates.control_hz
 WATCHED = 4
-SETTINGS = strict(
+SETTINGS = validate_strict(
     {
         "robot": {"name": "panda"},
         "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
-        "lifecycle": {"ramp_s": 0.2, "hold_s": 0.2},
+        "lifecycle": {"ramp_s": 0.2, "final_hold_s": 0.2},
         "command": {"joints": NAMES[::-1]},
     },
-    Settings,
+    DeploySettings,
 )
 
 
@@ -50,10 +50,10 @@ class Ledger:
     def __init__(self, sent: list[Reading]) -> None:
         self.sent, self.told, self.gone = sent, list[tuple[int, Motion, bool]](), False
 
-    def tell(self, motion: Motion, *, sending: bool) -> None:
+    def report(self, motion: Motion, *, sending: bool) -> None:
         self.told.append((len(self.sent), motion, sending))
 
-    def demand(self) -> None:
+    def check(self) -> None:
         if self.gone:
             raise WatchdogLostError("the watchdog ended")
 
@@ -64,9 +64,12 @@ class World:
     def __init__(self, path: Path, *, dry_run: bool = False) -> None:
         self.now_s, self.number, self.pos = 50.0, 0, ROBOT.home_ctrl.copy()
         bus, self.commands = Bus(lambda: self.now_s), list[Reading]()
-        robot, self.control = Loopback(bus), Loopback(bus).advertise("/policy/control", Kind.TEXT)
-        self.joints = robot.advertise("/joint_states", Kind.JOINT_STATES)
-        robot.subscribe(ROBOT.topics.command, Kind.ARRAY, self.commands.append, COMMAND)
+        robot, self.control = (
+            Loopback(bus),
+            Loopback(bus).create_publisher("/policy/control", MsgType.TEXT),
+        )
+        self.joints = robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+        robot.subscribe(ROBOT.topics.command, MsgType.ARRAY, self.commands.append, COMMAND)
         clock = Clock(lambda: self.now_s, lambda s: None)
         bundle = make_bundle(path / "bundle", ROBOT, 0.01)
         self.node = Node(SETTINGS, bundle, Loopback(bus), clock=clock, dry_run=dry_run)
@@ -140,15 +143,15 @@ def test_in_a_dry_run_it_is_told_that_nothing_is_sent(tmp_path: Path):
 
 
 def test_orders_arrive_as_they_were_given(world: World):
-    given = orders(world.node, SETTINGS)
-    taken = Orders.model_validate_json(given.model_dump_json())
-    assert taken.outlets == world.node.wiring.outlets
+    given = watchdog_job(world.node, SETTINGS)
+    taken = WatchdogJob.model_validate_json(given.model_dump_json())
+    assert taken.command_topics == world.node.wiring.command_topics
     assert taken.transport.cfg == given.transport.cfg
     limits = world.node.runtime.parts.safety.limits
     for name in ("low", "high", "velocity", "acceleration", "jerk", "dt_s"):
-        np.testing.assert_array_equal(getattr(taken.within, name), getattr(limits, name))
+        np.testing.assert_array_equal(getattr(taken.joint_limits, name), getattr(limits, name))
     pos = np.arange(len(NAMES), dtype=np.float64)
-    found = taken.outlets[0].reading(Motion(pos, pos, pos))
+    found = taken.command_topics[0].to_reading(Motion(pos, pos, pos))
     np.testing.assert_array_equal(found.fields["data"], pos[::-1])
     assert found.names == NAMES[::-1]
 
@@ -156,6 +159,6 @@ def test_orders_arrive_as_they_were_given(world: World):
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the watchdog needs Linux")
 def test_one_that_does_not_start_is_told(world: World):
     pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")
-    stranger = orders(world.node, SETTINGS).model_copy(update={"pid": 1})
+    stranger = watchdog_job(world.node, SETTINGS).model_copy(update={"pid": 1})
     with pytest.raises(DeviceError, match=r"does not start; found status 0; watchdog\.enabled"):
         Watchdog(SETTINGS.watchdog, stranger)

@@ -26,7 +26,7 @@ from small_listener import Listener
 
 from robo_rl.bundle.manifest import Contract
 from robo_rl.config.registry import load
-from robo_rl_sim2real.control.contract import commanded
+from robo_rl_sim2real.control.contract import command_spec
 
 ROBOT = load("robots", "panda")
 DT_S = 1.0 / ROBOT.rates.control_hz
@@ -34,9 +34,9 @@ SCRIPT = Path(__file__).parents[2] / "small_policy_process.py"
 SETTINGS = """\
 robot: panda
 observe: {{pos: {observe}}}
-lifecycle: {{ramp_s: 0.2, hold_s: 0.2}}
-safety: {{obs_age_s: 2.0, obs_periods: 40}}
-watchdog: {{hang_s: 2.0, silent_s: 2.0}}
+lifecycle: {{ramp_s: 0.2, final_hold_s: 0.2}}
+safety: {{max_obs_age_s: 2.0, max_obs_age_periods: 40}}
+watchdog: {{hang_timeout_s: 2.0, silent_s: 2.0}}
 """
 JOINTS = "{topic: /joint_states, field: position}"
 POSE = "{topic: /ee_pose, kind: geometry_msgs/msg/PoseStamped, field: position}"
@@ -84,7 +84,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 def at_rest_within_limits(deployment: Deployment, fault_s: float) -> None:
     """What was commanded around the fault, and that it ended at rest."""
     contract: Contract = deployment.bundle.manifest.contract
-    limits = commanded(contract, ROBOT).limits
+    limits = command_spec(contract, ROBOT).limits
     after = np.stack([pos for _, pos in deployment.robot.since(fault_s)])
     np.testing.assert_array_equal(after[-1], after[-2])
     said = slice(after.shape[1])
@@ -164,7 +164,7 @@ def test_one_that_is_only_late_is_left_alone_and_goes_on(deployment: Deployment)
     gaps = np.diff([at_s for at_s, _ in sent])
     late = int(gaps.argmax())
     assert gaps[late] > 0.7
-    limits = commanded(deployment.bundle.manifest.contract, ROBOT).limits
+    limits = command_spec(deployment.bundle.manifest.contract, ROBOT).limits
     assert excess(np.stack([pos for _, pos in sent[late:]][1:]), limits) < 1e-6  # from standstill
     np.testing.assert_allclose(sent[late + 1][1], sent[late][1], atol=1e-3)
 
@@ -202,5 +202,5 @@ def test_without_its_watchdog_the_policy_comes_to_rest_and_does_not_begin_again(
         time.sleep(0.5)
     np.testing.assert_array_equal(sent[-1][1], sent[-2][1])
     path = np.stack([pos for _, pos in sent])
-    limits = commanded(deployment.bundle.manifest.contract, ROBOT).limits
+    limits = command_spec(deployment.bundle.manifest.contract, ROBOT).limits
     assert excess(path, limits) < 1e-6

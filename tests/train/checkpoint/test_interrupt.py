@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 from small_runs import STAGES, Runner, outcome, write_experiment
 
-from robo_rl.train.checkpoint.interrupt import SIGNALS, Interrupted, Pause, at_once, between_updates
+from robo_rl.train.checkpoint.interrupt import (
+    SIGNALS,
+    Interrupted,
+    SafePoint,
+    between_updates,
+    raising_interrupted,
+)
 
 RARELY = {"checkpoint_every": 1000}
 CHANGES: dict[str, Any] = {
@@ -123,7 +129,7 @@ def test_a_signal_behind_the_last_checkpoint_is_not_lost():
 @pytest.mark.parametrize("number", SIGNALS)
 def test_elsewhere_both_signals_end_at_once_and_handlers_are_put_back(number: int):
     def evaluate() -> None:
-        with at_once():
+        with raising_interrupted():
             with between_updates():
                 pass
             os.kill(os.getpid(), number)
@@ -136,13 +142,13 @@ def test_elsewhere_both_signals_end_at_once_and_handlers_are_put_back(number: in
 
 def test_an_ignored_signal_stays_ignored():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with at_once(), between_updates():
+    with raising_interrupted(), between_updates():
         os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_another_thread_trains_undisturbed():
-    found = list[Pause]()
+    found = list[SafePoint]()
 
     def train() -> None:
         with between_updates() as pause:

@@ -8,7 +8,7 @@ import math
 import pytest
 from rich.console import Console
 
-from robo_rl.train.checkpoint.progress import Progress, smoothed
+from robo_rl.train.checkpoint.progress import Progress, running_mean
 
 
 class Clock:
@@ -93,6 +93,6 @@ def test_labels_are_not_markup():
 
 
 def test_a_smoothed_value_begins_with_the_first_and_follows_slowly():
-    first = smoothed(math.nan, 3.0)
+    first = running_mean(math.nan, 3.0)
     assert first == 3.0
-    assert smoothed(first, 4.0) == pytest.approx(3.02)
+    assert running_mean(first, 4.0) == pytest.approx(3.02)

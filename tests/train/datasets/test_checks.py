@@ -16,7 +16,11 @@ from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.zarr_store import ZarrStore
-from robo_rl.train.datasets.checks import demand_fit, demand_outcomes, demand_seen
+from robo_rl.train.datasets.checks import (
+    check_obs_recorded,
+    check_outcomes_differ,
+    check_policy_specs,
+)
 
 Episode = dict[str, Any]
 
@@ -43,8 +47,8 @@ def test_what_fits_is_not_spoken_of(tmp_path: Path):
     store = stored(tmp_path / "data.zarr")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        demand_fit(store, policy())
-        demand_outcomes(store, windows(store))
+        check_policy_specs(store, policy())
+        check_outcomes_differ(store, windows(store))
 
 
 @pytest.mark.parametrize(
@@ -62,26 +66,26 @@ def test_other_actions_are_refused_by_what_is_other_about_them(
 ):
     store = stored(tmp_path / "data.zarr")
     with pytest.raises(DataError, match="holds other arrays than the policy reads and says: act"):
-        demand_fit(store, policy(act=ACT.model_copy(update=act)))
+        check_policy_specs(store, policy(act=ACT.model_copy(update=act)))
     with pytest.raises(DataError, match=told):
-        demand_fit(store, policy(act=ACT.model_copy(update=act)))
+        check_policy_specs(store, policy(act=ACT.model_copy(update=act)))
 
 
 def test_an_observation_that_is_not_there_is_named(tmp_path: Path):
     more = ObsSpec(items={**OBS.items, "cube_pos": OBS.items["joint_pos"]})
     with pytest.raises(DataError, match="cube_pos is not there"):
-        demand_fit(stored(tmp_path / "data.zarr"), policy(obs=more))
+        check_policy_specs(stored(tmp_path / "data.zarr"), policy(obs=more))
 
 
 def test_what_a_classifier_sees_must_be_there_and_more_does_no_harm(tmp_path: Path):
     store = stored(tmp_path / "data.zarr")
     joints = OBS.items["joint_pos"]
-    demand_seen(store, ObsSpec(items={"joint_pos": joints}))
+    check_obs_recorded(store, ObsSpec(items={"joint_pos": joints}))
     other = joints.model_copy(update={"unit": "deg"})
     with pytest.raises(DataError, match=r"classifier of success sees: joint_pos.*unit deg"):
-        demand_seen(store, ObsSpec(items={"joint_pos": other}))
+        check_obs_recorded(store, ObsSpec(items={"joint_pos": other}))
     with pytest.raises(DataError, match="cube_pos is not there"):
-        demand_seen(store, ObsSpec(items={"joint_pos": joints, "cube_pos": joints}))
+        check_obs_recorded(store, ObsSpec(items={"joint_pos": joints, "cube_pos": joints}))
 
 
 def test_rewards_that_are_one_are_refused(tmp_path: Path):
@@ -90,7 +94,7 @@ def test_rewards_that_are_one_are_refused(tmp_path: Path):
 
     store = stored(tmp_path / "data.zarr", alike)
     with pytest.raises(DataError, match="the same reward in every row"):
-        demand_outcomes(store, windows(store))
+        check_outcomes_differ(store, windows(store))
 
 
 def test_actions_that_never_change_are_refused(tmp_path: Path):
@@ -99,7 +103,7 @@ def test_actions_that_never_change_are_refused(tmp_path: Path):
 
     store = stored(tmp_path / "data.zarr", still)
     with pytest.raises(DataError, match="one and the same action in every row"):
-        demand_outcomes(store, windows(store))
+        check_outcomes_differ(store, windows(store))
 
 
 @pytest.mark.parametrize(("success", "told"), [(True, "succeeded"), (False, "failed")])
@@ -109,4 +113,4 @@ def test_episodes_that_all_ended_alike_are_warned_of(tmp_path: Path, success: bo
 
     store = stored(tmp_path / "data.zarr", alike)
     with pytest.warns(Notice, match=f"every episode {told}"):
-        demand_outcomes(store, windows(store))
+        check_outcomes_differ(store, windows(store))

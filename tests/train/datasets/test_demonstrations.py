@@ -15,7 +15,7 @@ from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
-from robo_rl.train.datasets.demonstrations import hand_over
+from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
 
@@ -26,7 +26,7 @@ def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, g
     context = Context(validate(EXPERIMENT, Experiment), tmp_path, earlier)
     policy = load_policy(places[1] / "policy")
     sac = Sac(Sac.Config(), policy, 8, generator)
-    hand_over(sac, policy, context)
+    load_demonstrations(sac, policy, context)
     rows = ZarrStore.open(places[0] / "data.zarr").num_rows
     assert 0.9 * rows < sac.replay.num_demos <= rows
     batch = sac.replay.sample(32, generator)
@@ -40,9 +40,9 @@ def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, g
 def test_others_are_left_alone(road: Any, tmp_path: Path):
     context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
     policy = load_policy(road.directory / "01-bc" / "policy")
-    hand_over(cast(Any, SimpleNamespace(update=None)), policy, context)
+    load_demonstrations(cast(Any, SimpleNamespace(update=None)), policy, context)
     without = Sac(Sac.Config(), policy, 8, torch.Generator())
-    hand_over(without, policy, context)  # there is no dataset either
+    load_demonstrations(without, policy, context)  # there is no dataset either
     assert without.replay.num_demos == 0
 
 
@@ -54,4 +54,4 @@ def test_settings_that_ask_for_a_dataset_are_refused_where_there_is_none(road: A
     with pytest.raises(
         ConfigError, match=r"algo\.dynamics_gap, algo\.replay\.corrections: there is no dataset"
     ):
-        hand_over(sac, policy, context)
+        load_demonstrations(sac, policy, context)

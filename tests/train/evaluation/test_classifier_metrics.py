@@ -6,14 +6,18 @@ import pytest
 import torch
 
 from robo_rl.stats.intervals import wilson
-from robo_rl.train.evaluation.classifier_metrics import beside, of_episodes, of_rows
+from robo_rl.train.evaluation.classifier_metrics import (
+    episode_metrics,
+    label_agreement,
+    row_metrics,
+)
 
 MARKED = torch.tensor([True, True, True, False, False])
 TOLD = torch.tensor([True, True, False, True, False])
 
 
 def test_episodes_have_wilsons_intervals():
-    found = of_episodes(MARKED, TOLD)
+    found = episode_metrics(MARKED, TOLD)
     for name, good, total in (("recall", 2, 3), ("precision", 2, 3), ("specificity", 1, 2)):
         low, high = wilson(good, total)
         number = found[name]
@@ -22,11 +26,11 @@ def test_episodes_have_wilsons_intervals():
 
 
 def test_where_nothing_is_called_a_success_there_is_no_precision():
-    assert "precision" not in of_episodes(MARKED, torch.zeros(5, dtype=torch.bool))
+    assert "precision" not in episode_metrics(MARKED, torch.zeros(5, dtype=torch.bool))
 
 
 def test_agreement_is_said_with_its_counts():
-    found = beside(MARKED, TOLD)
+    found = label_agreement(MARKED, TOLD)
     assert found["agreement"]["value"] == 3 / 5
     names = ("both_succeeded", "only_marked", "only_labelled", "neither")
     assert [found[name] for name in names] == [2, 1, 1, 1]
@@ -38,7 +42,7 @@ def test_intervals_of_rows_hold_their_values_and_are_wider_of_fewer_episodes():
     def of(episodes: int) -> dict[str, dict[str, float]]:
         odds = [2.0 * torch.randn(10, generator=generator) - 2.0 for _ in range(episodes)]
         done = [torch.rand(10, generator=generator) < each.sigmoid() for each in odds]
-        return of_rows(odds, done)
+        return row_metrics(odds, done)
 
     few, many = of(15), of(240)
     for name in ("auroc", "ece", "brier"):
@@ -54,7 +58,7 @@ def test_a_value_of_few_episodes_is_in_its_interval_as_those_who_keep_it_demand(
     generator = torch.Generator().manual_seed(seed)
     odds = [2.0 * torch.randn(10, generator=generator) - 2.0 for _ in range(30)]
     done = [torch.rand(10, generator=generator) < each.sigmoid() for each in odds]
-    for name, each in of_rows(odds, done).items():
+    for name, each in row_metrics(odds, done).items():
         if name != "brier_of_the_share":
             assert 0.0 <= each["low"] <= each["value"] <= each["high"] <= 1.0, name
 
@@ -62,6 +66,6 @@ def test_a_value_of_few_episodes_is_in_its_interval_as_those_who_keep_it_demand(
 def test_who_always_says_the_share_is_as_wrong_as_the_share_varies():
     done = [torch.tensor([False, False, False, True]), torch.zeros(4, dtype=torch.bool)]
     odds = [torch.zeros(4), torch.zeros(4)]
-    found = of_rows(odds, done)
+    found = row_metrics(odds, done)
     assert found["brier_of_the_share"] == pytest.approx(1 / 8 * 7 / 8)
     assert found["brier"]["value"] == 0.25

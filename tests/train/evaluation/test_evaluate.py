@@ -14,8 +14,8 @@ from robo_rl.train.evaluation.evaluate import (
     EvalResult,
     Measure,
     compare,
-    describe,
     evaluate,
+    format_comparison,
     protocol_digest,
 )
 
@@ -260,8 +260,8 @@ def test_what_is_judged_is_in_the_result_and_not_in_the_hash():
     by_return = PROTOCOL.model_copy(update={"measure": "return"})
     result, _, _ = run(1.0, by_return)
     assert result.measure == "return"
-    assert list(result.named()) == ["return"]
-    assert list(run(1.0)[0].named("{}_before")) == ["success_before", "return_before"]
+    assert list(result.report_numbers()) == ["return"]
+    assert list(run(1.0)[0].report_numbers("{}_before")) == ["success_before", "return_before"]
     assert protocol_digest(by_return, {}, 8) == protocol_digest(PROTOCOL, {}, 8)
 
 
@@ -270,7 +270,7 @@ def test_successes_are_compared_where_they_are_judged():
     good, bad = measured([0.0] * 40, "success", won), measured([9.0] * 40, "success", ~won)
     assert compare(good, bad, 0.03).noninferior
     assert compare(bad, good, 0.03).verdict == "inferior"
-    assert "mean return" not in describe(compare(bad, good, 0.03), "success")
+    assert "mean return" not in format_comparison(compare(bad, good, 0.03), "success")
 
 
 def test_returns_are_compared_as_shares_of_the_reference():
@@ -280,6 +280,6 @@ def test_returns_are_compared_as_shares_of_the_reference():
     assert test.difference == pytest.approx(-0.05)
     assert test.noninferior
     assert compare(lower, measured(ref, "return"), 0.04).verdict == "inferior"
-    said = describe(test, "return")
+    said = format_comparison(test, "return")
     assert said.startswith("difference -5.0% [-5.")
     assert said.endswith("] of the mean return, margin −10.0%")

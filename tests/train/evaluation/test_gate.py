@@ -17,16 +17,16 @@ from robo_rl.bundle.manifest import ClosedLoopParity
 from robo_rl.cli.main import main
 from robo_rl.config.models import validate
 from robo_rl.core.errors import Notice
-from robo_rl.export.parity import closed_loop_doubt, closed_loop_parity
-from robo_rl.ope.verdict import Answer, Verdict
+from robo_rl.export.parity import closed_loop_parity, closed_loop_shortfall
+from robo_rl.ope.policy_comparison import OpeAnswer, PolicyComparison
 from robo_rl.stats.intervals import Interval, wilson
 from robo_rl.train.evaluation.evaluate import EvalProtocol, EvalResult, Measure
-from robo_rl.train.evaluation.gate import Gate, beside, too_few
-from robo_rl.train.ope.judge import Judgement
+from robo_rl.train.evaluation.gate import Gate, comparison_gate, low_power_warning
+from robo_rl.train.ope.ope_evaluator import OpeResult
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.power_warnings import doubts, warn_of_doubts
+from robo_rl.train.pipeline.power_warnings import emit_power_warnings, find_power_warnings
 from robo_rl.train.pipeline.stage import Report
-from robo_rl.train.stages.success_classifier import told_apart
+from robo_rl.train.stages.success_classifier import rates_answer
 
 
 def result(only: int, both: int, n: int, measure: Measure = "success", *, last: bool = False):
@@ -46,27 +46,27 @@ def test_a_comparison_answers_in_three_ways(
     only_new: int, only_ref: int, n: int, answer: str | None
 ):
     new, ref = result(only_new, n // 2, n), result(only_ref, n // 2, n, last=True)
-    gate = beside("no worse", new, ref, 0.03)
+    gate = comparison_gate("no worse", new, ref, 0.03)
     assert gate.answer == (answer or "cannot tell")
     assert gate.passed is (answer == "pass")
-    assert (gate.needed is None) is (gate.answer != "cannot tell")
+    assert (gate.episodes_needed is None) is (gate.answer != "cannot tell")
     assert gate.status == {"pass": "passed", "fail": "failed"}.get(gate.answer, "cannot tell")
-    if gate.needed is not None:
-        assert gate.needed > n
-        assert f"about {gate.needed:,} episodes would tell" in gate.detail
+    if gate.episodes_needed is not None:
+        assert gate.episodes_needed > n
+        assert f"about {gate.episodes_needed:,} episodes would tell" in gate.detail
         assert gate.detail.startswith("cannot tell: difference ")
 
 
 def test_so_many_times_the_same_episodes_do_tell():
     new, ref = result(1, 100, 200), result(3, 100, 200, last=True)
-    needed = beside("no worse", new, ref, 0.03).needed
+    needed = comparison_gate("no worse", new, ref, 0.03).episodes_needed
     assert needed is not None
     times = -(-needed // 200)
 
     def again(one: EvalResult) -> EvalResult:
         return one._replace(success=one.success.repeat(times))
 
-    assert beside("no worse", again(new), again(ref), 0.03).answer == "pass"
+    assert comparison_gate("no worse", again(new), again(ref), 0.03).answer == "pass"
 
 
 def test_returns_are_told_in_three_ways():
@@ -76,9 +76,9 @@ def test_returns_are_told_in_three_ways():
     answers = []
     for change, noise in ((10.0, 1.0), (-30.0, 1.0), (0.0, 100.0)):
         new = ref._replace(returns=ref.returns + change + noise * torch.randn(60))
-        gate = beside("no worse", new, ref, 0.05)
+        gate = comparison_gate("no worse", new, ref, 0.05)
         answers.append(gate.answer)
-        assert (gate.needed is None) is (gate.answer != "cannot tell")
+        assert (gate.episodes_needed is None) is (gate.answer != "cannot tell")
     assert answers == ["pass", "fail", "cannot tell"]
 
 
@@ -108,35 +108,37 @@ def share(successes: int, n: int) -> dict[str, Any]:
 
 
 def test_what_tells_a_success_is_told_in_three_ways():
-    assert told_apart([share(50, 50), share(49, 50)], 0.5) == ("pass", None)
-    assert told_apart([share(50, 50), share(5, 50)], 0.5) == ("fail", None)
-    answer, needed = told_apart([share(10, 10), share(8, 10)], 0.7)
+    assert rates_answer([share(50, 50), share(49, 50)], 0.5) == ("pass", None)
+    assert rates_answer([share(50, 50), share(5, 50)], 0.5) == ("fail", None)
+    answer, needed = rates_answer([share(10, 10), share(8, 10)], 0.7)
     assert answer == "cannot tell"
     assert needed is not None
     more = 2 * needed
-    assert told_apart([share(more, more), share(int(0.8 * more), more)], 0.7) == ("pass", None)
-    assert told_apart([share(10, 10), share(7, 10)], 0.7) == ("cannot tell", None)
+    assert rates_answer([share(more, more), share(int(0.8 * more), more)], 0.7) == ("pass", None)
+    assert rates_answer([share(10, 10), share(7, 10)], 0.7) == ("cannot tell", None)
 
 
-def verdict(difference: float, reach: float, margin: float = 0.0) -> Verdict:
+def verdict(difference: float, reach: float, margin: float = 0.0) -> PolicyComparison:
     interval = Interval(difference - reach, difference + reach)
-    answer = Answer.CANNOT_TELL
-    answer = Answer.BETTER if interval.low > margin else answer
-    answer = Answer.WORSE if interval.high < 0.0 else answer
-    return Verdict(difference, interval, margin, answer)
+    answer = OpeAnswer.CANNOT_TELL
+    answer = OpeAnswer.BETTER if interval.low > margin else answer
+    answer = OpeAnswer.WORSE if interval.high < 0.0 else answer
+    return PolicyComparison(difference, interval, margin, answer)
 
 
 def test_off_policy_evaluation_says_how_many_episodes_it_would_judge_by():
-    unsure = Judgement({"fqe": verdict(0.1, 0.2)}, 1.0, 1.35)
-    assert unsure.answer is Answer.CANNOT_TELL
-    assert unsure.needed(50) == 201  # twice as far as it may: four times as many
-    assert verdict(0.1, 0.2 / (201 / 50) ** 0.5).answer is Answer.BETTER
-    assert Judgement({"fqe": verdict(0.3, 0.2)}, 1.0, 1.35).needed(50) is None
+    unsure = OpeResult({"fqe": verdict(0.1, 0.2)}, 1.0, 1.35)
+    assert unsure.answer is OpeAnswer.CANNOT_TELL
+    assert unsure.episodes_needed(50) == 201  # twice as far as it may: four times as many
+    assert verdict(0.1, 0.2 / (201 / 50) ** 0.5).answer is OpeAnswer.BETTER
+    assert OpeResult({"fqe": verdict(0.3, 0.2)}, 1.0, 1.35).episodes_needed(50) is None
     both = {"fqe": verdict(0.1, 0.2), "dr": verdict(0.1, 0.3)}
-    assert Judgement(both, 1.0, 1.35).needed(50) in (450, 451)  # the one that needs more
-    assert Judgement({**both, "dr": verdict(-0.1, 0.3)}, 1.0, 1.35).needed(50) is None
-    assert Judgement({"fqe": verdict(0.3, 0.2)}, 2.0, 1.35).needed(50) is None  # too strange
-    assert verdict(0.05, 0.2, margin=0.1).needed(50) is None
+    assert OpeResult(both, 1.0, 1.35).episodes_needed(50) in (450, 451)  # the one that needs more
+    assert OpeResult({**both, "dr": verdict(-0.1, 0.3)}, 1.0, 1.35).episodes_needed(50) is None
+    assert (
+        OpeResult({"fqe": verdict(0.3, 0.2)}, 2.0, 1.35).episodes_needed(50) is None
+    )  # too strange
+    assert verdict(0.05, 0.2, margin=0.1).episodes_needed(50) is None
 
 
 def closed(good: int, n: int, policy_good: int, policy_n: int) -> ClosedLoopParity:
@@ -144,17 +146,17 @@ def closed(good: int, n: int, policy_good: int, policy_n: int) -> ClosedLoopPari
 
 
 def test_parity_in_closed_loop_is_told_in_three_ways():
-    assert closed_loop_doubt(closed(95, 100, 96, 100)) is None
-    worse = closed_loop_doubt(closed(50, 100, 96, 100))
+    assert closed_loop_shortfall(closed(95, 100, 96, 100)) is None
+    worse = closed_loop_shortfall(closed(50, 100, 96, 100))
     assert worse is not None
     assert not worse.undecided
-    unsure = closed_loop_doubt(closed(88, 100, 95, 100))
+    unsure = closed_loop_shortfall(closed(88, 100, 95, 100))
     assert unsure is not None
     assert unsure.undecided
     found = re.search(r"eval\.episodes=(\d+)", unsure.text)
     assert found
     n = int(found[1])
-    told = closed_loop_doubt(closed(round(0.88 * n), n, round(0.95 * n), n))
+    told = closed_loop_shortfall(closed(round(0.88 * n), n, round(0.95 * n), n))
     assert told is None or not told.undecided
 
 
@@ -163,7 +165,7 @@ def test_parity_in_closed_loop_is_told_in_three_ways():
     [(50, "cannot pass"), (124, "cannot pass"), (125, "can hardly pass"), (267, "hardly")],
 )
 def test_a_gate_that_has_too_few_episodes_is_named_beforehand(episodes: int, says: str):
-    doubt = too_few(EvalProtocol(episodes=episodes), 0.03)
+    doubt = low_power_warning(EvalProtocol(episodes=episodes), 0.03)
     assert doubt is not None
     assert says in doubt
     assert "125" in doubt
@@ -171,15 +173,17 @@ def test_a_gate_that_has_too_few_episodes_is_named_beforehand(episodes: int, say
 
 
 def test_a_gate_that_has_enough_episodes_or_of_which_nothing_is_known_is_not_named():
-    assert too_few(EvalProtocol(episodes=268), 0.03) is None
-    assert too_few(EvalProtocol(episodes=5, measure="return"), 0.03) is None
+    assert low_power_warning(EvalProtocol(episodes=268), 0.03) is None
+    assert low_power_warning(EvalProtocol(episodes=5, measure="return"), 0.03) is None
     experiment = validate({**EXPERIMENT, "waive": {"online": "why"}}, Experiment)
-    assert [each.split(":")[0] for each in doubts(experiment, STAGES)] == ["stages.distill"]
+    assert [each.split(":")[0] for each in find_power_warnings(experiment, STAGES)] == [
+        "stages.distill"
+    ]
     with pytest.warns(Notice, match="cannot pass"):
-        warn_of_doubts(experiment, ["distill"])
+        emit_power_warnings(experiment, ["distill"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_doubts(experiment, ["collect", "bc", "online"])
+        emit_power_warnings(experiment, ["collect", "bc", "online"])
 
 
 def test_config_warns_beside_the_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

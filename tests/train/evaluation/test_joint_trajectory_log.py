@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robo_rl.api.env import Step
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.evaluation.joint_trajectory_log import FilmedEnv, record
+from robo_rl.train.evaluation.joint_trajectory_log import TrajectoryRecorderEnv, record_trajectories
 
 
 class Counter:
@@ -48,7 +48,7 @@ def up(obs: dict[str, Tensor], generator: torch.Generator) -> Tensor:
 
 
 def test_first_episodes_are_kept_step_by_step_and_nothing_of_the_second() -> None:
-    clips = record(up, Counter(), obs_horizon=2, exec_horizon=4, seed=0)
+    clips = record_trajectories(up, Counter(), obs_horizon=2, exec_horizon=4, seed=0)
     assert [clip.qpos[:, 0].tolist() for clip in clips] == [[0, 1, 2], [0, 1, 2, 3, 4]]
     assert [clip.success for clip in clips] == [False, True]
     assert [clip.goal["target"].item() for clip in clips] == [1.0, 2.0]
@@ -56,7 +56,7 @@ def test_first_episodes_are_kept_step_by_step_and_nothing_of_the_second() -> Non
 
 
 def test_reset_begins_the_record_anew() -> None:
-    filmed = FilmedEnv(Counter())
+    filmed = TrajectoryRecorderEnv(Counter())
     filmed.reset(0)
     filmed.step(torch.ones(2, 1))
     filmed.reset(0)

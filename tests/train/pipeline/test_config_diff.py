@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from robo_rl.config.models import to_yaml
-from robo_rl.train.pipeline.config_diff import differing
+from robo_rl.train.pipeline.config_diff import changed_settings
 
 
 def written(tmp_path: Path, **settings: Any) -> Path:
@@ -18,25 +18,25 @@ def written(tmp_path: Path, **settings: Any) -> Path:
 def test_only_what_differs_is_named_and_what_makes_no_other_stage_is_not(tmp_path: Path):
     then = written(tmp_path, name="a", waive={"bc": "x"}, seed=1, stages={"bc": {"steps": 3}})
     now = {"name": "b", "waive": {}, "seed": 1, "stages": {"bc": {"steps": 4, "batch": 2}}}
-    said = differing(then, now)
+    said = changed_settings(then, now)
     assert said == "stages.bc.steps: 3 → 4; stages.bc.batch: unset → 2"
     same = written(tmp_path, name="a", seed=1)
-    assert differing(same, {"name": "b", "seed": 1}) is None
+    assert changed_settings(same, {"name": "b", "seed": 1}) is None
 
 
 def test_a_waiver_is_named_first_where_a_stage_heeds_it(tmp_path: Path):
     then = written(tmp_path, seed=1, waive={"again": "then"})
     now = {"seed": 2, "waive": {"again": "now", "bc": "x", "offline": "I have seen it"}}
-    said = differing(then, now, heeded=["offline", "again"])
+    said = changed_settings(then, now, heeded=["offline", "again"])
     assert said == "waive.offline: unset → I have seen it; seed: 1 → 2"
-    assert differing(then, now) == "seed: 1 → 2"
+    assert changed_settings(then, now) == "seed: 1 → 2"
 
 
 def test_of_many_differences_a_few_are_named_and_the_others_counted(tmp_path: Path):
-    said = differing(written(tmp_path, **{f"k{at}": at for at in range(9)}), {})
+    said = changed_settings(written(tmp_path, **{f"k{at}": at for at in range(9)}), {})
     assert said is not None
     assert said.endswith("k3: 3 → unset; and 5 more")
 
 
 def test_nothing_is_said_of_what_cannot_be_read(tmp_path: Path):
-    assert differing(tmp_path / "nothing.yaml", {"seed": 1}) is None
+    assert changed_settings(tmp_path / "nothing.yaml", {"seed": 1}) is None

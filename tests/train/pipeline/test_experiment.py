@@ -13,7 +13,7 @@ from robo_rl.config.models import compose, validate
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.policy.flow import FlowPolicy
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment, run_until
-from robo_rl.train.stages.init_policy import Scratch
+from robo_rl.train.stages.init_policy import InitPolicy
 
 POLICY = EXPERIMENT["policy"]
 LOUD = {**POLICY, "name": "diffusion", "eval_eta": 1.0}
@@ -154,7 +154,7 @@ def test_a_stage_that_would_fail_is_told_with_its_place():
 
 
 def test_what_a_stage_may_leave_behind_is_not_known_of_one_that_does_not_say(monkeypatch):
-    monkeypatch.setattr(Scratch, "makes", None)
+    monkeypatch.setattr(InitPolicy, "makes", None)
     stages = dict.fromkeys(["scratch", "export"])
     assert list(experiment(stages=stages, waive={}).stages) == ["scratch", "export"]
 

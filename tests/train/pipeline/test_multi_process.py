@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 SMALL = {
     "ratio_error": 1e-6,
     "kl": 3e-6,
-    "explained": 1e-5,
+    "explained_variance": 1e-5,
 }  # differences of nearly equal float32 numbers
 
 

@@ -137,10 +137,10 @@ def test_what_was_interrupted_between_two_stages_is_gone_on_with(
     def torn(*arguments: Any) -> Any:
         if next(calls) == 2:
             raise KeyboardInterrupt
-        return again.evaluated_again(*arguments)
+        return again.reevaluate_stage(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "evaluated_again", torn)
+        patch.setattr(pipeline, "reevaluate_stage", torn)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "runs", eval=MORE)
     found = [json.loads(x.read_text()) for x in sorted(directory.glob("0*/report.json"))]
@@ -165,7 +165,10 @@ def test_a_gate_that_cannot_tell_says_how_many_episodes_would(
     ended = runner.run("run", config, "--out", tmp_path / "runs")
     assert ended.status == 2
     assert "stage 'online' cannot tell 'no worse than before': cannot tell: " in ended.output
-    assert f"eval.episodes={kept.gate.needed} evaluates again and trains nothing" in ended.output
+    assert (
+        f"eval.episodes={kept.gate.episodes_needed} evaluates again and trains nothing"
+        in ended.output
+    )
     report = json.loads((directory / "02-online" / "report.json").read_text())
     assert report["status"] == report["gate"]["answer"] == "cannot tell"
     page = (directory / "report.html").read_text()

@@ -13,7 +13,7 @@ from robo_rl.config.provenance import versions
 from robo_rl.core.errors import CheckpointError, DataError
 from robo_rl.core.file_lock import lock_file
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.train.pipeline.sessions import FILE, note_start, starts
+from robo_rl.train.pipeline.sessions import FILE, read_sessions, record_session
 
 
 def collect(out: Path) -> dict[str, Any]:
@@ -22,19 +22,19 @@ def collect(out: Path) -> dict[str, Any]:
 
 def test_every_process_that_worked_on_a_stage_is_noted(tmp_path: Path):
     place = tmp_path / "tiny" / "00-collect"
-    assert starts(place) == ()
+    assert read_sessions(place) == ()
     for _ in range(2):  # the second time it is done already
         collect(tmp_path)
-        assert starts(place) == (versions(),)
+        assert read_sessions(place) == (versions(),)
     (place / "report.json").unlink()  # as after a kill
     collect(tmp_path)
-    assert starts(place) == (versions(), versions())
+    assert read_sessions(place) == (versions(), versions())
 
 
 def test_a_damaged_list_is_named(tmp_path: Path):
     (tmp_path / FILE).write_text("[3]")
     with pytest.raises(DataError, match=r"starts\.json: cannot be read.*delete it"):
-        note_start(tmp_path)
+        record_session(tmp_path)
 
 
 def test_two_are_never_at_one_run(tmp_path: Path):

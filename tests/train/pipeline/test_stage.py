@@ -121,12 +121,17 @@ def test_a_stage_takes_up_the_newest_artifact(tmp_path: Path):
 
 
 def test_what_belongs_to_an_artifact_is_of_the_same_stage(tmp_path: Path):
-    online = (tmp_path / "02-online", Report("online", artifacts={"policy": "best", "head": "h"}))
+    online = (
+        tmp_path / "02-online",
+        Report("online", artifacts={"policy": "best", "joint_student": "h"}),
+    )
     recorded = (tmp_path / "03-record", Report("record", artifacts={"dataset": "data.zarr"}))
     improved = (tmp_path / "04-offline", Report("offline", artifacts={"policy": "policy"}))
 
     def found(*earlier: tuple[Path, Report]) -> Path | None:
-        return Context(experiment(), tmp_path / "05-distill", [*earlier]).beside("policy", "head")
+        return Context(experiment(), tmp_path / "05-distill", [*earlier]).sibling_artifact(
+            "policy", "joint_student"
+        )
 
     assert found(online, recorded) == tmp_path / "02-online" / "h"
     assert found(online, recorded, improved) is None

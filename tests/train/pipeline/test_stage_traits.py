@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from robo_rl.core.errors import PluginError
-from robo_rl.train.pipeline.stage_traits import Traits, demand_said, traits
+from robo_rl.train.pipeline.stage_traits import Traits, check_artifacts, traits
 
 
 class Silent:
@@ -30,8 +30,8 @@ def test_one_name_is_not_several(name: str):
 
 
 def test_a_stage_leaves_what_it_says():
-    demand_said(Silent, ["anything"], "mine")
-    demand_said(Quiet, [], "mine")
-    demand_said(Quiet, ["policy"], "mine")
+    check_artifacts(Silent, ["anything"], "mine")
+    check_artifacts(Quiet, [], "mine")
+    check_artifacts(Quiet, ["policy"], "mine")
     with pytest.raises(PluginError, match=r"'mine' left .*expected policy, found dataset"):
-        demand_said(Quiet, ["policy", "dataset"], "mine")
+        check_artifacts(Quiet, ["policy", "dataset"], "mine")

@@ -24,7 +24,7 @@ from robo_rl.train.evaluation.evaluate import protocol_digest
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report, stage_world
-from robo_rl.train.pipeline.world_digest import World, differences, other_parts, world_of
+from robo_rl.train.pipeline.world_digest import World, changed_parts, describe_changes, world_of
 
 TREE: dict[str, Any] = {
     **EXPERIMENT,
@@ -85,35 +85,35 @@ def test_every_change_of_the_world_is_named_and_changes_the_hash(
 ):
     before = world()
     plugin.change(*change)
-    assert other_parts(before, world()) == parts
+    assert changed_parts(before, world()) == parts
     assert protocol(world()) != protocol(before)
 
 
 def test_a_plugin_of_another_version_is_named_with_both(plugin: Plugin):
     before = world()
     plugin.release("acme-tasks", "1.1")
-    assert differences(before, world()) == "plugin version: acme-tasks: 1.0 → 1.1"
+    assert describe_changes(before, world()) == "plugin version: acme-tasks: 1.0 → 1.1"
     assert protocol(world()) != protocol(before)
 
 
 def test_settings_are_parts_too(plugin: Plugin):
     before = world()
     task = {**TREE["task"], "success_m": 0.2}
-    assert other_parts(before, world(task=task)) == ["task settings"]
+    assert changed_parts(before, world(task=task)) == ["task settings"]
     env = {"name": "latency", "env": "sim"}
-    assert "env settings" in other_parts(before, world(env=env))
+    assert "env settings" in changed_parts(before, world(env=env))
     assert {"simulator version: mujoco", "scene"} <= world(env=env).keys()
 
 
 def test_an_env_that_says_nothing_is_its_source_its_version_and_its_settings(plugin: Plugin):
     before = world(task=None, env={"name": "bare"})
     assert [*before] == ["env settings", "env source: acme_envs", "plugin version: acme-envs"]
-    assert other_parts(before, world(task=None, env={"name": "bare", "level": 2})) == [
+    assert changed_parts(before, world(task=None, env={"name": "bare", "level": 2})) == [
         "env settings"
     ]
     plugin.change("acme_envs.py", "nothing is", "so little is")
     after = world(task=None, env={"name": "bare"})
-    assert other_parts(before, after) == ["env source: acme_envs"]
+    assert changed_parts(before, after) == ["env source: acme_envs"]
     plugin.change("acme_envs.py", "    def __init__", "    fingerprint = str\n\n    def __init__")
     with pytest.raises(PluginError, match=r"bare: fingerprint: does not say .* a Fingerprint"):
         world(task=None, env={"name": "bare"})
@@ -208,10 +208,10 @@ def test_hashes_without_a_world_stay_as_they_were():
     assert protocol_digest(tiny.eval, tiny.world(), 4, {}) == protocol_digest(
         tiny.eval, tiny.world(), 4
     )
-    assert differences({}, {"robot": "a"}) == ""
+    assert describe_changes({}, {"robot": "a"}) == ""
 
 
 def test_the_policy_is_no_part_of_the_world_and_its_plugin_one_of_the_versions(plugin: Plugin):
     assert world(policy=EXPERIMENT["policy"]) == world()
     assert stage_world(experiment(), 0) == world()
-    assert registry.loaded()["acme-policies"] == versions()["acme-policies"] == "1.0"
+    assert registry.loaded_distributions()["acme-policies"] == versions()["acme-policies"] == "1.0"

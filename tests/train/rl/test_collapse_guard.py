@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from robo_rl.core.errors import PluginError
-from robo_rl.train.rl.collapse_guard import CollapseGuard, finite
+from robo_rl.train.rl.collapse_guard import CollapseGuard, is_finite
 
 BLOCK = 50
 CFG = CollapseGuard.Config()
@@ -48,7 +48,7 @@ def test_a_collapse_brings_back_a_state_from_before_it():
     assert alarm is not None
     assert 60 <= alarm <= 63
     assert guard.rollbacks == 1
-    assert 20 <= value(guard.kept) <= 60
+    assert 20 <= value(guard.best_state) <= 60
 
 
 def test_a_lucky_block_is_not_believed():
@@ -56,9 +56,9 @@ def test_a_lucky_block_is_not_believed():
     assert play(guard, rng, [0.8] * 20) is None
     assert guard.observe(torch.ones(BLOCK).bool(), torch.zeros(BLOCK), state(21.0)) is None
     assert play(guard, rng, [0.8] * 20, start=21) is None
-    assert guard.credit < 0.88
+    assert guard.best_score < 0.88
     assert play(guard, rng, [0.95] * 10, start=41) is None
-    assert value(guard.kept) > 41
+    assert value(guard.best_state) > 41
 
 
 def test_chance_does_not_make_it_go_back():
@@ -102,7 +102,7 @@ def test_one_that_is_never_finite_is_refused_in_the_end():
 def test_one_that_went_back_as_often_as_it_may_still_ends_with_something_finite():
     guard, rng = CollapseGuard(CollapseGuard.Config(max_rollbacks=1)), np.random.default_rng(4)
     assert play(guard, rng, [0.95] * 30 + [0.4] * 9) is not None
-    best, nothing = value(guard.kept), torch.zeros(0)
+    best, nothing = value(guard.best_state), torch.zeros(0)
     assert value(guard.observe(nothing.bool(), nothing, state(math.nan))) == best
     assert guard.rollbacks == 2
     assert value(guard.finish(state(math.nan))) == best
@@ -112,7 +112,7 @@ def test_what_came_after_a_return_has_to_prove_itself():
     guard, rng = CollapseGuard(CFG), np.random.default_rng(4)
     alarm = play(guard, rng, [0.95] * 30 + [0.4] * 9)
     assert alarm is not None
-    best = value(guard.kept)
+    best = value(guard.best_state)
     assert value(guard.finish(state(1000.0))) == best  # nothing is known of it
     few = torch.zeros(CFG.episodes - 10)
     assert guard.observe(few.bool(), few, state(1000.0)) is None
@@ -128,18 +128,18 @@ def test_one_that_is_off_never_goes_back():
 
 
 def test_numbers_are_looked_at_wherever_they_are():
-    assert finite(state(1.0))
-    assert finite({"step": torch.tensor([2**40]), "names": ["nan"], "none": None})
+    assert is_finite(state(1.0))
+    assert is_finite({"step": torch.tensor([2**40]), "names": ["nan"], "none": None})
     for bad in (math.nan, math.inf):
-        assert not finite(state(bad))
-        assert not finite({"a": [{"b": (1.0, bad)}]})
+        assert not is_finite(state(bad))
+        assert not is_finite({"a": [{"b": (1.0, bad)}]})
 
 
 def test_it_goes_back_no_more_than_it_may_and_still_ends_with_the_best():
     guard = CollapseGuard(CollapseGuard.Config(max_rollbacks=1))
     rng = np.random.default_rng(4)
     assert play(guard, rng, [0.95] * 30 + [0.4] * 9) is not None
-    best = value(guard.kept)
+    best = value(guard.best_state)
     assert play(guard, rng, [0.95] * 10 + [0.3] * 30, start=40) is None
     assert guard.rollbacks == 1
     assert value(guard.finish(state(99.0))) in {best, *map(float, range(40, 51))}
@@ -195,4 +195,4 @@ def test_it_continues_from_its_state():
     two.load_state_dict(one.state_dict())
     ends = [play(g, np.random.default_rng(7), rates[45:], start=45) for g in (one, two)]
     assert ends[0] == ends[1] is not None
-    assert value(one.kept) == value(two.kept)
+    assert value(one.best_state) == value(two.best_state)

@@ -52,7 +52,7 @@ def make_policy(env: ChunkEnv, **fields: Any) -> DenoisingPolicy:
 @cache
 def explored(noise: float) -> tuple[Rollout, dict[str, float]]:
     env = make_env()
-    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector = Collector(env, make_generator("explore", 0), single_step=False)
     collector.start(0)
     # x[0] is drawn alike; the two steps leave nothing of it (predicted actions are zero)
     policy = make_policy(env, correlation={"noise": noise})
@@ -74,7 +74,7 @@ def test_jerk_falls_as_exploration_goes_on_and_its_size_is_kept():
 def test_parts_of_the_reward_are_means_per_env_step():
     """A sparse reward is its one part, also where episodes end within chunks of four."""
     env = make_env(reward="sparse", terminate_on_success=False, success_m=0.3, episode_s=0.5)
-    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector = Collector(env, make_generator("explore", 0), single_step=False)
     collector.start(0)
     rollout, stats = collector.collect(make_policy(env), 12)
     env.close()
@@ -85,20 +85,20 @@ def test_parts_of_the_reward_are_means_per_env_step():
 
 def test_noise_follows_from_one_decision_to_the_next_within_episodes():
     rollout, _ = explored(0.9)
-    assert rollout.follows is not None
+    assert rollout.noise_continues is not None
     over = rollout.terminated | rollout.truncated
-    assert not rollout.follows[0].any()
-    assert torch.equal(rollout.follows[1:], ~over[:-1])
+    assert not rollout.noise_continues[0].any()
+    assert torch.equal(rollout.noise_continues[1:], ~over[:-1])
     offset = rollout.x[:, :, -1, 0] / 0.1
     product = (offset[1:] * offset[:-1]).mean(dim=-1)
-    assert abs(float(product[rollout.follows[1:]].mean()) - 0.9) < 0.15
-    assert abs(float(product[~rollout.follows[1:]].mean())) < 0.2
+    assert abs(float(product[rollout.noise_continues[1:]].mean()) - 0.9) < 0.15
+    assert abs(float(product[~rollout.noise_continues[1:]].mean())) < 0.2
 
 
 def test_without_correlation_nothing_is_kept_of_it():
     rollout, _ = explored(0.0)
-    assert rollout.follows is None
-    assert rollout.carried is None
+    assert rollout.noise_continues is None
+    assert rollout.initial_noise is None
 
 
 def test_collecting_goes_on_from_its_state_to_the_bit():
@@ -106,7 +106,7 @@ def test_collecting_goes_on_from_its_state_to_the_bit():
     fields = {"sampler": sampler, "correlation": {"start": 0.5, "noise": 0.8}}
     env = make_env()
     policy = make_policy(env, **fields)
-    collector = Collector(env, make_generator("explore", 0), one_step=False)
+    collector = Collector(env, make_generator("explore", 0), single_step=False)
     collector.start(0)
     policy.set_progress(0.5)
     collector.collect(policy, 3)
@@ -114,7 +114,7 @@ def test_collecting_goes_on_from_its_state_to_the_bit():
     policy.set_progress(0.75)
     whole, stats = collector.collect(policy, 3)
 
-    resumed, policy = Collector(env, make_generator("explore", 1), one_step=False), None
+    resumed, policy = Collector(env, make_generator("explore", 1), single_step=False), None
     resumed.load_state_dict(state)
     policy = make_policy(env, **fields)
     policy.set_progress(0.75)
@@ -122,10 +122,10 @@ def test_collecting_goes_on_from_its_state_to_the_bit():
     env.close()
     assert torch.equal(whole.x, again.x)
     assert torch.equal(whole.log_prob, again.log_prob)
-    assert whole.carried is not None
-    assert again.carried is not None
-    assert whole.carried.any()
-    assert torch.equal(whole.carried, again.carried)
+    assert whole.initial_noise is not None
+    assert again.initial_noise is not None
+    assert whole.initial_noise.any()
+    assert torch.equal(whole.initial_noise, again.initial_noise)
     assert stats == more
 
 
@@ -154,7 +154,7 @@ class Forgetful:
 def forgetful(seed: int) -> tuple[Collector, Forgetful]:
     plain = Forgetful(make_env().env)
     env = ChunkEnv(plain, obs_horizon=1, exec_horizon=4, gamma=0.9)
-    collector = Collector(env, make_generator("explore", seed), one_step=False)
+    collector = Collector(env, make_generator("explore", seed), single_step=False)
     collector.start(seed)
     return collector, plain
 

@@ -57,4 +57,4 @@ def test_critics_of_other_sizes_are_refused(runner: Runner, tmp_path: Path):
 
 def test_values_of_rewards_as_they_are_do_not_go_with_scaled_ones():
     with pytest.raises(ValueError, match="set scale_rewards to false"):
-        Td3.Config(inherit=True)
+        Td3.Config(warm_start_critics=True)

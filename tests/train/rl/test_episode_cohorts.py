@@ -13,7 +13,7 @@ RATE = 0.5
 
 def play(cohorts: Cohorts, blocks: int, seed: int = 0) -> tuple[list[float], list[float]]:
     """Success of each block's ended episodes, and of the cohorts that it completed."""
-    generator, num = torch.Generator().manual_seed(seed), len(cohorts.born)
+    generator, num = torch.Generator().manual_seed(seed), len(cohorts.start_block)
     good = torch.rand(num, generator=generator) < RATE
     age = torch.zeros(num, dtype=torch.int64)
     by_end, by_start = [], []
@@ -22,12 +22,12 @@ def play(cohorts: Cohorts, blocks: int, seed: int = 0) -> tuple[list[float], lis
         for _ in range(2):
             age += 1
             over = age == torch.where(good, FAST, SLOW)
-            cohorts.add(torch.ones(num), over & good, over, ~over & over)
+            cohorts.record_step(torch.ones(num), over & good, over, ~over & over)
             ended = torch.cat([ended, good[over]])
             good = torch.where(over, torch.rand(num, generator=generator) < RATE, good)
             age = torch.where(over, 0, age)
         by_end.append(float(ended.float().mean()))
-        complete = cohorts.complete()
+        complete = cohorts.finish_block()
         if len(complete.success):
             by_start.append(float(complete.success.float().mean()))
             lengths = torch.where(complete.success, FAST, SLOW)
@@ -45,36 +45,38 @@ def test_where_success_ends_an_episode_every_cohort_is_fair_though_the_first_blo
 def test_a_cohort_waits_for_its_last_episode():
     cohorts = Cohorts(2)
     none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
-    cohorts.add(torch.zeros(2), first, first, none)
-    assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.zeros(2), none, none, none)
-    assert len(cohorts.complete().success) == 0
-    cohorts.add(
+    cohorts.record_step(torch.zeros(2), first, first, none)
+    assert len(cohorts.finish_block().success) == 0
+    cohorts.record_step(torch.zeros(2), none, none, none)
+    assert len(cohorts.finish_block().success) == 0
+    cohorts.record_step(
         torch.zeros(2), none, both, none
     )  # the first env's second episode began in block 0 too
-    assert cohorts.complete().success.tolist() == [True, False, False]
+    assert cohorts.finish_block().success.tolist() == [True, False, False]
 
 
 def test_episodes_under_way_when_the_policy_is_replaced_count_for_neither():
     cohorts, none = Cohorts(2), torch.tensor([False, False])
     first, second = torch.tensor([True, False]), torch.tensor([False, True])
-    cohorts.add(torch.ones(2), first, first, none)
-    cohorts.forget()
-    cohorts.complete()
-    cohorts.add(torch.ones(2), first, first, none)
-    assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.ones(2), second, first, none)  # began after the change, and is counted
-    cohorts.add(torch.ones(2), second, second, none)  # began before it
-    assert len(cohorts.complete().success) == 1
+    cohorts.record_step(torch.ones(2), first, first, none)
+    cohorts.discard_running()
+    cohorts.finish_block()
+    cohorts.record_step(torch.ones(2), first, first, none)
+    assert len(cohorts.finish_block().success) == 0
+    cohorts.record_step(
+        torch.ones(2), second, first, none
+    )  # began after the change, and is counted
+    cohorts.record_step(torch.ones(2), second, second, none)  # began before it
+    assert len(cohorts.finish_block().success) == 1
 
 
 def test_an_episode_that_was_lost_with_its_world_is_not_counted():
     cohorts = Cohorts(2)
     none, first, both = (torch.tensor(x) for x in ([False] * 2, [True, False], [True] * 2))
-    cohorts.add(torch.ones(2), none, both, first)
-    assert len(cohorts.complete().success) == 0
-    cohorts.add(torch.ones(2), both, both, none)
-    found = cohorts.complete()
+    cohorts.record_step(torch.ones(2), none, both, first)
+    assert len(cohorts.finish_block().success) == 0
+    cohorts.record_step(torch.ones(2), both, both, none)
+    found = cohorts.finish_block()
     assert found.success.tolist() == [False, True, True]
     assert found.returns.tolist() == [1.0, 1.0, 1.0]  # the lost one's reward is nobody's
 
@@ -82,12 +84,12 @@ def test_an_episode_that_was_lost_with_its_world_is_not_counted():
 def test_it_continues_from_its_state():
     one, two, none = Cohorts(2), Cohorts(2), torch.tensor([False, False])
     first, both = torch.tensor([True, False]), torch.tensor([True, True])
-    one.add(torch.ones(2), first, first, none)
-    one.complete()
+    one.record_step(torch.ones(2), first, first, none)
+    one.finish_block()
     two.load_state_dict(one.state_dict())
     outcomes = []
     for cohorts in (one, two):
-        cohorts.add(torch.ones(2), first, both, none)
-        outcomes.append(cohorts.complete())
+        cohorts.record_step(torch.ones(2), first, both, none)
+        outcomes.append(cohorts.finish_block())
     assert outcomes[0].success.tolist() == outcomes[1].success.tolist() == [True, True, False]
     assert outcomes[0].returns.tolist() == outcomes[1].returns.tolist() == [1.0, 1.0, 2.0]

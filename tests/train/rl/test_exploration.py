@@ -13,7 +13,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.rl.exploration import Explore, exploring
+from robo_rl.train.rl.exploration import ExplorationConfig, with_exploration
 
 
 @pytest.fixture
@@ -22,8 +22,10 @@ def cloned(road: Any) -> DenoisingPolicy:
 
 
 def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
-    cfg = validate({"sampler": {"name": "flow_sde", "level": 0.7}, "finetune_steps": 1}, Explore)
-    changed = exploring(cloned, cfg, seed=0)
+    cfg = validate(
+        {"sampler": {"name": "flow_sde", "level": 0.7}, "finetune_steps": 1}, ExplorationConfig
+    )
+    changed = with_exploration(cloned, cfg, seed=0)
     assert (cloned.cfg.sampler.name, changed.cfg.sampler.name) == ("flow_noise", "flow_sde")
     assert changed.cfg.sampler.cfg.level == 0.7
     assert changed.trainable_steps.tolist() == [False, True]
@@ -37,7 +39,7 @@ def test_the_sampler_changes_and_evaluation_does_not(cloned, generator):
 
 
 def test_neither_shares_a_parameter_with_the_other(cloned):
-    changed = exploring(cloned, validate({"sampler": "flow_sde"}, Explore), seed=0)
+    changed = with_exploration(cloned, validate({"sampler": "flow_sde"}, ExplorationConfig), seed=0)
     with torch.no_grad():
         for parameter in changed.parameters():
             parameter.fill_(0.0)
@@ -45,29 +47,29 @@ def test_neither_shares_a_parameter_with_the_other(cloned):
 
 
 def test_the_copy_that_the_first_steps_run_on_comes_along(cloned, generator):
-    cfg = validate({"finetune_steps": 1}, Explore)
-    tuned = exploring(cloned, cfg, seed=0)
-    tuned.anchor()
+    cfg = validate({"finetune_steps": 1}, ExplorationConfig)
+    tuned = with_exploration(cloned, cfg, seed=0)
+    tuned.freeze_reference()
     with torch.no_grad():
         for parameter in tuned.net.parameters():
             parameter += 0.05
-    wider = validate({"sampler": {"name": "flow_noise", "std_max": 0.4}}, Explore)
-    changed = exploring(tuned, wider, seed=0)
+    wider = validate({"sampler": {"name": "flow_noise", "std_max": 0.4}}, ExplorationConfig)
+    changed = with_exploration(tuned, wider, seed=0)
     items = cloned.obs_spec.items
     obs = {name: torch.randn(5, 1, *spec.shape) for name, spec in items.items()}
     noise = torch.randn(5, cloned.horizon, cloned.act_spec.size, generator=generator)
     assert torch.equal(tuned.decode(obs, noise), changed.decode(obs, noise))
     with pytest.raises(ConfigError, match=r"other steps .* expected 1, found 0"):
-        exploring(tuned, validate({"finetune_steps": 0}, Explore), seed=0)
+        with_exploration(tuned, validate({"finetune_steps": 0}, ExplorationConfig), seed=0)
 
 
 def test_what_is_not_given_stays(cloned):
-    assert exploring(cloned, Explore(), seed=0) is cloned
+    assert with_exploration(cloned, ExplorationConfig(), seed=0) is cloned
 
 
 def test_a_sampler_of_another_family_is_refused(cloned):
     with pytest.raises(ConfigError, match="'ddim' reads noise"):
-        exploring(cloned, validate({"sampler": "ddim"}, Explore), seed=0)
+        with_exploration(cloned, validate({"sampler": "ddim"}, ExplorationConfig), seed=0)
 
 
 def test_the_stage_takes_it_as_a_setting():

@@ -12,8 +12,8 @@ from small_runs import EXPERIMENT
 from robo_rl.config.models import validate
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.rl.episode_cohorts import Outcomes
-from robo_rl.train.rl.exploration_check import Toll
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
+from robo_rl.train.rl.exploration_check import ExplorationCheck
 
 HALF = {"value": 0.5, "low": 0.43, "high": 0.57}
 
@@ -25,13 +25,13 @@ def context(tmp_path: Path, made: dict[str, Any], measure: str = "success") -> C
     return Context(cfg, tmp_path, [(tmp_path, expert), (tmp_path, clone)])
 
 
-def outcomes(good: int, episodes: int) -> Outcomes:
-    return Outcomes(torch.arange(episodes) < good, torch.zeros(episodes))
+def outcomes(good: int, episodes: int) -> EpisodeOutcomes:
+    return EpisodeOutcomes(torch.arange(episodes) < good, torch.zeros(episodes))
 
 
 @pytest.mark.parametrize(("good", "told"), [(0, True), (8, True), (30, False), (60, False)])
 def test_it_is_told_where_surely_less_than_half_succeeds(tmp_path: Path, good: int, told: bool):
-    toll = Toll(context(tmp_path, {"success": HALF}))
+    toll = ExplorationCheck(context(tmp_path, {"success": HALF}))
     assert toll.observe(outcomes(0, 0)) is None
     said = toll.observe(outcomes(good, 100))
     assert (said is not None) == told
@@ -41,7 +41,7 @@ def test_it_is_told_where_surely_less_than_half_succeeds(tmp_path: Path, good: i
 
 
 def test_it_waits_for_enough_episodes_and_is_said_once(tmp_path: Path):
-    toll = Toll(context(tmp_path, {"success": HALF}))
+    toll = ExplorationCheck(context(tmp_path, {"success": HALF}))
     said = [toll.observe(outcomes(0, 40)) for _ in range(6)]
     assert [text is not None for text in said] == [False, False, True, False, False, False]
     assert "0 of 120 episodes" in str(said[2])
@@ -58,4 +58,4 @@ def test_it_waits_for_enough_episodes_and_is_said_once(tmp_path: Path):
 def test_nothing_is_told_where_nothing_was_to_be_lost(
     tmp_path: Path, made: dict[str, Any], measure: str
 ):
-    assert Toll(context(tmp_path, made, measure)).observe(outcomes(0, 500)) is None
+    assert ExplorationCheck(context(tmp_path, made, measure)).observe(outcomes(0, 500)) is None

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_runs import EXPERIMENT
 
-from robo_rl.algo.advantages.critic_advantages import GroupCredit
+from robo_rl.algo.advantages.critic_advantages import GroupRelativeEstimator
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
@@ -31,7 +31,7 @@ def reach():
 
 def collector(env: ChunkEnv, seed: int = 0) -> GroupCollector:
     generator = torch.Generator().manual_seed(seed)
-    made = GroupCollector(env, generator, one_step=False, group_size=SIZE)
+    made = GroupCollector(env, generator, single_step=False, group_size=SIZE)
     made.start(seed)
     return made
 
@@ -71,7 +71,7 @@ def test_a_decision_that_lost_its_world_midway_is_not_compared(reach):
     rollout, _ = made.collect(policy, 1)
     assert rollout.valid[:2, 1].tolist() == [True, False]
     assert bool(rollout.truncated[1, 1])
-    adv = GroupCredit(SIZE).assign(rollout)
+    adv = GroupRelativeEstimator(SIZE).compute_advantages(rollout)
     assert not bool(adv.rollout.valid[:, 1].any())
     assert bool(adv.rollout.valid[:, 0].any())
 
@@ -82,8 +82,8 @@ def test_a_block_is_one_whole_episode_an_env(reach):
     rollout, stats = made.collect(policy, 1)
     ended = rollout.terminated | rollout.truncated
     assert torch.equal(ended.sum(0), torch.ones(ENVS, dtype=torch.int64))
-    assert len(made.cohorts.complete().success) == ENVS
-    assert stats["dropped"] == 0.0
+    assert len(made.cohorts.finish_block().success) == ENVS
+    assert stats["invalid_decisions"] == 0.0
     last = ended.int().argmax(0)
     for b in range(ENVS):
         assert bool(rollout.valid[: last[b] + 1, b].all())
@@ -113,7 +113,7 @@ def test_what_is_simulated_is_counted_and_the_block_ends_with_its_last_episode(r
     rollout, _ = made.collect(policy, 1)
     assert int(rollout.num_exec.sum()) <= made.env_steps <= ENVS * 4 * len(rollout.rew)
     assert bool((rollout.terminated | rollout.truncated)[-1].any())
-    outcomes = made.cohorts.complete()
+    outcomes = made.cohorts.finish_block()
     assert len(outcomes.success) == ENVS
     torch.testing.assert_close(
         outcomes.returns.sort().values, rollout.rew.sum(0).double().sort().values
@@ -142,7 +142,7 @@ def test_ppo_learns_from_groups_without_a_critic(reach):
     before = torch.cat([p.flatten().clone() for p in policy.parameters()])
     metrics = algo.update(collector(env).collect(policy, 1)[0])
     after = torch.cat([p.flatten() for p in policy.parameters()])
-    assert metrics["live_groups"] > 0.0
+    assert metrics["nonzero_std_groups"] > 0.0
     assert metrics["ratio_error"] < 1e-3
     assert not torch.equal(before, after)
     assert "critic" not in algo.state_dict()
@@ -150,4 +150,4 @@ def test_ppo_learns_from_groups_without_a_critic(reach):
 
 def test_envs_must_make_whole_groups(reach):
     with pytest.raises(ConfigError, match="whole groups"):
-        GroupCollector(reach[1], torch.Generator(), one_step=False, group_size=4)
+        GroupCollector(reach[1], torch.Generator(), single_step=False, group_size=4)

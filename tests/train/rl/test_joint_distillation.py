@@ -21,12 +21,12 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.data.normalize import Normalizer
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.policy.one_step import student_of
+from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.rl.joint_distillation import Apprentice
+from robo_rl.train.rl.joint_distillation import JointDistillation
 from robo_rl.train.rl.loop import Loop
 from robo_rl.train.stages import video
 from robo_rl.train.stages.distill import Distill
@@ -53,13 +53,13 @@ def make_loop(directory: Path, **online: Any) -> Loop:
     return Loop(made.stages["online"].cfg, Context(made, directory, []), build(made))
 
 
-def begin(directory: Path, **online: Any) -> tuple[Loop, Apprentice]:
+def begin(directory: Path, **online: Any) -> tuple[Loop, JointDistillation]:
     loop = make_loop(directory, **online)
-    assert loop.apprentice is not None
-    return loop, loop.apprentice
+    assert loop.joint_distillation is not None
+    return loop, loop.joint_distillation
 
 
-def train(directory: Path, **online: Any) -> Apprentice:
+def train(directory: Path, **online: Any) -> JointDistillation:
     loop, apprentice = begin(directory, **online)
     loop.train()
     return apprentice
@@ -77,7 +77,9 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"algo": AVERAGED}, {"track_obs": True}], ids=["plain", "averaged", "tracked"]
+    "changes",
+    [{}, {"algo": AVERAGED}, {"running_obs_stats": True}],
+    ids=["plain", "averaged", "tracked"],
 )
 def test_the_policy_is_the_same_with_and_without_it(tmp_path: Path, changes: dict[str, Any]):
     found = []
@@ -101,7 +103,7 @@ def test_what_is_resumed_is_what_would_have_followed(tmp_path: Path):
     shutil.rmtree(tmp_path / "cut" / "ckpt" / f"{UPDATES:06d}")
     cut = train(tmp_path / "cut")
     assert cut.trainer.done == UPDATES * STEPS
-    assert same(cut.head, whole.head)
+    assert same(cut.student, whole.student)
     assert same(cut.trainer.policy, whole.trainer.policy)
     assert torch.equal(cut.generator.get_state(), whole.generator.get_state())
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
@@ -114,7 +116,7 @@ def test_it_is_near_to_the_policy_as_that_is_in_the_end(
     loop, apprentice = begin(
         tmp_path, algo={**ONLINE["algo"], "lr": 3e-3, "lr_max": 3e-3, "target_kl": 0}
     )
-    first, blocks, follow = copy.deepcopy(loop.policy), list[Rollout](), apprentice.follow
+    first, blocks, follow = copy.deepcopy(loop.policy), list[Rollout](), apprentice.update
 
     def noted(policy: DenoisingPolicy, rollout: Rollout) -> dict[str, float]:
         blocks.append(rollout)
@@ -129,16 +131,16 @@ def test_it_is_near_to_the_policy_as_that_is_in_the_end(
             noise = torch.Generator().manual_seed(1)
             return float(same_noise_loss(student, policy, obs, noise).mean())
 
-    found = far(apprentice.head, loop.judged)
-    assert found < 0.5 * far(student_of(loop.judged), loop.judged)
-    assert found < 0.5 * far(apprentice.head, first)
+    found = far(apprentice.student, loop.eval_policy)
+    assert found < 0.5 * far(make_one_step_student(loop.eval_policy), loop.eval_policy)
+    assert found < 0.5 * far(apprentice.student, first)
 
 
 def test_a_block_without_decisions_teaches_nothing(tmp_path: Path):
     loop, apprentice = begin(tmp_path)
     rollout, _ = loop.collector.collect(loop.policy, 1)
     rollout.valid.zero_()
-    assert math.isnan(apprentice.follow(loop.policy, rollout)["student_loss"])
+    assert math.isnan(apprentice.update(loop.policy, rollout)["student_loss"])
     assert apprentice.trainer.done == 0
 
 
@@ -152,9 +154,9 @@ def test_of_several_parts_it_learns_from_the_first(tmp_path: Path):
         block = copy.deepcopy(rollout)
         for seen in block.obs.values():
             seen[rollout.shard == part] += 0.1
-        apprentice = Apprentice(Apprentice.Config(steps=2, batch=16), loop.policy, 0)
-        apprentice.follow(loop.policy, block)
-        heads.append(apprentice.head)
+        apprentice = JointDistillation(JointDistillation.Config(steps=2, batch=16), loop.policy, 0)
+        apprentice.update(loop.policy, block)
+        heads.append(apprentice.student)
     assert same(heads[1], heads[0])
     assert not same(heads[2], heads[0])
 
@@ -179,10 +181,10 @@ def test_the_stage_leaves_the_head_that_the_next_one_begins_with(tmp_path: Path)
     waive = dict.fromkeys(["online", "distill"], "too short to pass")
     tree = ConfigTree({**EXPERIMENT, "stages": stages, "waive": waive}, {})
     _, trained, distilled = run_experiment(tree, [], tmp_path)["stages"]
-    assert trained["artifacts"].keys() == {"policy", "teacher", "head"}
+    assert trained["artifacts"].keys() == {"policy", "teacher", "joint_student"}
     assert {"success_one_step", "return_one_step"} <= trained["numbers"].keys()
-    assert load_policy(tmp_path / "tiny" / "01-online" / "head").num_steps == 1
-    assert distilled["numbers"]["began_with"] == "head"
+    assert load_policy(tmp_path / "tiny" / "01-online" / "joint_student").num_steps == 1
+    assert distilled["numbers"]["began_with"] == "joint_student"
 
 
 @pytest.mark.usefixtures("no_film")
@@ -197,15 +199,15 @@ def test_only_a_head_of_the_policy_that_is_distilled_is_taken_up(
     still = {"rounds": 1, "steps": 1, "take_up": take_up, "optim": {"lr": 1e-9, "ema_decay": 0.0}}
     made = experiment({"scratch": {}, "distill": {**STAGES["distill"], **still}})
     teacher = build(made)
-    head = student_of(teacher)
+    head = make_one_step_student(teacher)
     nn.init.constant_(next(head.net.parameters()), 0.25)
     save_policy(tmp_path / "policy", teacher)
-    save_policy(tmp_path / "head", head)
-    online = Report("online", artifacts={"policy": "policy", "head": "head"})
+    save_policy(tmp_path / "joint_student", head)
+    online = Report("online", artifacts={"policy": "policy", "joint_student": "joint_student"})
     later = [] if newest == "online" else [Report(newest, artifacts={"policy": "policy"})]
     earlier = [(tmp_path, report) for report in (online, *later)]
     report = Distill(made.stages["distill"].cfg).run(Context(made, tmp_path / "last", earlier))
     found = load_policy(tmp_path / "last" / report.artifacts["policy"]).net.state_dict()
-    wanted = (head if taken else student_of(teacher)).net.state_dict()
+    wanted = (head if taken else make_one_step_student(teacher)).net.state_dict()
     assert all(torch.allclose(found[name], value, atol=1e-6) for name, value in wanted.items())
     assert ("began_with" in report.numbers) == taken

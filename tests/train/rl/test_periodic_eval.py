@@ -12,7 +12,7 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.rl.periodic_eval import Probe
+from robo_rl.train.rl.periodic_eval import PeriodicEval
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def policy(context: Context) -> DenoisingPolicy:
 
 
 def test_a_look_is_due_every_so_often_and_at_the_end(context: Context, policy: DenoisingPolicy):
-    probe = Probe(Probe.Config(every=3, episodes=2), context)
-    due = [bool(probe.look(updates, policy, last=updates == 5)) for updates in range(1, 6)]
+    probe = PeriodicEval(PeriodicEval.Config(every=3, episodes=2), context)
+    due = [bool(probe.run(updates, policy, last=updates == 5)) for updates in range(1, 6)]
     assert due == [False, False, True, False, True]
-    never = Probe(Probe.Config(), context)
-    assert never.look(3, policy, last=True) == {}
+    never = PeriodicEval(PeriodicEval.Config(), context)
+    assert never.run(3, policy, last=True) == {}
 
 
 def test_every_look_has_starts_of_its_own(context: Context, policy: DenoisingPolicy):
-    probe = Probe(Probe.Config(every=1, episodes=4), context)
-    found = [probe.look(updates, policy, last=False)["clean_return"] for updates in (1, 2, 1)]
+    probe = PeriodicEval(PeriodicEval.Config(every=1, episodes=4), context)
+    found = [probe.run(updates, policy, last=False)["eval/return"] for updates in (1, 2, 1)]
     assert found[0] == found[2] != found[1]

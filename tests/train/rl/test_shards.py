@@ -8,31 +8,31 @@ from small_rollouts import World
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.distributed import process_group as ranks
-from robo_rl.distributed.process_group import Ranks
-from robo_rl.train.rl.shards import Split, _pooled, beside
+from robo_rl.distributed.process_group import RankInfo
+from robo_rl.train.rl.shards import ShardPlan, _pooled, concat_rollouts
 
 
 @pytest.fixture
 def second_of_four(monkeypatch):
-    monkeypatch.setattr(ranks, "_now", [Ranks(1, 4)])
+    monkeypatch.setattr(ranks, "_now", [RankInfo(1, 4)])
 
 
 def test_alone_there_is_one_part_unless_more_are_asked_for():
-    assert Split.of(0, None, 6) == (1, range(1))
-    assert Split.of(3, None, 6) == (3, range(3))
-    assert Split.of(0, 2, 6) == (2, range(2)), "a checkpoint's parts stay as they are"
+    assert ShardPlan.of(0, None, 6) == (1, range(1))
+    assert ShardPlan.of(3, None, 6) == (3, range(3))
+    assert ShardPlan.of(0, 2, 6) == (2, range(2)), "a checkpoint's parts stay as they are"
 
 
 def test_processes_have_as_many_parts_as_each_other(second_of_four):
-    assert Split.of(0, None, 8) == (4, range(1, 2))
-    assert Split.of(8, None, 16) == (8, range(2, 4))
-    assert Split.of(0, 8, 16) == (8, range(2, 4))
-    assert Split.of(0, 6, 24) == (4, range(1, 2)), "six parts do not make four equal shares"
+    assert ShardPlan.of(0, None, 8) == (4, range(1, 2))
+    assert ShardPlan.of(8, None, 16) == (8, range(2, 4))
+    assert ShardPlan.of(0, 8, 16) == (8, range(2, 4))
+    assert ShardPlan.of(0, 6, 24) == (4, range(1, 2)), "six parts do not make four equal shares"
 
 
 def test_a_process_has_one_part_where_blocks_differ_in_length(second_of_four):
-    assert Split.of(0, 8, 16, single=True) == (4, range(1, 2))
-    assert Split.of(0, 4, 16, single=True) == (4, range(1, 2))
+    assert ShardPlan.of(0, 8, 16, single=True) == (4, range(1, 2))
+    assert ShardPlan.of(0, 4, 16, single=True) == (4, range(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_a_process_has_one_part_where_blocks_differ_in_length(second_of_four):
 )
 def test_what_does_not_come_out_even(second_of_four, shards: int, num_envs: int, says: str):
     with pytest.raises(ConfigError, match=says):
-        Split.of(shards, None, num_envs)
+        ShardPlan.of(shards, None, num_envs)
 
 
 def test_blocks_beside_each_other_are_a_block_of_all_their_envs():
     """Every decision, and every episode's end, is found at its env's new place."""
     blocks = [World(num_envs, seed=num_envs).rollout(7, ends=0.4) for num_envs in (2, 3)]
-    joined = beside(blocks, [4, 5])
+    joined = concat_rollouts(blocks, [4, 5])
     assert joined.rew.shape == (7, 5)
     starts = (0, 2)
     for block, start in zip(blocks, starts, strict=True):
@@ -69,7 +69,11 @@ def test_blocks_beside_each_other_are_a_block_of_all_their_envs():
 
 def test_what_is_earned_a_step_is_weighed_by_steps_and_troubles_are_counted():
     parts = [
-        {"rew_per_step": 1.0, "rew/reach": 0.5, "dropped": 2.0},
-        {"rew_per_step": 3.0, "rew/reach": 1.5, "dropped": 1.0},
+        {"rew_per_step": 1.0, "rew/reach": 0.5, "invalid_decisions": 2.0},
+        {"rew_per_step": 3.0, "rew/reach": 1.5, "invalid_decisions": 1.0},
     ]
-    assert _pooled(parts, [30, 10]) == {"rew_per_step": 1.5, "rew/reach": 0.75, "dropped": 3.0}
+    assert _pooled(parts, [30, 10]) == {
+        "rew_per_step": 1.5,
+        "rew/reach": 0.75,
+        "invalid_decisions": 3.0,
+    }

@@ -7,19 +7,19 @@ from copy import deepcopy
 import pytest
 import torch
 
-from robo_rl.train.rl.episode_cohorts import Outcomes
+from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
-from robo_rl.train.rl.stopping import Ending
+from robo_rl.train.rl.stopping import StoppingRule
 
 
-def ending(**fields: object) -> Ending:
-    return Ending(LoopConfig(**{"updates": 100, "stop_episodes": 200, **fields}))  # pyright: ignore
+def ending(**fields: object) -> StoppingRule:
+    return StoppingRule(LoopConfig(**{"updates": 100, "stop_episodes": 200, **fields}))  # pyright: ignore
 
 
-def outcomes(good: int, of: int) -> Outcomes:
+def outcomes(good: int, of: int) -> EpisodeOutcomes:
     """As they end: those that succeed first."""
     success = torch.arange(of) < good
-    return Outcomes(success, success.double())
+    return EpisodeOutcomes(success, success.double())
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_the_share_is_that_of_all_episodes_and_not_of_those_that_ended_last(
 ):
     short, enough = ending(**fields), ending(**fields)
     for _ in range(1 + 200 // of):
-        short.watch(outcomes(int(0.88 * of), of), 0)
-        enough.watch(outcomes(round(0.92 * of), of), 0)
+        short.update(outcomes(int(0.88 * of), of), 0)
+        enough.update(outcomes(round(0.92 * of), of), 0)
     assert not short.enough
     assert enough.enough
 
@@ -40,28 +40,28 @@ def test_the_share_is_that_of_all_episodes_and_not_of_those_that_ended_last(
 def test_it_is_not_over_before_there_are_enough_episodes_of_which_some_come_in_no_update():
     watching = ending(stop_success=0.9)
     for of in (90, 0, 90, 0):
-        watching.watch(outcomes(of, of), 0)
+        watching.update(outcomes(of, of), 0)
         assert not watching.enough
-    watching.watch(outcomes(90, 90), 0)
+    watching.update(outcomes(90, 90), 0)
     assert watching.enough
 
 
 def test_what_was_long_ago_is_forgotten():
     watching = ending(stop_success=0.9)
     for _ in range(5):
-        watching.watch(outcomes(0, 100), 0)
+        watching.update(outcomes(0, 100), 0)
     for _ in range(2):
         assert not watching.enough
-        watching.watch(outcomes(95, 100), 0)
+        watching.update(outcomes(95, 100), 0)
     assert watching.enough
 
 
 def test_one_that_is_put_back_decides_as_it_would_have():
     whole, again = ending(stop_success=0.9), ending(stop_success=0.9)
-    whole.watch(outcomes(150, 150), 0)
+    whole.update(outcomes(150, 150), 0)
     again.load_state_dict(deepcopy(whole.state_dict()))
     for each in (whole, again):
-        each.watch(outcomes(40, 50), 0)
+        each.update(outcomes(40, 50), 0)
     assert whole.enough == again.enough
     assert whole.enough
 
@@ -70,18 +70,18 @@ def test_a_checkpoint_that_does_not_tell_updates_apart_is_gone_on_from():
     watching = ending(stop_success=0.9)
     old = torch.tensor([[1.0, 1.0]] * 150 + [[0.0, 0.0]] * 50, dtype=torch.float64)
     watching.load_state_dict({"recent": old, "enough": False})
-    watching.watch(outcomes(100, 100), 0)
+    watching.update(outcomes(100, 100), 0)
     assert not watching.enough  # 250 of 300
-    watching.watch(outcomes(100, 100), 0)
+    watching.update(outcomes(100, 100), 0)
     assert watching.enough
 
 
 @pytest.mark.parametrize("env_steps", [999, 1000])
 def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
     watching = ending(env_steps=1000)
-    watching.watch(outcomes(0, 10), env_steps)
+    watching.update(outcomes(0, 10), env_steps)
     assert watching.enough == (env_steps >= 1000)
-    assert watching.spent(1, env_steps) == pytest.approx(min(env_steps / 1000, 1.0))
+    assert watching.budget_fraction(1, env_steps) == pytest.approx(min(env_steps / 1000, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
 def test_updates_to_come_are_those_that_the_budget_is_good_for(
     env_steps: int | None, updates: int, taken: int, expected: int
 ):
-    assert ending(env_steps=env_steps).expected(updates, taken) == expected
+    assert ending(env_steps=env_steps).expected_updates(updates, taken) == expected

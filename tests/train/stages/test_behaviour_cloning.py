@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
-from robo_rl.train.stages.behaviour_cloning import learnt
+from robo_rl.train.stages.behaviour_cloning import learnt_gate
 
 RETURNS = torch.tensor([10.0, 30.0, 20.0, 40.0] * 5)
 UNTRAINED: Any = SimpleNamespace(act=None)
@@ -29,20 +29,20 @@ def context(untrained: EvalResult | None = None) -> Any:
 
 
 def test_one_success_is_enough():
-    failed = learnt(context(), measured(RETURNS, "success"), UNTRAINED)
+    failed = learnt_gate(context(), measured(RETURNS, "success"), UNTRAINED)
     assert not failed.passed
     assert failed.answer == "fail"
     assert "its rate may be up to 16.1%): raise its steps" in failed.detail
-    gate = learnt(context(), measured(RETURNS, "success", successes=1), UNTRAINED)
+    gate = learnt_gate(context(), measured(RETURNS, "success", successes=1), UNTRAINED)
     assert gate.passed
     assert gate.detail == "1 of 20 episodes succeeded; at least one must"
 
 
 def test_a_return_must_be_higher_than_before():
     before = context(measured(RETURNS, "return"))
-    assert learnt(before, measured(RETURNS + 5.0, "return"), UNTRAINED).passed
-    same = learnt(before, measured(RETURNS.clone(), "return", successes=20), UNTRAINED)
+    assert learnt_gate(before, measured(RETURNS + 5.0, "return"), UNTRAINED).passed
+    same = learnt_gate(before, measured(RETURNS.clone(), "return", successes=20), UNTRAINED)
     assert (same.passed, same.answer) == (False, "cannot tell")
     assert "was trained, cannot tell: difference +0.0% [+0.0%, +0.0%] of the mean" in same.detail
     noisy = RETURNS + 60.0 * torch.randn(20, generator=torch.Generator().manual_seed(0)) + 1.0
-    assert not learnt(before, measured(noisy, "return"), UNTRAINED).passed
+    assert not learnt_gate(before, measured(noisy, "return"), UNTRAINED).passed

@@ -16,7 +16,7 @@ from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.pipeline.stage import Context
-from robo_rl.train.stages.collect_demonstrations import Collect
+from robo_rl.train.stages.collect_demonstrations import CollectDemonstrations
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0)
@@ -87,7 +87,9 @@ def collect(directory: Path, episodes: int = 10, lost: dict[int, int] | None = N
     experiment = SimpleNamespace(
         seed=0, make_env=lambda num_envs: Line(num_envs, lost or {}), world=dict[str, str]
     )
-    stage = Collect(Collect.Config(episodes=episodes, num_envs=NUM_ENVS))
+    stage = CollectDemonstrations(
+        CollectDemonstrations.Config(episodes=episodes, num_envs=NUM_ENVS)
+    )
     stage.run(Context(cast(Any, experiment), directory, []))
     return ZarrStore.open(directory / "data.zarr")
 
@@ -158,7 +160,7 @@ def test_an_env_may_bring_the_expert_itself(tmp_path: Path):
             del self.task
 
     experiment = SimpleNamespace(seed=0, make_env=lambda num_envs: Own(num_envs, {}), world=dict)
-    stage = Collect(Collect.Config(episodes=10, num_envs=NUM_ENVS))
+    stage = CollectDemonstrations(CollectDemonstrations.Config(episodes=10, num_envs=NUM_ENVS))
     stage.run(Context(cast(Any, experiment), tmp_path / "own", []))
     own, of_task = ZarrStore.open(tmp_path / "own" / "data.zarr"), collect(tmp_path / "task")
     assert places(own) == places(of_task)
@@ -172,7 +174,7 @@ def test_meta_worlds_scripted_policies_demonstrate(tmp_path: Path):
 
     cfg = MetaWorld.Config(task="reach-v3", workers=1)
     experiment = SimpleNamespace(seed=0, make_env=lambda n: MetaWorld(cfg, n), world=dict)
-    stage = Collect(Collect.Config(episodes=4, num_envs=2, noise=0.3))
+    stage = CollectDemonstrations(CollectDemonstrations.Config(episodes=4, num_envs=2, noise=0.3))
     report = stage.run(Context(cast(Any, experiment), tmp_path, []))
     assert report.status == "passed"
     store = ZarrStore.open(tmp_path / "data.zarr")
@@ -195,13 +197,17 @@ def test_an_env_that_cannot_demonstrate_is_refused(tmp_path: Path, missing: str)
         shown |= {"view": None, "task": SimpleNamespace()}
     experiment = SimpleNamespace(seed=0, make_env=lambda _: SimpleNamespace(**shown), world=dict)
     with pytest.raises(PluginError, match="no scripted expert"):
-        Collect(Collect.Config()).run(Context(cast(Any, experiment), tmp_path, []))
+        CollectDemonstrations(CollectDemonstrations.Config()).run(
+            Context(cast(Any, experiment), tmp_path, [])
+        )
 
 
 def test_the_expert_is_at_its_best_in_its_share_of_the_waves_wherever_one_stops():
-    cfg = Collect.Config(noise=0.8, expert_share=0.1)
+    cfg = CollectDemonstrations.Config(noise=0.8, expert_fraction=0.1)
     noises = [cfg.noise_of(wave) for wave in range(40)]
     assert noises.count(0.0) == 4
     assert set(noises) == {0.0, 0.8}
     assert all(noises[tenth : tenth + 10].count(0.0) == 1 for tenth in (0, 10, 20, 30))
-    assert [Collect.Config(noise=0.5).noise_of(wave) for wave in range(3)] == [0.5] * 3
+    assert [CollectDemonstrations.Config(noise=0.5).noise_of(wave) for wave in range(3)] == [
+        0.5
+    ] * 3

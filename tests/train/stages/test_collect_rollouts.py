@@ -20,7 +20,7 @@ from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.stages.collect_rollouts import Record
+from robo_rl.train.stages.collect_rollouts import CollectRollouts
 
 OBS = ObsSpec(items={"pos": TensorSpec(shape=(1,))})
 ACT = ActSpec(shape=(1,), rate_hz=20.0, low=(-1.0,), high=(1.0,))
@@ -79,8 +79,8 @@ def record(
     experiment = SimpleNamespace(seed=0, make_env=Line, world=dict[str, str], eval=protocol)
     made = (policy.parent, Report("online", artifacts={"policy": policy.name}))
     before = [made] if earlier is None else [earlier, made]
-    cfg = Record.Config.model_validate({"episodes": 6, "num_envs": NUM_ENVS, **fields})
-    return Record(cfg).run(Context(cast(Any, experiment), directory, before))
+    cfg = CollectRollouts.Config.model_validate({"episodes": 6, "num_envs": NUM_ENVS, **fields})
+    return CollectRollouts(cfg).run(Context(cast(Any, experiment), directory, before))
 
 
 def test_episodes_are_whole_and_hold_what_was_carried_out(policy: Path, tmp_path: Path):

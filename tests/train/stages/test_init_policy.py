@@ -22,7 +22,7 @@ from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.rl.collapse_guard import CollapseGuard
-from robo_rl.train.stages.init_policy import Scratch
+from robo_rl.train.stages.init_policy import InitPolicy
 
 NET = {"name": "mlp", "width": 16, "depth": 1}
 GAUSSIAN = {
@@ -37,7 +37,7 @@ SAC = {
     "critic": {"members": 2, "hidden": [16]},
     "minibatch": 16,
     "warmup_decisions": 32,
-    "updates_per_decision": 0.1,
+    "utd_ratio": 0.1,
     "replay": {"capacity": 500},
 }
 EXPERT = {
@@ -46,7 +46,7 @@ EXPERT = {
     "decisions": 10,
     "updates": 4,
     "checkpoint_every": 1,
-    "track_obs": True,
+    "running_obs_stats": True,
     "algo": SAC,
 }
 ROAD = {
@@ -54,7 +54,10 @@ ROAD = {
     "expert": EXPERT,
     "record": {"episodes": 6, "num_envs": 4},
     "bc": {**STAGES["bc"], "only_success": False},
-    "online": {**STAGES["online"], "algo": {**SAC, "replay": {"capacity": 500, "demo_share": 0.5}}},
+    "online": {
+        **STAGES["online"],
+        "algo": {**SAC, "replay": {"capacity": 500, "demo_fraction": 0.5}},
+    },
 }
 
 
@@ -152,4 +155,4 @@ def test_actions_without_limits_are_refused(tmp_path: Path):
 
     object.__setattr__(experiment, "make_env", without_limits)
     with pytest.raises(ConfigError, match="limits"):
-        Scratch(Scratch.Config()).run(Context(experiment, tmp_path, []))
+        InitPolicy(InitPolicy.Config()).run(Context(experiment, tmp_path, []))

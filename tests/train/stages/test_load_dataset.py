@@ -12,7 +12,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.train.stages.load_dataset import Dataset
+from robo_rl.train.stages.load_dataset import LoadDataset
 
 
 def context(act_spec: ActSpec = ACT, obs_spec: ObsSpec = OBS) -> Any:
@@ -25,7 +25,7 @@ def test_it_is_handed_on_if_anything_in_it_succeeded(tmp_path: Path, episodes: i
     store = make_store(tmp_path / "data.zarr")
     store.extend(make_episode(2 * index) for index in range(episodes))
     store.append(make_episode(1))
-    report = Dataset(Dataset.Config(path=str(store.path))).run(context())
+    report = LoadDataset(LoadDataset.Config(path=str(store.path))).run(context())
     assert Path(report.artifacts["dataset"]) == store.path
     assert report.numbers["dataset"] == store.digest()
     assert report.gate is not None
@@ -37,20 +37,20 @@ def test_actions_outside_their_limits_are_counted_and_said(tmp_path: Path):
     episode = make_episode(0)
     episode["act"] = np.clip(episode["act"], -1.5, 1.5)
     store.append(episode)
-    quiet = Dataset(Dataset.Config(path=str(store.path))).run(context())
+    quiet = LoadDataset(LoadDataset.Config(path=str(store.path))).run(context())
     assert quiet.numbers["rows_outside_limits"] == 0
     episode["act"][3, 0] = -2000.0
     store.append(episode)
     said = r"in 1 of 10 rows, the farthest in episode 1, row 3: 'shoulder' is -2000 rad.*verify"
     with pytest.warns(Notice, match=said):
-        report = Dataset(Dataset.Config(path=str(store.path))).run(context())
+        report = LoadDataset(LoadDataset.Config(path=str(store.path))).run(context())
     assert report.numbers["rows_outside_limits"] == 1
 
 
 def test_of_logs_that_are_not_marked_none_need_have_succeeded(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     store.append(make_episode(1))
-    report = Dataset(Dataset.Config(path=str(store.path), marked=False)).run(context())
+    report = LoadDataset(LoadDataset.Config(path=str(store.path), labelled=False)).run(context())
     assert report.status == "passed"
     assert report.gate is None
 
@@ -59,20 +59,20 @@ def test_another_world_is_refused(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     other = ACT.model_copy(update={"rate_hz": 50.0})
     with pytest.raises(DataError, match="act is another"):
-        Dataset(Dataset.Config(path=str(store.path))).run(context(other))
+        LoadDataset(LoadDataset.Config(path=str(store.path))).run(context(other))
 
 
 def test_an_observation_that_it_does_not_have_is_missing_and_not_another(tmp_path: Path):
     store = make_store(tmp_path / "data.zarr")
     more = ObsSpec(items={**OBS.items, "goal": TensorSpec(shape=(3,))})
     with pytest.raises(DataError, match=r"obs 'goal' is missing; .* found only .*another task"):
-        Dataset(Dataset.Config(path=str(store.path))).run(context(obs_spec=more))
+        LoadDataset(LoadDataset.Config(path=str(store.path))).run(context(obs_spec=more))
 
 
 def test_where_there_is_none_it_says_so_and_how_to_make_one(tmp_path: Path):
-    cfg = Dataset.Config(path=str(tmp_path / "nothing"))
+    cfg = LoadDataset.Config(path=str(tmp_path / "nothing"))
     with pytest.raises(DataError, match=r"nothing: there is no dataset; .*robo-rl collect"):
-        Dataset(cfg).run(context())
+        LoadDataset(cfg).run(context())
     (tmp_path / "nothing").mkdir()
     with pytest.raises(DataError, match="is not a demonstration store"):
-        Dataset(cfg).run(context())
+        LoadDataset(cfg).run(context())

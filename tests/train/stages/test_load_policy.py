@@ -17,8 +17,8 @@ from robo_rl.train.checkpoint.policies import load_policy, weights_digest
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Gate, Report
 from robo_rl.train.pipeline.world_digest import world_of
-from robo_rl.train.stages.init_policy import Scratch
-from robo_rl.train.stages.load_policy import Existing
+from robo_rl.train.stages.init_policy import InitPolicy
+from robo_rl.train.stages.load_policy import LoadPolicy
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -26,14 +26,16 @@ def experiment(**changes: Any) -> Experiment:
 
 
 def take(path: Path, into: Path, **changes: Any) -> Report:
-    return Existing(Existing.Config(path=str(path))).run(Context(experiment(**changes), into, []))
+    return LoadPolicy(LoadPolicy.Config(path=str(path))).run(
+        Context(experiment(**changes), into, [])
+    )
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("run") / "00-scratch"
     context = Context(experiment(), place, [])
-    Scratch(Scratch.Config(num_envs=2, steps=4)).run(context).write(place)
+    InitPolicy(InitPolicy.Config(num_envs=2, steps=4)).run(context).write(place)
     return place
 
 
@@ -85,7 +87,7 @@ def test_that_it_was_made_in_another_world_is_said(made: Path, tmp_path: Path):
         Report("bc", artifacts={"policy": "policy"}, world=world).write(tmp_path / "made")
         with pytest.warns(Notice, match="another world") if said else nullcontext():
             report = take(tmp_path / "made", tmp_path / "new")
-        found = report.numbers.get("made_in_another_world")
+        found = report.numbers.get("world_changes")
         assert found == (said and f"{said}{now['robot']}")
 
 

@@ -13,10 +13,10 @@ from small_runs import STAGES, Runner, write_experiment
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
-from robo_rl.ope.verdict import bootstrapped
-from robo_rl.train.ope.judge import JudgeConfig
+from robo_rl.ope.policy_comparison import bootstrap_interval
+from robo_rl.train.ope.ope_evaluator import OpeConfig
 from robo_rl.train.pipeline.run import run_experiment
-from robo_rl.world.dynamics_trainer import DynamicsFit
+from robo_rl.world.dynamics_trainer import DynamicsTrainer
 
 OPE: dict[str, Any] = {"fqe": {"steps": 20}, "checkpoint_every": 10}
 
@@ -37,7 +37,7 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
     found = report(tmp_path, fqe=fqe, model_error=0.01)
     members = json.loads((tmp_path / "runs" / "tiny" / "02-ope" / "members.json").read_text())
     value = found["numbers"]["value"]
-    low, high = bootstrapped(torch.tensor(members["fqe"]))
+    low, high = bootstrap_interval(torch.tensor(members["fqe"]))
     assert (value["low"], value["high"]) == pytest.approx((low - 0.2, high + 0.2))
     assert value["low"] < value["value"] < value["high"]
     assert found["numbers"]["return"]["unit"] == value["unit"]
@@ -45,7 +45,7 @@ def test_it_says_the_value_with_the_interval_of_its_members_and_the_truth_beside
 
 
 def test_no_value_is_beyond_what_is_possible(tmp_path: Path):
-    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    world = {"steps": 20, "eval_every": 10, "hidden": [8]}
     possible = {**OPE["fqe"], "critic": {"members": 8, "head": {"bounds": [900.0, 901.0]}}}
     found = report(tmp_path, estimators=["rollouts"], dynamics=world, fqe=possible)
     value = found["numbers"]["value"]
@@ -54,7 +54,7 @@ def test_no_value_is_beyond_what_is_possible(tmp_path: Path):
 
 def test_without_evaluation_the_env_is_not_asked(tmp_path: Path):
     found = report(tmp_path, evaluate=False)
-    assert set(found["numbers"]) == {"value", "strangeness"}
+    assert set(found["numbers"]) == {"value", "ood_distance"}
 
 
 def test_the_same_policy_on_the_same_data_is_worth_the_same_to_the_bit(tmp_path: Path):
@@ -75,10 +75,10 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
 def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    dr = {"name": "dr", "steps": 20, "hidden": [8], "look_every": 10}
-    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    dr = {"name": "dr", "steps": 20, "hidden": [8], "eval_every": 10}
+    world = {"steps": 20, "eval_every": 10, "hidden": [8]}
     fits: list[str] = []
-    for learner in (Fqe, DynamicsFit):
+    for learner in (Fqe, DynamicsTrainer):
         begin = learner.__init__
 
         def noted(self: Any, *args: Any, _begin: Any = begin, **fields: Any) -> None:
@@ -87,7 +87,7 @@ def test_estimators_share_what_they_ask_and_none_changes_what_another_says(
 
         monkeypatch.setattr(learner, "__init__", noted)
     together = members(tmp_path / "all", estimators=[dr, "rollouts", "fqe"], dynamics=world)
-    assert sorted(fits) == ["DynamicsFit", "Fqe"]
+    assert sorted(fits) == ["DynamicsTrainer", "Fqe"]
     assert members(tmp_path / "fqe") == {"fqe": together["fqe"]}
     alone = members(tmp_path / "rollouts", estimators=["rollouts"], dynamics=world)
     assert alone == {"rollouts": together["rollouts"]}
@@ -105,28 +105,28 @@ def members(folder: Path, **ope: Any) -> dict[str, list[float]]:
 
 def test_a_world_that_nobody_asks_is_not_to_be_set():
     with pytest.raises(ValueError, match="'rollouts' among the estimators"):
-        JudgeConfig.model_validate({"dynamics": {"steps": 5}})
+        OpeConfig.model_validate({"dynamics": {"steps": 5}})
     for name in ("rollouts", "dr"):
-        JudgeConfig.model_validate({"dynamics": {"steps": 5}, "estimators": [name]})
+        OpeConfig.model_validate({"dynamics": {"steps": 5}, "estimators": [name]})
 
 
 def test_an_estimator_is_named_once_and_known():
     with pytest.raises(ValueError, match="dr twice"):
-        JudgeConfig.model_validate({"estimators": ["dr", {"name": "dr", "steps": 5}]})
+        OpeConfig.model_validate({"estimators": ["dr", {"name": "dr", "steps": 5}]})
     with pytest.raises(ValueError, match="expected at least one, found none"):
-        JudgeConfig.model_validate({"estimators": []})
+        OpeConfig.model_validate({"estimators": []})
     with pytest.raises(ConfigError, match="unknown estimator 'fqee'; did you mean 'fqe'") as error:
-        validate({"estimators": ["fqee"]}, JudgeConfig)
+        validate({"estimators": ["fqee"]}, OpeConfig)
     assert "at least" not in str(error.value)  # there is one, and it is wrong
     with pytest.raises(ConfigError, match=r"estimators\.0\.stepps: unknown key"):
-        validate({"estimators": [{"name": "dr", "stepps": 5}]}, JudgeConfig)
+        validate({"estimators": [{"name": "dr", "stepps": 5}]}, OpeConfig)
 
 
 def test_an_estimator_without_settings_is_kept_by_its_name_alone():
     """Kept results are told from others by their configuration."""
-    kept = validate({"estimators": ["fqe", "rollouts"]}, JudgeConfig).model_dump(mode="json")
+    kept = validate({"estimators": ["fqe", "rollouts"]}, OpeConfig).model_dump(mode="json")
     assert kept["estimators"] == ["fqe", "rollouts"]
-    cfg = validate({"estimators": ["fqe", {"name": "dr", "steps": 5}]}, JudgeConfig)
+    cfg = validate({"estimators": ["fqe", {"name": "dr", "steps": 5}]}, OpeConfig)
     kept = cfg.model_dump(mode="json")
     assert kept["estimators"][1]["steps"] == 5
-    assert validate(kept, JudgeConfig) == cfg
+    assert validate(kept, OpeConfig) == cfg

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from robo_rl.core.errors import ConfigError
 from robo_rl.ope.fqe import Fqe
-from robo_rl.ope.verdict import Answer, Verdict
+from robo_rl.ope.policy_comparison import OpeAnswer, PolicyComparison
 from robo_rl.stats.intervals import Interval
 from robo_rl.train.datasets.split import split
-from robo_rl.train.ope import judge as train_judge
+from robo_rl.train.ope import ope_evaluator as train_judge
 from robo_rl.train.pipeline.run import run_experiment
 
 OFFLINE = {"critic_steps": 30, "steps": 30, "fqe": {"steps": 20}, "checkpoint_every": 10}
@@ -89,8 +89,8 @@ def test_data_in_which_no_action_is_better_are_refused_before_anything_is_learnt
 def test_the_gate_asks_every_estimator_and_says_what_each_of_them_says(
     runner: Runner, tmp_path: Path
 ):
-    dr = {"name": "dr", "steps": 20, "hidden": [8], "look_every": 10}
-    world = {"steps": 20, "look_every": 10, "hidden": [8]}
+    dr = {"name": "dr", "steps": 20, "hidden": [8], "eval_every": 10}
+    world = {"steps": 20, "eval_every": 10, "hidden": [8]}
     found = run(runner, tmp_path, estimators=["fqe", dr], dynamics=world, margin=1e6)
     assert "fqe cannot tell" in found["gate"]["detail"]
     assert "dr cannot tell" in found["gate"]["detail"]
@@ -112,17 +112,17 @@ def test_it_needs_data_and_a_policy(runner: Runner, tmp_path: Path, missing: str
     assert "no earlier stage makes a" in ended.output
 
 
-@pytest.mark.parametrize("answer", list(Answer))
+@pytest.mark.parametrize("answer", list(OpeAnswer))
 def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: OpeAnswer
 ):
-    def said(new: Tensor, old: Tensor, margin: float) -> Verdict:
+    def said(new: Tensor, old: Tensor, margin: float) -> PolicyComparison:
         difference = float((new - old).mean())
-        return Verdict(difference, Interval(difference, difference), margin, answer)
+        return PolicyComparison(difference, Interval(difference, difference), margin, answer)
 
     monkeypatch.setattr(train_judge, "judge", said)
     found = run_here(tmp_path)
-    accepted = answer is Answer.BETTER
+    accepted = answer is OpeAnswer.BETTER
     assert found["numbers"]["accepted"] == float(accepted)
     assert found["gate"]["detail"].startswith(answer.value)
     same = tensors(tmp_path, "02-offline") == tensors(tmp_path, "01-bc")

@@ -43,7 +43,7 @@ AVERAGED = {
     "minibatch": 64,
     "ema_decay": 0.8,
     "proximal_ema": 0.5,
-    "anchor": {"reverse_kl": 0.01, "bc_base": 0.001},
+    "anchor": {"reverse_kl": 0.01, "bc_reference": 0.001},
 }
 GROUPED = {
     **CHANGING,
@@ -115,8 +115,8 @@ def test_looking_on_the_way_changes_nothing(tmp_path: Path):
     clean = [{name: row.pop(name) for name in list(row) if "clean" in name} for row in looked]
     assert looked == plain
     assert weights == same
-    assert [row.get("clean_episodes", 0) for row in clean] == [0, 5, 0, 5, 5]
-    assert all(0.0 <= row["clean_success"] <= 1.0 for row in clean if row)
+    assert [row.get("eval/episodes", 0) for row in clean] == [0, 5, 0, 5, 5]
+    assert all(0.0 <= row["eval/success"] <= 1.0 for row in clean if row)
 
 
 def test_the_report_says_which_policy_training_ended_with(tmp_path: Path):
@@ -129,7 +129,7 @@ def test_the_report_says_which_policy_training_ended_with(tmp_path: Path):
         context = Context(experiment, tmp_path / str(credit), [])
         policy = experiment.policy.build(*specs, Normalizer.identity(*specs))
         loop = Loop(experiment.stages["online"].cfg, context, policy)
-        loop.guard.credit = credit
+        loop.guard.best_score = credit
         first = copy.deepcopy(policy.state_dict())
         loop.train()
         same = all(torch.equal(value, first[key]) for key, value in policy.state_dict().items())
@@ -171,7 +171,7 @@ def test_simulated_rows_are_weighed_beside_those_of_the_dataset(tmp_path: Path):
     algo = {
         "name": "td3",
         "warmup_decisions": 0,
-        "updates_per_decision": 0.5,
+        "utd_ratio": 0.5,
         "minibatch": 32,
         "critic": {"hidden": [16]},
         "dynamics_gap": {"hidden": [16]},

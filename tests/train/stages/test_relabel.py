@@ -16,14 +16,14 @@ from torch import Tensor
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.relabel import relabelled
+from robo_rl.data.relabel import relabel
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report
 from robo_rl.train.stages import relabel as label
-from robo_rl.train.stages.relabel import Label
-from robo_rl.world.success import SuccessModel
+from robo_rl.train.stages.relabel import Relabel
+from robo_rl.world.success import SuccessClassifier
 
 
 class PlaceBeyondOne(torch.nn.Module):
@@ -47,12 +47,12 @@ def saved(path: Path, monkeypatch: pytest.MonkeyPatch, hold: int = 1) -> Path:
     monkeypatch.setattr(
         "robo_rl.world.success.MlpEnsemble", lambda members, *_, **__: PlaceBeyondOne(members)
     )
-    cfg = SuccessModel.Config(members=1, hold=hold)
-    return save_success(path, SuccessModel(cfg, OBS, Normalizer.identity(OBS, ACT)))
+    cfg = SuccessClassifier.Config(members=1, consecutive_rows=hold)
+    return save_success(path, SuccessClassifier(cfg, OBS, Normalizer.identity(OBS, ACT)))
 
 
 def labelled(directory: Path, store: ZarrStore, success: Path) -> Report:
-    return Label(Label.Config()).run(context(directory, store, success=success))
+    return Relabel(Relabel.Config()).run(context(directory, store, success=success))
 
 
 def blind(path: Path, store: ZarrStore) -> ZarrStore:
@@ -63,7 +63,7 @@ def blind(path: Path, store: ZarrStore) -> ZarrStore:
 
 
 def unmarked(store: ZarrStore) -> list[dict[str, Any]]:
-    return [relabelled(store.read(None, [each]), each, None) for each in store.episodes]
+    return [relabel(store.read(None, [each]), each, None) for each in store.episodes]
 
 
 @pytest.mark.parametrize("hold", [1, 2])

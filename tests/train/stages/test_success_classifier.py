@@ -15,17 +15,17 @@ from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import load_success
-from robo_rl.train.datasets.labelled_episodes import Shares, parts_of
+from robo_rl.train.datasets.labelled_episodes import SplitFractions, split_episodes
 from robo_rl.train.pipeline.stage import Report
-from robo_rl.train.stages.success_classifier import LearnSuccess
-from robo_rl.world.success_trainer import SuccessFit
+from robo_rl.train.stages.success_classifier import TrainSuccessClassifier
+from robo_rl.world.success_trainer import SuccessTrainer
 
 SMALL = {"model": {"members": 2, "hidden": [16]}, "fit": {"steps": 120, "lr": 1e-2}}
 
 
 def learn(directory: Path, store: ZarrStore, **changes: Any) -> Report:
-    cfg = LearnSuccess.Config.model_validate({**SMALL, "checkpoint_every": 20, **changes})
-    return LearnSuccess(cfg).run(context(directory, store))
+    cfg = TrainSuccessClassifier.Config.model_validate({**SMALL, "checkpoint_every": 20, **changes})
+    return TrainSuccessClassifier(cfg).run(context(directory, store))
 
 
 def kept(directory: Path) -> tuple[bytes, bytes]:
@@ -65,7 +65,7 @@ def test_what_cannot_be_seen_does_not_pass(tmp_path: Path):
 
 def test_rows_are_marked_by_how_many_last_ones_show_success(tmp_path: Path):
     store = marked_store(tmp_path / "data.zarr", hold=2)
-    parts = parts_of(store, Shares(), 1, 2, torch.Generator().manual_seed(0))
+    parts = split_episodes(store, SplitFractions(), 1, 2, torch.Generator().manual_seed(0))
     for part in parts[:3]:
         place = part.data.windows(torch.arange(len(part.data))).obs["place"].flatten()
         assert torch.equal(part.done, place > 1.0)
@@ -77,7 +77,7 @@ def test_an_episode_that_succeeded_and_went_on_is_left_out(tmp_path: Path):
     store = marked_store(tmp_path / "data.zarr")
     store.append(marked_episode(99, success=True, behind=3))
     found = learn(tmp_path / "run", store).numbers
-    assert found["left_out"] == 1
+    assert found["episodes_unlabelled"] == 1
     assert sum(found[f"episodes_{part}"] for part in ("learn", "calibrate", "test")) == 48
 
 
@@ -86,15 +86,15 @@ def test_the_same_seed_gives_the_same_bits_also_behind_a_kill(
 ):
     store = marked_store(tmp_path / "data.zarr")
     whole = learn(tmp_path / "whole", store)
-    steps, step = iter(range(1000)), SuccessFit.step
+    steps, step = iter(range(1000)), SuccessTrainer.step
 
-    def killed(self: SuccessFit) -> dict[str, float]:
+    def killed(self: SuccessTrainer) -> dict[str, float]:
         if next(steps) == 50:
             raise KeyboardInterrupt
         return step(self)
 
     with monkeypatch.context() as patched:
-        patched.setattr(SuccessFit, "step", killed)
+        patched.setattr(SuccessTrainer, "step", killed)
         with pytest.raises(KeyboardInterrupt):
             learn(tmp_path / "parts", store)
     parts = learn(tmp_path / "parts", store)
@@ -164,4 +164,4 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_shares_that_leave_nothing_to_learn_from_are_refused():
     with pytest.raises(ValueError, match="leave no episode to learn from"):
-        Shares(calibrate=0.5, test=0.5)
+        SplitFractions(calibration=0.5, test=0.5)

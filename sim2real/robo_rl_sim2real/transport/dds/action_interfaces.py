@@ -44,7 +44,7 @@ _TEXTS = {
 _EVENT = "service_msgs/msg/ServiceEventInfo"
 
 
-def learn(store: Typestore) -> None:
+def register_action_types(store: Typestore) -> None:
     """Have these interfaces in a store of rosbags'."""
     if SEND in store.fielddefs:
         return

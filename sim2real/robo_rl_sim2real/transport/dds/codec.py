@@ -14,7 +14,7 @@ from typing import Any
 from cyclonedds.idl import IdlStruct, make_idl_struct, types
 from rosbags.interfaces import Nodetype
 
-from robo_rl_sim2real.messages.rosbags_types import dialect_of, store_of
+from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store
 
 GID_BYTES = {"humble": 24, "jazzy": 16, "kilted": 16}
 """ROS 2 distribution → length of an endpoint's identifier in its graph."""
@@ -50,8 +50,8 @@ class Codec:
     """
 
     def __init__(self, distro: str) -> None:
-        self.distro, self.store = distro, store_of(distro)
-        self.dialect = dialect_of(self.store)
+        self.distro, self.store = distro, type_store(distro)
+        self.dialect = message_factory(self.store)
         self._idl = lru_cache(maxsize=None)(self._make_idl)
         self.framed = lru_cache(maxsize=None)(self._make_framed)
 

@@ -55,7 +55,7 @@ class Discovery:
 
     def endpoints(self, topic: str) -> list[Endpoint]:
         """Those of others on a topic, by the name that DDS knows it by."""
-        self._learn_names()
+        self._update_node_names()
         found = list[Endpoint]()
         for (writes, reader), alive in zip(self._ends, self._alive, strict=True):
             for end in reader.read(_MANY, condition=alive):
@@ -64,7 +64,7 @@ class Discovery:
                     found.append(Endpoint(name, ros_type(end.type_name), writes, _qos(end)))
         return found
 
-    def _learn_names(self) -> None:
+    def _update_node_names(self) -> None:
         samples: list[Any] = self._nodes.take(_MANY)
         for sample in samples:
             if not hasattr(sample, "message"):

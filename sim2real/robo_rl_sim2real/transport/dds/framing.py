@@ -26,7 +26,7 @@ _ANY = SampleState.NotRead | ViewState.Any | InstanceState.Any
 _Found = TypeVar("_Found")
 
 
-class Interface(NamedTuple):
+class ServiceInterface(NamedTuple):
     """Of a service.
 
     Args:
@@ -40,21 +40,25 @@ class Interface(NamedTuple):
     typehash: str
 
 
-class Ends(NamedTuple):
+class ServiceEndpoints(NamedTuple):
     """Both ends of one side of a service."""
 
     reader: DataReader[Any]
     writer: DataWriter[Any]
 
 
-def client_ends(participant: DomainParticipant, name: str, interface: Interface) -> Ends:
+def client_endpoints(
+    participant: DomainParticipant, name: str, interface: ServiceInterface
+) -> ServiceEndpoints:
     """Of who asks."""
     qos = _qos("clientid", interface.typehash)
     requests, responses = _topics(participant, name, interface)
-    return Ends(DataReader(participant, responses, qos), DataWriter(participant, requests, qos))
+    return ServiceEndpoints(
+        DataReader(participant, responses, qos), DataWriter(participant, requests, qos)
+    )
 
 
-class Server:
+class ServiceServer:
     """Answers a service in a thread of its own.
 
     Args:
@@ -68,7 +72,7 @@ class Server:
         self,
         participant: DomainParticipant,
         name: str,
-        interface: Interface,
+        interface: ServiceInterface,
         reply: Callable[[Any], Any],
     ) -> None:
         self.name, self.bad, self._reply, self._open = name, "", reply, True
@@ -94,7 +98,7 @@ class Server:
 
     def _asked(self) -> list[Any]:
         found: list[Any] = []
-        self._guarded(lambda: found.extend(taken(self.reader)))
+        self._guarded(lambda: found.extend(take_samples(self.reader)))
         return found
 
     def _answer(self, request: Any) -> None:
@@ -112,10 +116,10 @@ class Server:
         """Until the reader of who asked is known: an answer before that would be lost."""
         handle = request.sample_info.publication_handle
         client = _identity(self.reader.get_matched_publication_data(handle))
-        until(lambda: client in _readers_of(self.writer), _HEARD_S)
+        wait_until(lambda: client in _readers_of(self.writer), _HEARD_S)
 
 
-def until(look: Callable[[], _Found], patience_s: float) -> _Found:
+def wait_until(look: Callable[[], _Found], patience_s: float) -> _Found:
     """What is found once it is true, or when there is no more time."""
     until_s = time.monotonic() + patience_s
     while not (found := look()) and time.monotonic() < until_s:
@@ -123,7 +127,7 @@ def until(look: Callable[[], _Found], patience_s: float) -> _Found:
     return found
 
 
-def taken(reader: DataReader[Any]) -> list[Any]:
+def take_samples(reader: DataReader[Any]) -> list[Any]:
     """What came, one by one, so that a bad one takes no other with it."""
     found: list[Any] = []
     while samples := reader.take(N=1):
@@ -132,7 +136,7 @@ def taken(reader: DataReader[Any]) -> list[Any]:
 
 
 def _topics(
-    participant: DomainParticipant, name: str, interface: Interface
+    participant: DomainParticipant, name: str, interface: ServiceInterface
 ) -> tuple[Topic[Any], Topic[Any]]:
     return (
         Topic(participant, f"rq{name}Request", interface.request),

@@ -18,19 +18,30 @@ import numpy as np
 from cyclonedds.domain import DomainParticipant
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import NO_TAKER, SEND_GOAL, Put
-from robo_rl_sim2real.transport.dds.action_interfaces import GOAL, SEND, learn, service_hash
+from robo_rl_sim2real.transport.dds.action_interfaces import (
+    GOAL,
+    SEND,
+    register_action_types,
+    service_hash,
+)
 from robo_rl_sim2real.transport.dds.codec import Codec
-from robo_rl_sim2real.transport.dds.framing import Ends, Interface, Server, client_ends, taken
+from robo_rl_sim2real.transport.dds.framing import (
+    ServiceEndpoints,
+    ServiceInterface,
+    ServiceServer,
+    client_endpoints,
+    take_samples,
+)
 from robo_rl_sim2real.transport.dds.graph import Graph
-from robo_rl_sim2real.transport.warm_up import blank, warm
+from robo_rl_sim2real.transport.warm_up import blank_message, warm_up_type
 
 _REQUEST, _RESPONSE = f"{SEND}_Request", f"{SEND}_Response"
 
 
-class Goals:
+class TrajectoryGoals:
     """One node's, of all the actions that it pursues and obeys.
 
     Args:
@@ -41,37 +52,39 @@ class Goals:
 
     def __init__(self, participant: DomainParticipant, graph: Graph, codec: Codec) -> None:
         self._participant, self._graph, self._codec = participant, graph, codec
-        self._pursuits: list[Pursuit] = []
-        self._servers: list[Server] = []
+        self._pursuits: list[GoalPublisher] = []
+        self._servers: list[ServiceServer] = []
         self._bad = dict[str, str]()
 
-    def pursue(self, action: str) -> Pursuit:
+    def create_goal_publisher(self, action: str) -> GoalPublisher:
         """See ``Transport``."""
-        ends = client_ends(self._participant, f"{action}{SEND_GOAL}", self._interface())
+        ends = client_endpoints(self._participant, f"{action}{SEND_GOAL}", self._interface())
         self._name(*ends)
-        self._pursuits.append(Pursuit(action, ends, self._codec))
+        self._pursuits.append(GoalPublisher(action, ends, self._codec))
         return self._pursuits[-1]
 
-    def obey(self, action: str, put: Put) -> None:
+    def create_goal_server(self, action: str, put: Put) -> None:
         """See ``Transport``."""
 
         def reply(request: Any) -> Any:
             trajectory, accepted = request.message.goal.trajectory, True
             try:
-                put(to_reading(Kind.TRAJECTORY, trajectory, time.monotonic()))
+                put(to_reading(MsgType.TRAJECTORY, trajectory, time.monotonic()))
             except Exception as error:  # who asked is told, and so is who looks for problems
                 accepted, self._bad[action] = False, f"{type(error).__name__}: {error}"
-            found = replace(blank(self._codec.store, _RESPONSE), accepted=accepted)
+            found = replace(blank_message(self._codec.store, _RESPONSE), accepted=accepted)
             return self._codec.frame(_RESPONSE, request.guid, request.seq, found)
 
         name = f"{action}{SEND_GOAL}"
-        server = Server(self._participant, name, self._interface(), reply)
+        server = ServiceServer(self._participant, name, self._interface(), reply)
         self._servers.append(server)
         self._name(server.reader, server.writer)
 
     def problems(self) -> list[str]:
         """What became of goals that nobody took, and what was wrong with those that came."""
-        bad = [f"{pursuit.action}: {why}" for pursuit in self._pursuits if (why := pursuit.look())]
+        bad = [
+            f"{pursuit.action}: {why}" for pursuit in self._pursuits if (why := pursuit.status())
+        ]
         bad += [f"{action}: {why}" for action, why in self._bad.items()]
         return bad + [f"{server.name}: {server.bad}" for server in self._servers if server.bad]
 
@@ -81,19 +94,21 @@ class Goals:
             end.close()
         self._servers, self._pursuits = [], []
 
-    def _interface(self) -> Interface:
+    def _interface(self) -> ServiceInterface:
         codec = self._codec
-        learn(codec.store)
+        register_action_types(codec.store)
         for name in (_REQUEST, _RESPONSE):
-            warm(codec.store, name)
-        return Interface(codec.framed(_REQUEST), codec.framed(_RESPONSE), service_hash(codec.store))
+            warm_up_type(codec.store, name)
+        return ServiceInterface(
+            codec.framed(_REQUEST), codec.framed(_RESPONSE), service_hash(codec.store)
+        )
 
     def _name(self, reader: Any, writer: Any) -> None:
         self._graph.add_reader(reader)
         self._graph.add_writer(writer)
 
 
-class Pursuit:
+class GoalPublisher:
     """A publisher of goals.
 
     Args:
@@ -102,13 +117,13 @@ class Pursuit:
         codec: Of the distribution.
     """
 
-    def __init__(self, action: str, ends: Ends, codec: Codec) -> None:
+    def __init__(self, action: str, ends: ServiceEndpoints, codec: Codec) -> None:
         self.action, self._codec = action, codec
-        self._ends: Ends | None = ends
+        self._ends: ServiceEndpoints | None = ends
         self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
         self._sent = self._refused = 0
         self._lock = threading.Lock()  # whoever asks for problems hears the answers
-        self._goal = blank(codec.store, GOAL)
+        self._goal = blank_message(codec.store, GOAL)
 
     def send(self, reading: Reading) -> None:
         """See ``Publisher``.
@@ -120,14 +135,14 @@ class Pursuit:
         if ends is None:
             raise RoboRlError("the transport was closed")
         types = self._codec.store.types
-        trajectory = to_message(Kind.TRAJECTORY, reading, self._codec.dialect)
+        trajectory = to_message(MsgType.TRAJECTORY, reading, self._codec.dialect)
         uuid = np.frombuffer(secrets.token_bytes(16), np.uint8)
         goal_id = types["unique_identifier_msgs/msg/UUID"](uuid=uuid)
         goal = types[_REQUEST](goal_id=goal_id, goal=replace(self._goal, trajectory=trajectory))
         ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
         self._sent += 1
 
-    def look(self) -> str:
+    def status(self) -> str:
         """What is wrong, empty for nothing."""
         ends = self._ends
         if ends is None:
@@ -144,7 +159,7 @@ class Pursuit:
         """Send no more."""
         self._ends = None
 
-    def _hear(self, ends: Ends) -> None:
+    def _hear(self, ends: ServiceEndpoints) -> None:
         with self._lock:
-            answers = [found for found in taken(ends.reader) if found.guid == self._guid]
+            answers = [found for found in take_samples(ends.reader) if found.guid == self._guid]
             self._refused += sum(not found.message.accepted for found in answers)

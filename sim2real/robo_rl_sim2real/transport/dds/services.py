@@ -11,8 +11,20 @@ from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import make_idl_struct
 from cyclonedds.idl.types import int64, uint8, uint64
 
-from robo_rl_sim2real.transport.base import Call, Reply, answer, full_name, nobody
-from robo_rl_sim2real.transport.dds.framing import Interface, Server, client_ends, taken, until
+from robo_rl_sim2real.transport.base import (
+    Call,
+    ServiceResponse,
+    full_name,
+    no_service_message,
+    service_response,
+)
+from robo_rl_sim2real.transport.dds.framing import (
+    ServiceInterface,
+    ServiceServer,
+    client_endpoints,
+    take_samples,
+    wait_until,
+)
 from robo_rl_sim2real.transport.dds.graph import Graph
 
 TRIGGER_HASH = "RIHS01_eeff2cd6fa5ad9d27cdf4dec64818317839b62f212a91e6b5304b634b2062c5f"
@@ -31,7 +43,7 @@ _Response: Any = make_idl_struct(
     {"guid": uint64, "seq": int64, "success": bool, "message": str},
 )
 
-_TRIGGER = Interface(_Request, _Response, TRIGGER_HASH)
+_TRIGGER = ServiceInterface(_Request, _Response, TRIGGER_HASH)
 
 
 class Services:
@@ -49,29 +61,31 @@ class Services:
     ) -> None:
         self._participant, self._graph = participant, graph
         self._node, self._namespace = node, namespace
-        self._servers: list[Server] = []
+        self._servers: list[ServiceServer] = []
 
-    def serve(self, name: str, call: Call) -> None:
+    def create_service(self, name: str, call: Call) -> None:
         """Answer a service, in a thread of its own."""
 
         def reply(request: Any) -> Any:
-            found = answer(call)
+            found = service_response(call)
             echo = {"guid": request.guid, "seq": request.seq}
             return _Response(**echo, success=found.success, message=found.message)
 
         name = full_name(name, self._node, self._namespace)
-        server = Server(self._participant, name, _TRIGGER, reply)
+        server = ServiceServer(self._participant, name, _TRIGGER, reply)
         self._servers.append(server)
         self._graph.add_reader(server.reader)
         self._graph.add_writer(server.writer)
 
-    def call(self, name: str, patience_s: float) -> Reply:
+    def call_service(self, name: str, patience_s: float) -> ServiceResponse:
         """Ask a service of anybody's.
 
         Raises:
             RoboRlError: Nobody answered in time.
         """
-        return ask(self._participant, full_name(name, self._node, self._namespace), patience_s)
+        return call_service(
+            self._participant, full_name(name, self._node, self._namespace), patience_s
+        )
 
     def problems(self) -> list[str]:
         """What was wrong with requests."""
@@ -84,7 +98,7 @@ class Services:
         self._servers = []
 
 
-def ask(participant: DomainParticipant, name: str, patience_s: float) -> Reply:
+def call_service(participant: DomainParticipant, name: str, patience_s: float) -> ServiceResponse:
     """Ask a service and wait for its answer.
 
     Args:
@@ -96,19 +110,19 @@ def ask(participant: DomainParticipant, name: str, patience_s: float) -> Reply:
         RoboRlError: Nobody answered in time.
     """
     guid, seq = secrets.randbits(63), next(_numbers)
-    reader, writer = client_ends(participant, name, _TRIGGER)
+    reader, writer = client_endpoints(participant, name, _TRIGGER)
     until_s = time.monotonic() + patience_s
-    until(
+    wait_until(
         lambda: writer.get_matched_subscriptions() and reader.get_matched_publications(), patience_s
     )
     writer.write(_Request(guid=guid, seq=seq, structure_needs_at_least_one_member=0))
-    found = until(
-        lambda: [r for r in taken(reader) if (r.guid, r.seq) == (guid, seq)],
+    found = wait_until(
+        lambda: [r for r in take_samples(reader) if (r.guid, r.seq) == (guid, seq)],
         until_s - time.monotonic(),
     )
     if not found:
-        raise nobody(name, patience_s)
-    return Reply(bool(found[0].success), found[0].message)
+        raise no_service_message(name, patience_s)
+    return ServiceResponse(bool(found[0].success), found[0].message)
 
 
 _numbers = itertools.count(1)

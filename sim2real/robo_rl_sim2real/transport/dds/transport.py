@@ -29,7 +29,7 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError, RoboRlError
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import (
     COMMAND,
@@ -40,14 +40,14 @@ from robo_rl_sim2real.transport.base import (
     Publisher,
     Put,
     Qos,
-    Reply,
+    ServiceResponse,
 )
 from robo_rl_sim2real.transport.dds.codec import Codec
 from robo_rl_sim2real.transport.dds.discovery import Discovery
-from robo_rl_sim2real.transport.dds.goals import Goals
+from robo_rl_sim2real.transport.dds.goals import TrajectoryGoals
 from robo_rl_sim2real.transport.dds.graph import Graph
 from robo_rl_sim2real.transport.dds.services import Services
-from robo_rl_sim2real.transport.warm_up import warm
+from robo_rl_sim2real.transport.warm_up import warm_up_type
 
 _ONLY_HERE = """<CycloneDDS><Domain Id="any">
 <General><Interfaces><NetworkInterface name="lo"/></Interfaces>
@@ -98,10 +98,10 @@ class Dds:
         )
         self._graph = Graph(self._participant, self.codec, node, cfg.namespace)
         self._services = Services(self._participant, self._graph, node, cfg.namespace)
-        self._goals = Goals(self._participant, self._graph, self.codec)
-        self._ears = dict[DataReader[Any], tuple[str, Kind, Put]]()
+        self._goals = TrajectoryGoals(self._participant, self._graph, self.codec)
+        self._ears = dict[DataReader[Any], tuple[str, MsgType, Put]]()
         self._mouths: list[tuple[str, DataWriter[Any]]] = []
-        self._outs: list[_Out] = []
+        self._outs: list[_TopicPublisher] = []
         self._bad: dict[str, str] = {}
         self._discovery: Discovery | None = None
         self._discovering = threading.Lock()
@@ -110,7 +110,7 @@ class Dds:
         self._thread = threading.Thread(target=self._listen, name=f"dds {node}", daemon=True)
         self._thread.start()
 
-    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+    def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos = SENSOR) -> None:
         """See ``Transport``."""
         named = self._topic(topic, kind)
         reader = DataReader(self._participant, named, qos=self._qos(kind, qos))
@@ -120,42 +120,42 @@ class Dds:
             self._waits.attach(ReadCondition(reader, every))
         self._graph.add_reader(reader)
 
-    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+    def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
         """See ``Transport``."""
         writer = DataWriter(self._participant, self._topic(topic, kind), qos=self._qos(kind, qos))
         self._mouths.append((topic, writer))
         self._graph.add_writer(writer)
-        self._outs.append(_Out(writer, kind, self.codec))
+        self._outs.append(_TopicPublisher(writer, kind, self.codec))
         return self._outs[-1]
 
-    def pursue(self, action: str) -> Publisher:
+    def create_goal_publisher(self, action: str) -> Publisher:
         """See ``Transport``; off as services are.
 
         Raises:
             ConfigError: They are off.
         """
         self._demand_services(f"action '{action}'")
-        return self._goals.pursue(action)
+        return self._goals.create_goal_publisher(action)
 
-    def obey(self, action: str, put: Put) -> None:
+    def create_goal_server(self, action: str, put: Put) -> None:
         """See ``Transport``; off as services are.
 
         Raises:
             ConfigError: They are off.
         """
         self._demand_services(f"action '{action}'")
-        self._goals.obey(action, put)
+        self._goals.create_goal_server(action, put)
 
-    def serve(self, name: str, call: Call) -> None:
+    def create_service(self, name: str, call: Call) -> None:
         """See ``Transport``; off unless ``services`` is set, with the reason.
 
         Raises:
             ConfigError: It is off.
         """
         self._demand_services(f"service '{name}'")
-        self._services.serve(name, call)
+        self._services.create_service(name, call)
 
-    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+    def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
         """See ``Transport``.
 
         Raises:
@@ -163,7 +163,7 @@ class Dds:
             RoboRlError: Nobody answers.
         """
         self._demand_services(f"service '{name}'")
-        return self._services.call(name, patience_s)
+        return self._services.call_service(name, patience_s)
 
     def endpoints(self, topic: str, *, action: bool = False) -> list[Endpoint]:
         """See ``Transport``."""
@@ -217,11 +217,11 @@ class Dds:
                 " node runs rmw_cyclonedds, transport.services=true",
             )
 
-    def _topic(self, topic: str, kind: Kind) -> Topic[Any]:
-        warm(self.codec.store, kind.value)
+    def _topic(self, topic: str, kind: MsgType) -> Topic[Any]:
+        warm_up_type(self.codec.store, kind.value)
         return Topic(self._participant, f"rt{topic}", self.codec.wire_type(kind.value))
 
-    def _qos(self, kind: Kind, qos: Qos) -> DdsQos:
+    def _qos(self, kind: MsgType, qos: Qos) -> DdsQos:
         policies = [
             Policy.Reliability.Reliable(duration(seconds=1))
             if qos.reliable
@@ -252,7 +252,7 @@ class Dds:
                     with self._lock:
                         self._bad[topic] = f"{type(error).__name__}: {error}"
 
-    def _take(self, reader: DataReader[Any], kind: Kind, put: Put) -> None:
+    def _take(self, reader: DataReader[Any], kind: MsgType, put: Put) -> None:
         samples: list[Any] = reader.take(N=16)
         now_s = time.monotonic()
         for sample in samples:
@@ -276,10 +276,10 @@ def _join(cfg: Dds.Config) -> None:
         )
 
 
-class _Out:
+class _TopicPublisher:
     """A publisher."""
 
-    def __init__(self, writer: DataWriter[Any], kind: Kind, codec: Codec) -> None:
+    def __init__(self, writer: DataWriter[Any], kind: MsgType, codec: Codec) -> None:
         self._writer: DataWriter[Any] | None = writer
         self._kind, self._codec = kind, codec
 

@@ -15,7 +15,7 @@ from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 _THREADS = 4
 
 
-class Hearing(SingleThreadedExecutor):
+class SubscriptionExecutor(SingleThreadedExecutor):
     """Runs what is in a group.
 
     Args:
@@ -37,7 +37,7 @@ class Hearing(SingleThreadedExecutor):
         return entity.callback_group is self._group and super().can_execute(entity)
 
 
-class Answering(MultiThreadedExecutor):
+class ServiceExecutor(MultiThreadedExecutor):
     """Runs all but what is in a group: services, ROS 2's lifecycle, parameters.
 
     Args:

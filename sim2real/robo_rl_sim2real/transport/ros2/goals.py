@@ -16,7 +16,7 @@ import rclpy.serialization
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.trajectory import FOLLOW
 from robo_rl_sim2real.transport.base import NEWEST, NO_TAKER, SEND_GOAL, Endpoint, Put
@@ -26,7 +26,7 @@ _UUID = "unique_identifier_msgs/msg/UUID"
 _RESULT_S = 1
 
 
-class Pursuit:
+class GoalPublisher:
     """A publisher of goals.
 
     Args:
@@ -54,14 +54,14 @@ class Pursuit:
             raise RoboRlError("the transport was closed")
         if not self._client.service_is_ready():
             return
-        trajectory = to_message(Kind.TRAJECTORY, reading, DIALECT)
+        trajectory = to_message(MsgType.TRAJECTORY, reading, DIALECT)
         request = self._service.Request(
             goal_id=interface(_UUID)(uuid=list(secrets.token_bytes(16))),
             goal=interface(FOLLOW).Goal(trajectory=trajectory),
         )
         self._client.call_async(request).add_done_callback(self._answered)
 
-    def look(self) -> str:
+    def status(self) -> str:
         """What is wrong, empty for nothing."""
         if self._open and not self._client.service_is_ready():
             return NO_TAKER
@@ -80,12 +80,14 @@ class Pursuit:
         self._refused += found is not None and not found.accepted
 
 
-def obey(node: Any, action: str, group: Any, put: Put, note: Callable[[str, str], None]) -> Any:
+def serve_goals(
+    node: Any, action: str, group: Any, put: Put, note: Callable[[str, str], None]
+) -> Any:
     """An action server that takes every goal that ``put`` can make something of, at once."""
 
     def taken(goal: Any) -> Any:
         try:
-            put(to_reading(Kind.TRAJECTORY, goal.trajectory, time.monotonic()))
+            put(to_reading(MsgType.TRAJECTORY, goal.trajectory, time.monotonic()))
         except Exception as error:  # who asked is told, and so is who looks for problems
             note(action, f"{type(error).__name__}: {error}")
             return GoalResponse.REJECT
@@ -107,7 +109,7 @@ def obey(node: Any, action: str, group: Any, put: Put, note: Callable[[str, str]
     )
 
 
-def ends(node: Any, action: str, ours: str) -> list[Endpoint]:
+def action_endpoints(node: Any, action: str, ours: str) -> list[Endpoint]:
     """Who else pursues and obeys an action."""
     found, name = list[Endpoint](), f"{action}{SEND_GOAL}"
     for other, namespace in node.get_node_names_and_namespaces():

@@ -34,7 +34,7 @@ def rclpy_modules() -> Any:
 
 
 @contextmanager
-def reach(ros: Any, *, network: bool) -> Generator[None]:
+def configure_discovery(ros: Any, *, network: bool) -> Generator[None]:
     """ROS 2 is told by its environment alone how far it reaches, and reads it when it begins.
 
     Humble has another word for it than those that came later.

@@ -13,8 +13,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.node import Node
 
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.core.ros2_states import Primary, Transition, primary, way
-from robo_rl_sim2real.transport.base import Ask, Reply
+from robo_rl_sim2real.core.ros2_states import Primary, Transition, primary, transitions_between
+from robo_rl_sim2real.transport.base import Ask, ServiceResponse
 
 _FOLLOW_S = 0.05
 
@@ -37,7 +37,7 @@ class PolicyNode(LifecycleNode):
         """One that publishes in every state: the way to rest goes on when the policy does not."""
         return Node.create_publisher(self, *args, **kwargs)
 
-    def manage(self, ask: Ask, state: Callable[[], State]) -> None:
+    def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
         """See ``Managed``.
 
         In the group of the lifecycle's services, so that it never meets a change that is asked for.
@@ -85,11 +85,11 @@ class PolicyNode(LifecycleNode):
         at = Primary(self._state_machine.current_state[1])
         self._follows = True
         try:
-            for transition in way(at, wanted):
+            for transition in transitions_between(at, wanted):
                 getattr(self, f"trigger_{transition.value}")()
         finally:
             self._follows = False
 
 
-def _no_policy(what: str) -> Reply:
-    return Reply(False, f"cannot {what}: no policy is there yet")
+def _no_policy(what: str) -> ServiceResponse:
+    return ServiceResponse(False, f"cannot {what}: no policy is there yet")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.messages.dialect import Dialect
+from robo_rl_sim2real.messages.message_factory import MessageFactory
 
 
 @cache
@@ -47,5 +47,5 @@ def _octet(value: int) -> bytes:
     return bytes([value])
 
 
-DIALECT = Dialect(interface, _floats, _octets, _numbers, _octet)
+DIALECT = MessageFactory(interface, _floats, _octets, _numbers, _octet)
 """How rclpy writes messages."""

@@ -16,7 +16,7 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.kinds import Kind, to_message, to_reading
+from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import (
     COMMAND,
@@ -28,11 +28,11 @@ from robo_rl_sim2real.transport.base import (
     Publisher,
     Put,
     Qos,
-    Reply,
-    answer,
-    nobody,
+    ServiceResponse,
+    no_service_message,
+    service_response,
 )
-from robo_rl_sim2real.transport.ros2.installation import rclpy_modules, reach
+from robo_rl_sim2real.transport.ros2.installation import configure_discovery, rclpy_modules
 from robo_rl_sim2real.transport.ros2.messages import DIALECT, interface
 
 _TRIGGER = "std_srvs/srv/Trigger"
@@ -70,19 +70,19 @@ class Ros2:
     def __init__(self, cfg: Config, node: str) -> None:
         self.cfg, self._ros = cfg, rclpy_modules()
         self._context = self._ros.context.Context()
-        with reach(self._ros, network=cfg.network):
+        with configure_discovery(self._ros, network=cfg.network):
             args = [_beside(arg, node) for arg in cfg.args]
             self._context.init(args=args, domain_id=cfg.domain)
         # These two need rclpy to be there.
-        from robo_rl_sim2real.transport.ros2.executors import Answering, Hearing
+        from robo_rl_sim2real.transport.ros2.executors import ServiceExecutor, SubscriptionExecutor
         from robo_rl_sim2real.transport.ros2.lifecycle_node import PolicyNode
 
         self.node, self._heard = PolicyNode(node, self._context, cfg.namespace), self._group()
-        self._hearing = Hearing(self.node, self._heard, self._context)
-        self._answering = Answering(self._heard, self._context)
+        self._hearing = SubscriptionExecutor(self.node, self._heard, self._context)
+        self._answering = ServiceExecutor(self._heard, self._context)
         self._answering.add_node(self.node)
         self._bad: dict[str, str] = {}
-        self._outs: list[_Out] = []
+        self._outs: list[_TopicPublisher] = []
         self._pursuits: list[Any] = []
         self._servers: list[Any] = []
         self._open, self._lock = True, threading.Lock()
@@ -93,7 +93,7 @@ class Ros2:
         for thread in self._threads:
             thread.start()
 
-    def subscribe(self, topic: str, kind: Kind, put: Put, qos: Qos = SENSOR) -> None:
+    def subscribe(self, topic: str, kind: MsgType, put: Put, qos: Qos = SENSOR) -> None:
         """See ``Transport``."""
 
         def take(message: Any) -> None:
@@ -114,39 +114,39 @@ class Ros2:
         )
         self._hearing.wake()
 
-    def advertise(self, topic: str, kind: Kind, qos: Qos = COMMAND) -> Publisher:
+    def create_publisher(self, topic: str, kind: MsgType, qos: Qos = COMMAND) -> Publisher:
         """See ``Transport``."""
         events = self._events.PublisherEventCallbacks(incompatible_qos=self._mismatch(topic))
         publisher = self.node.create_plain_publisher(
             self._warm(kind), topic, self._profile(qos), event_callbacks=events
         )
-        self._outs.append(_Out(publisher, kind))
+        self._outs.append(_TopicPublisher(publisher, kind))
         return self._outs[-1]
 
-    def pursue(self, action: str) -> Publisher:
+    def create_goal_publisher(self, action: str) -> Publisher:
         """See ``Transport``."""
-        from robo_rl_sim2real.transport.ros2.goals import Pursuit
+        from robo_rl_sim2real.transport.ros2.goals import GoalPublisher
 
-        self._pursuits.append(found := Pursuit(self.node, action, self._group()))
+        self._pursuits.append(found := GoalPublisher(self.node, action, self._group()))
         return found
 
-    def obey(self, action: str, put: Put) -> None:
+    def create_goal_server(self, action: str, put: Put) -> None:
         """See ``Transport``."""
-        from robo_rl_sim2real.transport.ros2.goals import obey
+        from robo_rl_sim2real.transport.ros2.goals import serve_goals
 
-        self._servers.append(obey(self.node, action, self._group(), put, self._note))
+        self._servers.append(serve_goals(self.node, action, self._group(), put, self._note))
 
-    def serve(self, name: str, call: Call) -> None:
+    def create_service(self, name: str, call: Call) -> None:
         """See ``Transport``; in a group of its own, so that none waits for another."""
 
         def handle(request: Any, response: Any) -> Any:
             del request
-            response.success, response.message = answer(call)
+            response.success, response.message = service_response(call)
             return response
 
         self.node.create_service(interface(_TRIGGER), name, handle, callback_group=self._group())
 
-    def call(self, name: str, patience_s: float = 2.0) -> Reply:
+    def call_service(self, name: str, patience_s: float = 2.0) -> ServiceResponse:
         """See ``Transport``.
 
         Raises:
@@ -156,14 +156,14 @@ class Ros2:
         client = self.node.create_client(trigger, name, callback_group=self._group())
         try:
             if not client.wait_for_service(timeout_sec=patience_s):
-                raise nobody(name, patience_s)
+                raise no_service_message(name, patience_s)
             done = threading.Event()
             future = client.call_async(trigger.Request())
             future.add_done_callback(lambda _: done.set())
             if not done.wait(max(until_s - time.monotonic(), 0.0)):
-                raise nobody(name, patience_s)
+                raise no_service_message(name, patience_s)
             found: Any = future.result()
-            return Reply(found.success, found.message)
+            return ServiceResponse(found.success, found.message)
         finally:
             self.node.destroy_client(client)
 
@@ -171,7 +171,7 @@ class Ros2:
         """See ``Transport``."""
         node, name = self.node, self.node.resolve_topic_name(topic)
         if action:
-            from robo_rl_sim2real.transport.ros2.goals import ends as ends_of
+            from robo_rl_sim2real.transport.ros2.goals import action_endpoints as ends_of
 
             return ends_of(node, name, node.get_fully_qualified_name())
         found = [(True, info) for info in node.get_publishers_info_by_topic(name)]
@@ -183,9 +183,9 @@ class Ros2:
         ]
         return [end for end in ends if end.node != ours]
 
-    def manage(self, ask: Ask, state: Callable[[], State]) -> None:
+    def attach_lifecycle(self, ask: Ask, state: Callable[[], State]) -> None:
         """See ``Managed``."""
-        self.node.manage(ask, state)
+        self.node.attach_lifecycle(ask, state)
 
     def problems(self) -> list[str]:
         """See ``Transport``."""
@@ -238,7 +238,7 @@ class Ros2:
 
         return told
 
-    def _warm(self, kind: Kind) -> Any:
+    def _warm(self, kind: MsgType) -> Any:
         """The class of a kind; packing and reading one that is empty loads all that it needs."""
         cls, pack = interface(kind.value), self._ros.serialization
         pack.deserialize_message(pack.serialize_message(cls()), cls)
@@ -270,10 +270,10 @@ def _name(info: Any) -> str:
     return f"{info.node_namespace.rstrip('/')}/{info.node_name}"
 
 
-class _Out:
+class _TopicPublisher:
     """A publisher."""
 
-    def __init__(self, publisher: Any, kind: Kind) -> None:
+    def __init__(self, publisher: Any, kind: MsgType) -> None:
         self._publisher, self._kind = publisher, kind
 
     def close(self) -> None:

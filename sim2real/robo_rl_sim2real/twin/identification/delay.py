@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl_sim2real.messages.readings import Values
-from robo_rl_sim2real.twin.identification.simulated_response import Response
-from robo_rl_sim2real.twin.identification.trajectories import Course
+from robo_rl_sim2real.twin.identification.simulated_response import SimulatedResponse
+from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment
 
 _EARLIEST_S, _STEP_S = -0.05, 0.005
 _MOVED_RAD = 0.005  # a joint that moved less, by its standard deviation, tells nothing
 
 
-class Shift(NamedTuple):
+class WindowDelay(NamedTuple):
     """What a window of a recording says.
 
     Args:
@@ -34,11 +34,11 @@ class Shift(NamedTuple):
     """
 
     at_s: float
-    late_s: float
-    explained: float
+    delay_s: float
+    explained_variance: float
 
 
-class Arrivals(NamedTuple):
+class ArrivalStatistics(NamedTuple):
     """What headers say of the way of the readings; both are NaN where there are none.
 
     Args:
@@ -50,7 +50,9 @@ class Arrivals(NamedTuple):
     loss: float
 
 
-def shifts(course: Course, response: Response, window_s: float, longest_s: float) -> list[Shift]:
+def window_delays(
+    course: TrajectorySegment, response: SimulatedResponse, window_s: float, longest_s: float
+) -> list[WindowDelay]:
     """How late each window of a course is in which the robot moved.
 
     Args:
@@ -59,27 +61,27 @@ def shifts(course: Course, response: Response, window_s: float, longest_s: float
         window_s: Length of a window.
         longest_s: Longest delay that is tried.
     """
-    found = list[Shift]()
-    for at_s, rows in _windows(course.came_s, response.at_s[0] + longest_s, window_s):
-        pos, came_s = _centred(course.pos[rows]), course.came_s[rows]
+    found = list[WindowDelay]()
+    for at_s, rows in _windows(course.received_s, response.at_s[0] + longest_s, window_s):
+        pos, came_s = _centred(course.pos[rows]), course.received_s[rows]
         if pos.std(0).max() > _MOVED_RAD:
             found.append(_best(at_s, came_s, pos, response, longest_s))
     return found
 
 
-def arrivals(courses: list[Course]) -> Arrivals:
+def arrival_statistics(courses: list[TrajectorySegment]) -> ArrivalStatistics:
     """How readings came, of all courses together."""
     scatter, came, sent = [np.zeros(0)], 0, 0
     for course in courses:
-        steps = np.diff(course.header_s)
+        steps = np.diff(course.measured_s)
         if not len(steps) or not (np.isfinite(steps).all() and (steps > 0.0).mean() > 0.5):
-            return Arrivals(np.nan, np.nan)
-        late_s = course.came_s - course.header_s
-        scatter.append(late_s - _floor(course.came_s, late_s))
-        came += len(course.header_s)
-        sent += round(np.ptp(course.header_s) / float(np.median(np.abs(steps)))) + 1
+            return ArrivalStatistics(np.nan, np.nan)
+        late_s = course.received_s - course.measured_s
+        scatter.append(late_s - _floor(course.received_s, late_s))
+        came += len(course.measured_s)
+        sent += round(np.ptp(course.measured_s) / float(np.median(np.abs(steps)))) + 1
     widest_s = float(np.quantile(np.concatenate(scatter), 0.95)) / 0.95
-    return Arrivals(widest_s, max(0.0, 1.0 - came / sent))
+    return ArrivalStatistics(widest_s, max(0.0, 1.0 - came / sent))
 
 
 def _windows(came_s: Values, first_s: float, window_s: float) -> Iterator[tuple[float, Values]]:
@@ -91,16 +93,18 @@ def _windows(came_s: Values, first_s: float, window_s: float) -> Iterator[tuple[
             yield at_s, rows
 
 
-def _best(at_s: float, came_s: Values, pos: Values, model: Response, longest_s: float) -> Shift:
+def _best(
+    at_s: float, came_s: Values, pos: Values, model: SimulatedResponse, longest_s: float
+) -> WindowDelay:
     tried = np.arange(_EARLIEST_S, longest_s + _STEP_S / 2, _STEP_S)
     costs = np.array([_cost(came_s - late_s, pos, model) for late_s in tried])
     best = int(costs.argmin())
     late_s = tried[best] + _STEP_S * _vertex(costs, best)
     least = min(costs[best], _cost(came_s - late_s, pos, model))
-    return Shift(at_s, float(late_s), 1.0 - least / float((pos**2).sum()))
+    return WindowDelay(at_s, float(late_s), 1.0 - least / float((pos**2).sum()))
 
 
-def _cost(at_s: Values, pos: Values, model: Response) -> float:
+def _cost(at_s: Values, pos: Values, model: SimulatedResponse) -> float:
     """Squares of what the simulation at those times leaves of the motion (R, n)."""
     columns = [np.interp(at_s, model.at_s, column) for column in model.pos.T]
     return float(((pos - _centred(np.stack(columns, axis=1))) ** 2).sum())

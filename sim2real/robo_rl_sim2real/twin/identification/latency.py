@@ -11,18 +11,23 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
-from robo_rl_sim2real.convert.bags import bags_of, is_replaced, opened
-from robo_rl_sim2real.convert.wanted import Wanted, wanted
+from robo_rl_sim2real.convert.bag_reader import find_bags, is_replaced, open_bag
+from robo_rl_sim2real.convert.conversion_spec import ConversionSpec, conversion_spec
 from robo_rl_sim2real.simulated.world import SimWorld
-from robo_rl_sim2real.twin.identification.delay import Arrivals, Shift, arrivals, shifts
-from robo_rl_sim2real.twin.identification.simulated_response import respond
-from robo_rl_sim2real.twin.identification.trajectories import Course, courses
+from robo_rl_sim2real.twin.identification.delay import (
+    ArrivalStatistics,
+    WindowDelay,
+    arrival_statistics,
+    window_delays,
+)
+from robo_rl_sim2real.twin.identification.simulated_response import simulate_response
+from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment, trajectory_segments
 
-Make = Callable[[Wanted], SimWorld]
+Make = Callable[[ConversionSpec], SimWorld]
 """A world of the task that was recorded."""
 
 
-class Latency(NamedTuple):
+class LatencyEstimate(NamedTuple):
     """What was found.
 
     Args:
@@ -31,14 +36,14 @@ class Latency(NamedTuple):
         arrivals: Of the readings.
     """
 
-    shifts: list[Shift]
-    left_out: int
-    arrivals: Arrivals
+    shifts: list[WindowDelay]
+    num_rejected: int
+    arrivals: ArrivalStatistics
 
     @property
     def range_s(self) -> tuple[float, float]:
         """Least delays, 5th to 95th percentile over windows; half the jitter is no part of it."""
-        late_s = np.array([shift.late_s for shift in self.shifts])
+        late_s = np.array([shift.delay_s for shift in self.shifts])
         least_s = late_s - np.nan_to_num(self.arrivals.jitter_s) / 2.0
         low, high = np.quantile(least_s, (0.05, 0.95)).clip(0.0)
         return round(float(low), 4), round(float(high), 4)
@@ -50,7 +55,7 @@ class Latency(NamedTuple):
         return {"env": {"name": "latency", "out": out}}
 
 
-class Config(ConfigModel):
+class LatencyFitConfig(ConfigModel):
     """How it is found.
 
     Args:
@@ -65,14 +70,14 @@ class Config(ConfigModel):
     """
 
     settings: str = ""
-    like: str = ""
+    contract_from: str = ""
     task: str = ""
     window_s: float = Field(default=2.0, gt=0.1)
-    longest_s: float = Field(default=0.4, gt=0.0)
-    explained: float = Field(default=0.8, gt=0.0, lt=1.0)
+    max_delay_s: float = Field(default=0.4, gt=0.0)
+    min_explained_variance: float = Field(default=0.8, gt=0.0, lt=1.0)
 
 
-def fitted(run: Path, cfg: Config, make: Make) -> Latency:
+def fit_latency(run: Path, cfg: LatencyFitConfig, make: Make) -> LatencyEstimate:
     """Of a recording, or of all in a folder.
 
     Args:
@@ -84,39 +89,43 @@ def fitted(run: Path, cfg: Config, make: Make) -> Latency:
         DataError: There is no recording, the robot hardly moved in it, it moved otherwise than the
             simulated one, or it is later than was looked for.
     """
-    found, seen = list[Shift](), list[Course]()
-    for bag in (bag for bag in bags_of(run) if not is_replaced(bag)):
-        with opened(bag) as reader:
-            want = wanted(reader, cfg.settings, cfg.like)
-            made = courses(reader, want)
+    found, seen = list[WindowDelay](), list[TrajectorySegment]()
+    for bag in (bag for bag in find_bags(run) if not is_replaced(bag)):
+        with open_bag(bag) as reader:
+            want = conversion_spec(reader, cfg.settings, cfg.contract_from)
+            made = trajectory_segments(reader, want)
         world = make(want)
         try:
             for course in made:
-                found += shifts(course, respond(world, course), cfg.window_s, cfg.longest_s)
+                found += window_delays(
+                    course, simulate_response(world, course), cfg.window_s, cfg.max_delay_s
+                )
         finally:
             world.close()
         seen += made
-    good = [shift for shift in found if shift.explained >= cfg.explained]
+    good = [shift for shift in found if shift.explained_variance >= cfg.min_explained_variance]
     _demand(run, cfg, found, good)
-    return Latency(good, len(found) - len(good), arrivals(seen))
+    return LatencyEstimate(good, len(found) - len(good), arrival_statistics(seen))
 
 
-def _demand(run: Path, cfg: Config, found: list[Shift], good: list[Shift]) -> None:
+def _demand(
+    run: Path, cfg: LatencyFitConfig, found: list[WindowDelay], good: list[WindowDelay]
+) -> None:
     if not found:
         raise DataError(
             "the robot hardly moved under commands",
             where=run,
-            expected=f"motion for more than {cfg.longest_s + cfg.window_s} s",
+            expected=f"motion for more than {cfg.max_delay_s + cfg.window_s} s",
             hint="record it while it does its task, or say a smaller window_s",
         )
     if not good:
-        best = max(shift.explained for shift in found)
+        best = max(shift.explained_variance for shift in found)
         raise DataError(
             "the robot moved otherwise than the simulated one",
             where=run,
-            expected=f"{cfg.explained:.0%} of its motion explained",
+            expected=f"{cfg.min_explained_variance:.0%} of its motion explained",
             found=f"{best:.0%} at best",
             hint="is it the same robot, with the same gains? A longer delay needs longest_s",
         )
-    if np.median([shift.late_s for shift in good]) > cfg.longest_s - 0.01:
+    if np.median([shift.delay_s for shift in good]) > cfg.max_delay_s - 0.01:
         raise DataError("later than was looked for", where=run, hint="say a longer longest_s")

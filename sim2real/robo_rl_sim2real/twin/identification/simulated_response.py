@@ -11,19 +11,19 @@ import numpy as np
 
 from robo_rl_sim2real.messages.readings import Values
 from robo_rl_sim2real.simulated.world import SimWorld
-from robo_rl_sim2real.twin.identification.trajectories import Course
+from robo_rl_sim2real.twin.identification.trajectories import TrajectorySegment
 
 _SETTLE_S = 1.0
 
 
-class Response(NamedTuple):
+class SimulatedResponse(NamedTuple):
     """Positions pos (T, n) at times at_s (T,), on the recording's clock."""
 
     at_s: Values
     pos: Values
 
 
-def respond(world: SimWorld, course: Course) -> Response:
+def simulate_response(world: SimWorld, course: TrajectorySegment) -> SimulatedResponse:
     """Play a course's commands to a simulated robot that stands where the real one stood.
 
     Args:
@@ -37,12 +37,12 @@ def respond(world: SimWorld, course: Course) -> Response:
     world.command(dict(zip(course.joints, course.pos[0], strict=True)))
     for _ in range(round(_SETTLE_S / world.dt_s)):
         world.step()
-    at_s = np.arange(course.told_s[0], course.told_s[-1] + world.dt_s, world.dt_s)
-    newest = np.searchsorted(course.told_s, at_s + 1e-9, side="right") - 1
+    at_s = np.arange(course.command_s[0], course.command_s[-1] + world.dt_s, world.dt_s)
+    newest = np.searchsorted(course.command_s, at_s + 1e-9, side="right") - 1
     pos = np.empty((len(at_s), len(course.joints)))
     for i, command in enumerate(newest):
         measured = world.positions()
         pos[i] = [measured[name] for name in course.joints]
-        world.command(dict(zip(course.joints, course.told[command], strict=True)))
+        world.command(dict(zip(course.joints, course.commands[command], strict=True)))
         world.step()
-    return Response(at_s, pos)
+    return SimulatedResponse(at_s, pos)

@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import DataError
-from robo_rl_sim2real.control.contract import commanded
-from robo_rl_sim2real.convert.bags import OpenBag
-from robo_rl_sim2real.convert.moments import commands
-from robo_rl_sim2real.convert.wanted import Wanted
-from robo_rl_sim2real.messages.kinds import Kind
-from robo_rl_sim2real.messages.readings import Values, pick
+from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.convert.bag_reader import BagReader
+from robo_rl_sim2real.convert.control_periods import commands
+from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Values, select_by_name
 
 _BREAK_S = 0.5  # without a command there may have been a reset, or a hand
 
 
-class Course(NamedTuple):
+class TrajectorySegment(NamedTuple):
     """Commands and readings of one stretch.
 
     Args:
@@ -34,14 +34,14 @@ class Course(NamedTuple):
     """
 
     joints: tuple[str, ...]
-    told_s: Values
-    told: Values
-    came_s: Values
-    header_s: Values
+    command_s: Values
+    commands: Values
+    received_s: Values
+    measured_s: Values
     pos: Values
 
 
-def courses(bag: OpenBag, wanted: Wanted) -> list[Course]:
+def trajectory_segments(bag: BagReader, wanted: ConversionSpec) -> list[TrajectorySegment]:
     """The stretches of a bag, grippers left out: they stop at what they hold.
 
     Args:
@@ -52,8 +52,10 @@ def courses(bag: OpenBag, wanted: Wanted) -> list[Course]:
         DataError: It has no joint states, or not of the joints that are commanded.
     """
     robot = wanted.sources.robot.build()
-    target = commanded(wanted.contract, robot)
-    joints = tuple(name for name, arm in zip(target.names, target.follows, strict=True) if arm)
+    target = command_spec(wanted.contract, robot)
+    joints = tuple(
+        name for name, arm in zip(target.names, target.tracks_command, strict=True) if arm
+    )
     if robot.hand is not None and {*joints} & {*robot.hand.names}:
         hint = "record a policy that commands joints"
         raise DataError("commands of a hand: latency is found of joints", where=bag.path, hint=hint)
@@ -61,25 +63,27 @@ def courses(bag: OpenBag, wanted: Wanted) -> list[Course]:
     told_s = np.array([at_s for at_s, _ in given])
     told = np.array([pos for _, pos in given]).reshape(len(given), len(target.names))
     came_s, header_s, pos = _readings(bag, _joint_states(bag, wanted, robot.topics), joints)
-    found = list[Course]()
+    found = list[TrajectorySegment]()
     for part in np.split(np.arange(len(told_s)), np.flatnonzero(np.diff(told_s) > _BREAK_S) + 1):
         if len(part):
             seen = slice(*np.searchsorted(came_s, told_s[part[[0, -1]]]))
-            told_part = told[part][:, target.follows]
+            told_part = told[part][:, target.tracks_command]
             found.append(
-                Course(joints, told_s[part], told_part, came_s[seen], header_s[seen], pos[seen])
+                TrajectorySegment(
+                    joints, told_s[part], told_part, came_s[seen], header_s[seen], pos[seen]
+                )
             )
-    return [course for course in found if len(course.came_s) > 1]
+    return [course for course in found if len(course.received_s) > 1]
 
 
-def _joint_states(bag: OpenBag, wanted: Wanted, topics: object) -> str:
+def _joint_states(bag: BagReader, wanted: ConversionSpec, topics: object) -> str:
     """Where positions of joints come from: what the policy was shown, else the robot's own."""
     shown = [
         source.topic for source in wanted.sources.observe.values() if source.field == "position"
     ]
     own = [str(getattr(topics, "joint_states", ""))]
     for topic in shown + own:
-        if bag.kinds.get(topic) == Kind.JOINT_STATES.value:
+        if bag.kinds.get(topic) == MsgType.JOINT_STATES.value:
             return topic
     raise DataError(
         "no joint states",
@@ -89,8 +93,8 @@ def _joint_states(bag: OpenBag, wanted: Wanted, topics: object) -> str:
     )
 
 
-def _readings(bag: OpenBag, topic: str, joints: tuple[str, ...]) -> tuple[Values, Values, Values]:
+def _readings(bag: BagReader, topic: str, joints: tuple[str, ...]) -> tuple[Values, Values, Values]:
     came = list(bag.messages([topic]))
-    pos = [pick(c.reading, "position", joints, f"{bag.path}: {topic}") for c in came]
+    pos = [select_by_name(c.reading, "position", joints, f"{bag.path}: {topic}") for c in came]
     at_s = np.array([c.reading.stamp_s for c in came])
     return at_s, np.array([c.header_s for c in came]), np.array(pos)

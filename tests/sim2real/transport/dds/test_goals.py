@@ -19,11 +19,15 @@ from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import SEND_GOAL
 from robo_rl_sim2real.transport.dds import goals as dds_goals
-from robo_rl_sim2real.transport.dds.action_interfaces import SEND, learn, service_hash
+from robo_rl_sim2real.transport.dds.action_interfaces import (
+    SEND,
+    register_action_types,
+    service_hash,
+)
 from robo_rl_sim2real.transport.dds.codec import Codec
-from robo_rl_sim2real.transport.dds.framing import Interface, Server, until
+from robo_rl_sim2real.transport.dds.framing import ServiceInterface, ServiceServer, wait_until
 from robo_rl_sim2real.transport.dds.transport import Dds
-from robo_rl_sim2real.transport.warm_up import blank
+from robo_rl_sim2real.transport.warm_up import blank_message
 
 ACTION = "/arm/follow_joint_trajectory"
 WAY = Reading({"positions": np.array([[0.25]]), "times": np.array([0.05])}, ("elbow",), 0.0)
@@ -46,7 +50,7 @@ def node() -> Iterator[Dds]:
 @pytest.mark.parametrize("distro", ["humble", "jazzy", "kilted"])
 def test_hashes_are_those_of_ros(distro: str):
     codec = Codec(distro)
-    learn(codec.store)
+    register_action_types(codec.store)
     for part in ("_Request", "_Response"):
         assert codec.type_hash(f"{SEND}{part}") == f"RIHS01_{HASHES[part]}"
     expected = "" if distro == "humble" else f"RIHS01_{HASHES['']}"
@@ -55,8 +59,8 @@ def test_hashes_are_those_of_ros(distro: str):
 
 def test_bytes_on_the_wire_are_who_asks_and_the_goal():
     codec = Codec("jazzy")
-    learn(codec.store)
-    answer = replace(blank(codec.store, f"{SEND}_Response"), accepted=True)
+    register_action_types(codec.store)
+    answer = replace(blank_message(codec.store, f"{SEND}_Response"), accepted=True)
     sample = codec.frame(f"{SEND}_Response", 7, -2, answer)
     wire = sample.serialize()
     assert wire == b"\0\1\0\0" + struct.pack("<Qq?xxxiI", 7, -2, True, 0, 0)
@@ -68,14 +72,17 @@ def test_bytes_on_the_wire_are_who_asks_and_the_goal():
 def test_it_is_off_unless_asked_for_and_says_why():
     transport = Dds(Dds.Config(domain=free_domain()), "arm")
     why = r"has its services off; requests in .* exhaust a Fast DDS .* transport\.services=true"
-    for ask in (lambda: transport.pursue(ACTION), lambda: transport.obey(ACTION, print)):
+    for ask in (
+        lambda: transport.create_goal_publisher(ACTION),
+        lambda: transport.create_goal_server(ACTION, print),
+    ):
         with pytest.raises(ConfigError, match=why):
             ask()
     transport.close()
 
 
 def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monkeypatch):
-    out = node.pursue(ACTION)
+    out = node.create_goal_publisher(ACTION)
 
     def broken(reader: object) -> list[object]:
         raise ValueError("too short")
@@ -87,12 +94,12 @@ def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monk
 
 def test_goals_that_are_refused_are_counted(node: Dds):
     codec = Codec("jazzy")
-    learn(codec.store)
+    register_action_types(codec.store)
     response = f"{SEND}_Response"
-    types = Interface(codec.framed(f"{SEND}_Request"), codec.framed(response), "")
-    refusal = blank(codec.store, response)
-    participant, out = DomainParticipant(node.cfg.domain), node.pursue(ACTION)
-    server = Server(
+    types = ServiceInterface(codec.framed(f"{SEND}_Request"), codec.framed(response), "")
+    refusal = blank_message(codec.store, response)
+    participant, out = DomainParticipant(node.cfg.domain), node.create_goal_publisher(ACTION)
+    server = ServiceServer(
         participant,
         f"{ACTION}{SEND_GOAL}",
         types,
@@ -104,7 +111,7 @@ def test_goals_that_are_refused_are_counted(node: Dds):
             out.send(WAY)
             return any("were refused" in problem for problem in node.problems())
 
-        assert until(refused, 10.0)
+        assert wait_until(refused, 10.0)
     finally:
         server.close()
 
@@ -117,12 +124,12 @@ def test_a_goal_that_does_not_fit_takes_no_other_with_it_and_is_refused(node: Dd
             raise ValueError("no wrist here")
         heard.append(reading)
 
-    robot.obey(ACTION, put)
-    out = node.pursue(ACTION)
-    assert until(lambda: not node.problems(), 10.0)
+    robot.create_goal_server(ACTION, put)
+    out = node.create_goal_publisher(ACTION)
+    assert wait_until(lambda: not node.problems(), 10.0)
     for names in (("wrist",), ("elbow",), ("elbow",)):
         out.send(WAY._replace(names=names))
-    assert until(lambda: len(heard) == 2, 10.0)
-    assert until(lambda: node.problems() == [f"{ACTION}: 1 goals of 3 were refused"], 10.0)
+    assert wait_until(lambda: len(heard) == 2, 10.0)
+    assert wait_until(lambda: node.problems() == [f"{ACTION}: 1 goals of 3 were refused"], 10.0)
     assert robot.problems() == [f"{ACTION}: ValueError: no wrist here"]
     robot.close()

@@ -24,7 +24,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from robo_rl.core.errors import ConfigError
-from robo_rl_sim2real.transport.base import Reply
+from robo_rl_sim2real.transport.base import ServiceResponse
 from robo_rl_sim2real.transport.dds import framing as dds_framing
 from robo_rl_sim2real.transport.dds import services as dds_services
 from robo_rl_sim2real.transport.dds.transport import Dds
@@ -56,7 +56,7 @@ def pair(domain: int) -> Iterator[tuple[Dds, Dds]]:
     """A server of ``/arm/reset``, and a client."""
     cfg = Dds.Config(domain=domain, services=True)
     server, client = Dds(cfg, "arm"), Dds(cfg, "client")
-    server.serve("~/reset", lambda: Reply(True, "reset"))
+    server.create_service("~/reset", lambda: ServiceResponse(True, "reset"))
     yield server, client
     client.close()
     server.close()
@@ -73,7 +73,7 @@ class Forger:
         topic = Topic(self._participant, "rq/arm/resetRequest", dds_services._Request)
         qos = dds_framing._qos("clientid", "")
         self._writer = DataWriter(self._participant, topic, qos=qos)
-        dds_framing.until(self._writer.get_matched_subscriptions, 10.0)
+        dds_framing.wait_until(self._writer.get_matched_subscriptions, 10.0)
         assert self._writer.get_matched_subscriptions()
         self._ports = [7400 + 250 * domain + 10 + index for index in range(16)]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -111,7 +111,7 @@ def server(domain: int) -> Iterator[IO[str]]:
 
 def test_a_server_in_another_process_answers(server: IO[str], domain: int):
     client = Dds(Dds.Config(domain=domain, services=True), "client")
-    assert client.call("/arm/reset", 10.0) == Reply(True, "from another process")
+    assert client.call_service("/arm/reset", 10.0) == ServiceResponse(True, "from another process")
     client.close()
 
 
@@ -127,7 +127,7 @@ def test_broken_requests_do_not_end_the_server(server: IO[str], domain: int):
         if asked := select.select([server], [], [], 0.3)[0]:  # so what was before it came too
             break
     assert asked
-    assert client.call("/arm/reset", 30.0) == Reply(True, "from another process")
+    assert client.call_service("/arm/reset", 30.0) == ServiceResponse(True, "from another process")
     forger.close()
     client.close()
 
@@ -135,8 +135,8 @@ def test_broken_requests_do_not_end_the_server(server: IO[str], domain: int):
 def test_many_clients_get_each_their_own_answer(pair: tuple[Dds, Dds]):
     server, client = pair
     told = itertools.count(1)
-    server.serve("~/count", lambda: Reply(True, str(next(told))))
-    found = [int(client.call("/arm/count", 10.0).message) for _ in range(20)]
+    server.create_service("~/count", lambda: ServiceResponse(True, str(next(told))))
+    found = [int(client.call_service("/arm/count", 10.0).message) for _ in range(20)]
     assert found == list(range(1, 21))
 
 
@@ -144,9 +144,9 @@ def test_it_is_off_unless_asked_for_and_says_why(domain: int):
     transport = Dds(Dds.Config(domain=domain), "arm")
     why = r"issue 577.*transport.services=true"
     with pytest.raises(ConfigError, match=why):
-        transport.serve("~/reset", lambda: Reply(True, ""))
+        transport.create_service("~/reset", lambda: ServiceResponse(True, ""))
     with pytest.raises(ConfigError, match=why):
-        transport.call("/arm/reset")
+        transport.call_service("/arm/reset")
     transport.close()
 
 
@@ -167,7 +167,7 @@ def test_names_are_those_of_ros(pair: tuple[Dds, Dds], domain: int):
     def found() -> list[Any]:
         return [end for end in reader.read(N=100) if end.topic_name == "rq/arm/resetRequest"]
 
-    (end,) = dds_framing.until(found, 10.0)
+    (end,) = dds_framing.wait_until(found, 10.0)
     assert end.type_name == "std_srvs::srv::dds_::Trigger_Request_"
     said = bytes(end.qos[Policy.Userdata].data).decode()
     assert said.startswith("serviceid=")

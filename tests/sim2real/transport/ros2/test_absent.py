@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.transport.ros2.installation import reach
+from robo_rl_sim2real.transport.ros2.installation import configure_discovery
 from robo_rl_sim2real.transport.ros2.transport import Ros2
 
 RANGE, ONLY = "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY"
@@ -29,9 +29,9 @@ def test_it_stays_on_this_machine_in_the_words_of_its_distribution(
     monkeypatch.setenv(RANGE, "SUBNET")
     ros = SimpleNamespace(event_handler=None) if later else SimpleNamespace()
     before = dict(os.environ)
-    with reach(ros, network=False):
+    with configure_discovery(ros, network=False):
         changed = {key for key in (RANGE, ONLY) if os.environ.get(key) != before.get(key)}
         assert changed == {name}
     assert dict(os.environ) == before
-    with reach(ros, network=True):
+    with configure_discovery(ros, network=True):
         assert dict(os.environ) == before

@@ -23,14 +23,14 @@ pytest.importorskip("rclpy", reason="rclpy comes with ROS 2")
 
 from lifecycle_msgs.srv import ChangeState, GetState
 
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl_sim2real.core.lifecycle_states import State
-from robo_rl_sim2real.messages.diagnostics import Level, Status, reading_of
-from robo_rl_sim2real.messages.kinds import Kind
+from robo_rl_sim2real.messages.diagnostics import Level, Status, statuses_to_reading
+from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.node.node import Node
-from robo_rl_sim2real.node.settings import Settings
+from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import COMMAND, POLICY, SENSOR
 from robo_rl_sim2real.transport.ros2.transport import Ros2
 
@@ -40,14 +40,19 @@ SETTINGS = {
     "robot": {"name": "panda"},
     "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
     "lifecycle": {"ramp_s": 0.2, "max_hold_s": 60.0},
-    "safety": {"obs_age_s": 2.0, "obs_periods": 100},  # a machine with other things to do
+    "safety": {
+        "max_obs_age_s": 2.0,
+        "max_obs_age_periods": 100,
+    },  # a machine with other things to do
 }
 PATIENCE_S = 20.0
 PROFILE = Path(__file__).parents[4] / "sim2real/ros2/config/fastdds_no_types.xml"
 WORDS = {
-    Kind.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
-    Kind.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, ("a", "b"), 0.0),
-    Kind.DIAGNOSTICS: reading_of([Status("loop", Level.WARN, "slow", {"ticks": "7"})], "panda"),
+    MsgType.TEXT: Reading({"data": np.asarray("lift the cube")}, (), 0.0),
+    MsgType.JOINT_STATES: Reading({"position": np.array([0.1, -2.0])}, ("a", "b"), 0.0),
+    MsgType.DIAGNOSTICS: statuses_to_reading(
+        [Status("loop", Level.WARN, "slow", {"ticks": "7"})], "panda"
+    ),
 }
 
 
@@ -63,12 +68,12 @@ class Manager:
 
     def __init__(self, domain: int, path: Path) -> None:
         self.ros = Ros2(Ros2.Config(domain=domain), "manager")
-        self.joints = self.ros.advertise("/joint_states", Kind.JOINT_STATES, SENSOR)
+        self.joints = self.ros.create_publisher("/joint_states", MsgType.JOINT_STATES, SENSOR)
         bundle, own = (
             make_bundle(path / "bundle", ROBOT, 0.0),
             Ros2(Ros2.Config(domain=domain), "arm"),
         )
-        self.policy = Node(strict(SETTINGS, Settings), bundle, own)
+        self.policy = Node(validate_strict(SETTINGS, DeploySettings), bundle, own)
         self._clients = {
             what: self.ros.node.create_client(kind, f"/arm/{what}")
             for what, kind in (("change_state", ChangeState), ("get_state", GetState))
@@ -118,7 +123,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
 
 def test_its_lifecycle_is_the_policys(manager: Manager):
     assert wait(lambda: manager.state == "inactive")
-    assert wait(lambda: manager.policy.runtime.parts.witness.standing)
+    assert wait(lambda: manager.policy.runtime.parts.feedback_checker.is_standing)
     assert manager.change("activate")
     assert wait(lambda: manager.policy.runtime.state is State.RUNNING)
     assert manager.state == "active"
@@ -133,15 +138,15 @@ def test_its_lifecycle_is_the_policys(manager: Manager):
 
 def test_it_follows_what_the_policy_does_by_itself(manager: Manager):
     assert wait(lambda: manager.state == "inactive")
-    assert wait(lambda: manager.policy.runtime.parts.witness.standing)
+    assert wait(lambda: manager.policy.runtime.parts.feedback_checker.is_standing)
     manager.policy.request("activate")
     assert wait(lambda: manager.state == "active")
-    assert manager.ros.call("/arm/stop", PATIENCE_S).success
+    assert manager.ros.call_service("/arm/stop", PATIENCE_S).success
     assert wait(lambda: manager.policy.runtime.state is State.FAULTED)
     assert wait(lambda: manager.state == "inactive")
     assert not manager.change("activate")  # it is at fault
     assert manager.state == "inactive"
-    assert manager.ros.call("/arm/reset", PATIENCE_S).success
+    assert manager.ros.call_service("/arm/reset", PATIENCE_S).success
 
 
 def test_a_shutdown_ends_the_loop(manager: Manager):
@@ -152,7 +157,7 @@ def test_a_shutdown_ends_the_loop(manager: Manager):
 
 @pytest.mark.skipif(importlib.util.find_spec("cyclonedds") is None, reason="needs cyclonedds")
 @pytest.mark.parametrize("kind", WORDS)
-def test_nodes_without_rclpy_hear_it_and_are_heard(kind: Kind):
+def test_nodes_without_rclpy_hear_it_and_are_heard(kind: MsgType):
     from robo_rl_sim2real.transport.dds.transport import Dds
 
     domain, script = free_domain(), Path(__file__).with_name("ros2_echo.py")
@@ -164,7 +169,7 @@ def test_nodes_without_rclpy_hear_it_and_are_heard(kind: Kind):
     dds, heard = Dds(Dds.Config(domain=domain), "dds"), list[Reading]()
     try:
         dds.subscribe("/back", kind, heard.append, COMMAND)
-        out = dds.advertise("/there", kind)
+        out = dds.create_publisher("/there", kind)
         until = time.monotonic() + PATIENCE_S
         while not heard and time.monotonic() < until:
             out.send(WORDS[kind])
@@ -192,7 +197,7 @@ def test_a_simulated_robot_runs_and_says_what_it_cannot_take(tmp_path: Path):
     assert ("it takes goals, too" in done.stderr) is takes
     assert ("No module named 'control_msgs'" in done.stderr) is not takes
     found = json.loads((tmp_path / "found.json").read_text())
-    assert (found["episodes"], found["not_over"], found["outcomes"]) == (1, 1, [])
+    assert (found["episodes"], found["unfinished"], found["outcomes"]) == (1, 1, [])
 
 
 def test_who_is_beside_the_policy_has_a_name_of_its_own():

@@ -11,10 +11,10 @@ import yaml
 from small_bundles import make_bundle
 
 from robo_rl.cli.main import main
-from robo_rl.config.models import strict
+from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import component
 from robo_rl_sim2real.core.clock import Clock
-from robo_rl_sim2real.messages.kinds import Kind, to_message
+from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
@@ -23,11 +23,11 @@ from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
-from robo_rl_sim2real.messages.rosbags_types import dialect_of, store_of
-from robo_rl_sim2real.recording.bag import Bag
-from robo_rl_sim2real.recording.log import Message
+from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store
+from robo_rl_sim2real.recording.bag_writer import BagWriter
+from robo_rl_sim2real.recording.message_encoder import EncodedMessage
 
-STORE, DT_S = store_of("jazzy"), 0.01
+STORE, DT_S = type_store("jazzy"), 0.01
 BEGUN_NS = 1_700_000_000_000_000_000
 
 
@@ -39,34 +39,38 @@ class Scene:
         backend = component("backends").make({"name": "mujoco_cpu", "threads": 1}).build()
         world = SimWorld(component("tasks").make("lift_cube").build(), backend, DT_S)
         clock = Clock(lambda: self.now_s, lambda s: None)
-        self.robot = SimRobot(strict(lag, SimRobot.Config), world, Loopback(self.bus), clock)
-        self.model, self.bag, us = world.robot, Bag(folder / "bag", STORE), Loopback(self.bus)
-        self.command = us.advertise(self.model.topics.command, Kind.ARRAY, COMMAND)
-        us.subscribe(self.model.topics.joint_states, Kind.JOINT_STATES, self._joints, SENSOR)
+        self.robot = SimRobot(
+            validate_strict(lag, SimRobot.Config), world, Loopback(self.bus), clock
+        )
+        self.model, self.bag, us = world.robot, BagWriter(folder / "bag", STORE), Loopback(self.bus)
+        self.command = us.create_publisher(self.model.topics.command, MsgType.ARRAY, COMMAND)
+        us.subscribe(self.model.topics.joint_states, MsgType.JOINT_STATES, self._joints, SENSOR)
 
     def wave(self, seconds: float, width: float = 0.2) -> None:
         """Joints to and fro, commanded at 20 Hz."""
-        home = np.array([joint.home for joint in self.model.actuated])
+        home = np.array([joint.home for joint in self.model.actuated_joints])
         for i in range(round(seconds / DT_S)):
             if i % 5 == 0:
                 phase = self.now_s + np.arange(len(home))
                 pos = home + width * np.sin(2.0 * phase) * np.linspace(0.5, 1.0, len(home))
                 reading = Reading({"data": pos}, (), self.now_s)
                 self.command.send(reading)
-                self._write(self.model.topics.command, Kind.ARRAY, reading)
+                self._write(self.model.topics.command, MsgType.ARRAY, reading)
             self.robot.tick(self.now_s)
             self.now_s += DT_S
         self.bag.close()
         self.robot.close()
 
     def _joints(self, reading: Reading) -> None:
-        self._write(self.model.topics.joint_states, Kind.JOINT_STATES, reading)
+        self._write(self.model.topics.joint_states, MsgType.JOINT_STATES, reading)
 
-    def _write(self, topic: str, kind: Kind, reading: Reading) -> None:
-        message = to_message(kind, reading, dialect_of(STORE))
+    def _write(self, topic: str, kind: MsgType, reading: Reading) -> None:
+        message = to_message(kind, reading, message_factory(STORE))
         at_ns = BEGUN_NS + round(1e9 * self.now_s)
         self.bag.write(
-            Message(topic, kind.value, at_ns, bytes(STORE.serialize_cdr(message, kind.value)))
+            EncodedMessage(
+                topic, kind.value, at_ns, bytes(STORE.serialize_cdr(message, kind.value))
+            )
         )
 
 

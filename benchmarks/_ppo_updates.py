@@ -1,0 +1,136 @@
+"""Updates of PPO from made-up decisions, for benchmarks that time them.
+
+A world that is not there: random observations and rewards, no end of an episode. The actor's
+learning rate is so small that no weight changes, so that one set of chains serves every repeat; the
+work is the same. An update is as many epochs of the critic as of the actor, without a KL stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import nn
+
+from robo_rl.algo.ppo.ppo import Ppo
+from robo_rl.algo.ppo.ratio_units import RatioMode
+from robo_rl.config.registry import component
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.normalize import Normalizer
+from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
+from robo_rl.optim.precision import Precision
+from robo_rl.policy.base import DenoisingPolicy
+
+OBS = ObsSpec(items={"state": TensorSpec(shape=(39,))})
+ACT = ActSpec(shape=(8,), rate_hz=20.0, low=(-1.0,) * 8, high=(1.0,) * 8)
+BLOCK = 8  # decisions of an env in a rollout
+
+
+class UpdateSetting(NamedTuple):
+    """A policy, how much of its chains is scored, the size of a block, and how networks compute."""
+
+    ratio: str
+    policy: str
+    sampler: str
+    num_steps: int
+    scored_steps: int
+    finetune_steps: int = 0
+    chunk: int = 8
+    num_envs: int = 512
+    precision: str = "fp32"
+    compiled: bool = False
+
+    @property
+    def decisions(self) -> int:
+        """Of a block."""
+        return self.num_envs * BLOCK
+
+
+class PreparedUpdate(NamedTuple):
+    """One update, ready to run any number of times, and what it learns from."""
+
+    run: Callable[[], object]
+    rollout: Rollout
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of wall time."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def prepared(setting: UpdateSetting, minibatch: int, epochs: int = 1) -> PreparedUpdate:
+    """An update of a setting, by minibatches of so many decisions, in epochs of either network."""
+    policy = make_policy(setting)
+    generator = torch.Generator().manual_seed(0)
+    rollout = make_rollout(policy, setting, generator)
+    units = setting.scored_steps if setting.ratio == "per_step" else 1
+    cfg = Ppo.Config(
+        ratio=RatioMode(setting.ratio),
+        epochs=epochs,
+        critic_epochs=epochs,
+        precision=Precision(setting.precision),
+        warmup_updates=0,
+        minibatch=minibatch * units,
+        target_kl=1e6,
+        **dict.fromkeys(("lr", "lr_min", "lr_max"), 1e-12),
+    )
+    ppo = Ppo(cfg, policy, setting.num_envs, generator)
+    return PreparedUpdate(lambda: ppo.update(rollout), rollout)
+
+
+def make_policy(setting: UpdateSetting) -> DenoisingPolicy:
+    """A policy of the setting's family with random weights."""
+    torch.manual_seed(0)
+    settings: dict[str, Any] = {
+        "name": setting.policy,
+        "sampler": setting.sampler,
+        "num_steps": setting.num_steps,
+        "finetune_steps": setting.finetune_steps,
+        "horizon": setting.chunk,
+        "exec_horizon": setting.chunk,
+        "net": "mlp",
+    }
+    policy = component("policies").make(settings).build(OBS, ACT, Normalizer.identity(OBS, ACT))
+    if setting.finetune_steps:
+        policy.anchor()
+    if setting.compiled:
+        cast(nn.Module, policy.net).compile()
+    return policy
+
+
+@torch.no_grad()
+def make_rollout(
+    policy: DenoisingPolicy, setting: UpdateSetting, generator: torch.Generator
+) -> Rollout:
+    """Chains of the policy on random observations."""
+    num_envs = setting.num_envs
+    builder = RolloutBuilder()
+    num_exec = torch.full((num_envs,), setting.chunk)
+    no, obs = torch.zeros(num_envs, dtype=torch.bool), _observation(num_envs, generator)
+    for _ in range(BLOCK):
+        chain = policy.sample(obs, generator, single_step=setting.ratio == "one_step")
+        mask = executed_mask(num_exec, setting.chunk)[:, None]
+        columns = {
+            "x": chain.x,
+            "log_prob": (chain.log_prob * mask).sum(dim=(2, 3)),
+            "rew": torch.rand(num_envs, generator=generator),
+            "terminated": no,
+            "truncated": no,
+            "valid": ~no,
+            "discount": torch.full((num_envs,), 0.99),
+            "num_exec": num_exec,
+        }
+        if chain.k_star is not None:
+            columns["k_star"] = chain.k_star
+        successor = _observation(num_envs, generator)
+        builder.add(obs, successor, columns)
+        obs = successor
+    return builder.finish(obs)
+
+
+def _observation(num_envs: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    return {"state": torch.randn(num_envs, 1, *OBS.items["state"].shape, generator=generator)}

@@ -1,0 +1,100 @@
+"""What holds an off-policy actor near the policy that RL began with: KL to it in closed form.
+
+Shapes: B rows, J trained steps with a density, H horizon, E executed actions, A act_dim. On-policy
+learning has its own anchors, over the chains of a block (``anchor``); this one draws chains anew.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from robo_rl.algo.ppo.actor_batch import copy_exploration
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.errors import ConfigError
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.kernel import Kernel
+
+
+class ReferenceKlConfig(ConfigModel):
+    """Coefficients of KL(base ‖ policy) and KL(policy ‖ base), per decision; 0 is off."""
+
+    forward_kl: float = Field(default=0.0, ge=0.0)
+    reverse_kl: float = Field(default=0.0, ge=0.0)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is any anchor at all."""
+        return bool(self.forward_kl or self.reverse_kl)
+
+
+class ReferenceKl:
+    """The penalty, at the states of chains that the policy draws.
+
+    The chain rule makes the chains' KL the sum of their steps', in expectation over the states that
+    the first of the two visits. Here the states are the policy's for both directions, and held
+    fixed, so that gradients say where to go from a state, not which states to visit.
+
+    Args:
+        cfg: Coefficients.
+        policy: Anchored.
+        generator: Draws the chains.
+
+    Raises:
+        ConfigError: No trained step has a density.
+    """
+
+    def __init__(
+        self, cfg: ReferenceKlConfig, policy: DenoisingPolicy, generator: torch.Generator
+    ) -> None:
+        self.cfg, self.generator = cfg, generator
+        check_has_density(policy)
+        self.steps = policy.trainable_steps.nonzero().flatten()
+        self.base = policy.reference_policy()
+
+    def reset_reference(self, policy: DenoisingPolicy) -> None:
+        """Take up the base of a policy that was loaded."""
+        self.base = policy.reference_policy()
+
+    def penalty(
+        self, policy: DenoisingPolicy, obs: dict[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Mean over the rows of obs, weighted, with gradient; and both KLs without."""
+        ours, theirs = self._kernels(policy, obs)
+        rows, executed = len(next(iter(obs.values()))), policy.exec_horizon
+        pairs = {"forward_kl": (theirs, ours), "reverse_kl": (ours, theirs)}
+        kls = {
+            name: (one.kl(other) + one.kl_shape_term(other))[:, :executed].sum() / rows
+            for name, (one, other) in pairs.items()
+        }
+        total = self.cfg.forward_kl * kls["forward_kl"] + self.cfg.reverse_kl * kls["reverse_kl"]
+        return total, {name: kl.detach() for name, kl in kls.items()}
+
+    def _kernels(self, policy: DenoisingPolicy, obs: dict[str, Tensor]) -> tuple[Kernel, Kernel]:
+        """Both laws at all trained steps: (B·J, H, A)."""
+        with torch.no_grad():
+            states = policy.sample(obs, self.generator).x[:, self.steps]
+        k, terms = self.steps.repeat(len(states)), len(self.steps)
+        base = copy_exploration(self.base, policy)
+        embeddings = [each.encode(obs).repeat_interleave(terms, dim=0) for each in (policy, base)]
+        x = states.flatten(0, 1)
+        ours, theirs = (
+            each.kernel(embedding, k, x)
+            for each, embedding in zip((policy, base), embeddings, strict=True)
+        )
+        return ours, theirs
+
+
+def check_has_density(policy: DenoisingPolicy) -> None:
+    """Demand a trained step with noise.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not bool(policy.trainable_steps.any()):
+        raise ConfigError(
+            "an anchor needs a trained step with noise",
+            found=f"sampler '{policy.cfg.sampler.name}'",
+            hint="choose a sampler that explores at the last steps, such as flow_noise",
+        )

@@ -1,0 +1,65 @@
+"""How a run was made, sitting by sitting: seconds depend on it, and numbers on the commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from robo_rl.config.models import ConfigModel
+from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.core.errors import DataError
+
+FILE = "sittings.json"
+
+
+class RunConditions(ConfigModel):
+    """A sitting: cells at once, threads of each, the version of robo-rl, and what it ran on.
+
+    ``machine`` is empty in what was noted before machines were.
+    """
+
+    jobs: int
+    threads: int
+    version: str
+    machine: str = ""
+
+
+def describe_machine(machine: Mapping[str, Any]) -> str:
+    """A machine (``provenance.machine``) as far as seconds depend on it."""
+    cores, rest = machine.get("cores"), (machine.get("processor"), machine.get("system"))
+    return ", ".join(map(str, (f"{cores} cores", *rest)))
+
+
+def conditions_of(run: Path) -> tuple[RunConditions, ...]:
+    """All different ones under which a run, and what it took up, was made; the first first.
+
+    Raises:
+        DataError: The run's list of them is damaged.
+    """
+    path = run / FILE
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(RunConditions.model_validate(each) for each in json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, ValidationError) as error:
+        hint = "delete it, and the run's seconds with it"
+        raise DataError("cannot be read", where=path, found=str(error), hint=hint) from error
+
+
+def add_conditions(run: Path, found: Iterable[RunConditions]) -> None:
+    """Add to those of a run.
+
+    Raises:
+        DataError: What is there is damaged.
+        OSError: It cannot be written.
+    """
+    before = conditions_of(run)
+    after = dict.fromkeys([*before, *found])
+    if len(after) > len(before):
+        make_directory(run)
+        body = json.dumps([each.model_dump() for each in after], indent=1)
+        write_file(run / FILE, body.encode())

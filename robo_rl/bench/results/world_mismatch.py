@@ -1,0 +1,33 @@
+"""Which kept cells were measured in one world, and can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.suite.suite import CellKey
+from robo_rl.train.pipeline.world_digest import describe_changes
+
+_SETTINGS = ("task settings", "env settings")
+"""Parts in which methods of a suite may differ, since its settings say so."""
+
+
+def world_mismatches(kept: Mapping[CellKey, CellRecord]) -> dict[CellKey, str]:
+    """Cells of another world than the newest one of their task and settings: what differs.
+
+    Cells of which the world was not recorded are in nobody's way.
+    """
+    newest: dict[tuple[str, ...], CellRecord] = {}
+    for each in sorted(kept.values(), key=lambda each: each.ended):
+        if each.world:
+            newest[_place(each)] = each
+    found = {
+        key: describe_changes(each.world, newest[_place(each)].world)
+        for key, each in kept.items()
+        if each.world
+    }
+    return {key: differs for key, differs in found.items() if differs}
+
+
+def _place(kept: CellRecord) -> tuple[str, ...]:
+    return (kept.task, *(kept.world.get(part, "") for part in _SETTINGS))

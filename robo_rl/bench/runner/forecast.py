@@ -1,0 +1,134 @@
+"""What there is to be run, without running it: of all suites at a glance, of one cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robo_rl.bench.results.cell_record import CellRecord
+from robo_rl.bench.results.store import Results
+from robo_rl.bench.runner.suite_runner import CellState, SuiteRunner
+from robo_rl.bench.suite.plan import SuitePlan
+from robo_rl.bench.suite.suite import CellKey, cell_keys
+from robo_rl.bench.suite.suite_file import load_plan
+from robo_rl.core.errors import RoboRlError
+from robo_rl.train.checkpoint.progress import duration
+
+UNKNOWN = "nobody knows how long"
+
+
+@dataclass(frozen=True)
+class CellForecast:
+    """What is ahead of a cell.
+
+    Args:
+        key: Which.
+        state: How far it is.
+        runs: Whether it would be run.
+        seconds: How long it would take, where somebody knows.
+    """
+
+    key: CellKey
+    state: CellState
+    will_run: bool
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class SuiteForecast:
+    """What a sitting at a suite would do.
+
+    Args:
+        suite: Its name.
+        cells: All that are looked at.
+        seconds: Of the whole sitting; None where one of its cells is not known.
+    """
+
+    suite: str
+    cells: list[CellForecast]
+    seconds: float | None
+
+    @property
+    def to_run(self) -> int:
+        """How many cells would be run."""
+        return sum(each.will_run for each in self.cells)
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Task, method, seed, state, and how long it takes."""
+        return [
+            (*map(str, each.key), str(each.state), duration(each.seconds) if each.seconds else "")
+            for each in self.cells
+        ]
+
+    def line(self) -> str:
+        """All of it in one."""
+        left = f"{UNKNOWN}: none is kept" if self.seconds is None else duration(self.seconds)
+        return f"{self.to_run} of {len(self.cells)} to run; {left}"
+
+    def numbers(self) -> dict[str, Any]:
+        """As JSON."""
+        cells = [
+            {**each.key._asdict(), "state": str(each.state), "seconds": each.seconds}
+            for each in self.cells
+        ]
+        return {"cells": cells, "to_run": self.to_run, "seconds": self.seconds}
+
+
+def forecast_suite(desk: SuiteRunner, jobs: int, *, redo: bool) -> SuiteForecast:
+    """What ``desk.run`` would do.
+
+    Args:
+        desk: The suite, or a part of it.
+        jobs: Cells at once; 0 as the suite says.
+        redo: Whether what is kept under other settings would be run again.
+    """
+    chosen = desk.to_run(redo=redo)
+    cells = [
+        CellForecast(
+            key, state, key in chosen, desk.estimate.seconds(key) if key in chosen else None
+        )
+        for key, state in desk.states().items()
+    ]
+    lots = {
+        work.provides.task_and_seed for work in desk.run_tasks(chosen) if work.provides is not None
+    }
+    total = desk.estimate.total(chosen, lots, jobs or desk.plan.suite.jobs)
+    return SuiteForecast(desk.plan.name, cells, total)
+
+
+def forecast_total(found: Iterable[SuiteForecast]) -> str:
+    """Several suites in one line."""
+    suites = list(found)
+    known = sum(each.seconds for each in suites if each.seconds is not None)
+    unknown = [each.suite for each in suites if each.seconds is None]
+    left = [duration(known)] if known or not unknown else []
+    left += [f"{UNKNOWN} for {', '.join(unknown)}: none is kept"] if unknown else []
+    runs, cells = sum(each.to_run for each in suites), sum(len(each.cells) for each in suites)
+    return f"all suites: {runs} of {cells} to run; {', and '.join(left)}"
+
+
+def suite_row(name: str, results: Path) -> tuple[str, ...]:
+    """A suite at a glance: name, cells kept, kept of further seeds, stale, and what it is about.
+
+    Only cells of which something is kept are composed, so that it is quick.
+    """
+    plan = load_plan(name)
+    cells = len(cell_keys(plan.suite))
+    try:
+        own, further, stale = _counted(plan, Results(results, plan.name).read())
+    except RoboRlError as error:
+        return name, f"? of {cells}", "?", "?", str(error).splitlines()[0]
+    return name, f"{own} of {cells}", str(further), str(stale), plan.suite.description
+
+
+def _counted(plan: SuitePlan, kept: Mapping[CellKey, CellRecord]) -> tuple[int, int, int]:
+    """How many are kept of the suite's seeds, of further ones, and under other settings."""
+    found = [
+        key for key in kept if key.task in plan.suite.tasks and key.method in plan.suite.methods
+    ]
+    good = [key for key in found if kept[key].matches_cell(plan.cell(key, has_run=True))]
+    own = sum(key.seed in plan.suite.seeds for key in good)
+    return own, len(good) - own, len(found) - len(good)

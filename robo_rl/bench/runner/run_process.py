@@ -1,0 +1,121 @@
+"""One ``robo-rl run`` in a process of its own, with its log and a lock on its run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from robo_rl.config.models import to_yaml
+from robo_rl.core.atomic_files import make_directory, write_file
+from robo_rl.core.file_lock import lock_file
+from robo_rl.train.pipeline.experiment import Experiment
+
+_PATIENCE_S = 120.0
+_TAIL_BYTES = 4096
+
+
+class RunProcess:
+    """A run under way; it and all that it starts end when this process does.
+
+    Args:
+        experiment: Resolved.
+        out: Folder of the run; beside it lie ``NAME.yaml``, ``NAME.log`` and ``NAME.lock``.
+        threads: That it may use.
+        prepare: Called when nobody else is at the run, before it is started; what it raises stops
+            that.
+
+    Raises:
+        RunLockedError: Another process is at it.
+        OSError: Something beside the run cannot be written.
+    """
+
+    def __init__(
+        self, experiment: Experiment, out: Path, threads: int, prepare: Callable[[], None]
+    ) -> None:
+        make_directory(out)
+        self.log = out / f"{experiment.name}.log"
+        try:
+            self._lock = lock_file(out / f"{experiment.name}.lock")  # the process inherits it
+        except BlockingIOError:
+            raise RunLockedError from None
+        try:
+            prepare()
+            config = out / f"{experiment.name}.yaml"
+            write_file(config, to_yaml(experiment).encode())
+            words = ["-m", "robo_rl.train.pipeline.child_process", "run", str(config.absolute())]
+            words += ["--out", str(out.absolute())]
+            self._process = self._started([sys.executable, *words], threads)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _started(self, words: list[str], threads: int) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            log.write(f"begun {datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC\n".encode())
+            log.flush()
+            return subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                start_new_session=True,
+                pass_fds=[self._lock.fileno()],
+            )
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, None while it runs."""
+        return self._process.poll()
+
+    def last_line(self) -> str:
+        """What it said last."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+            return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ""
+
+    def interrupt(self) -> None:
+        """Ask it to save and stop. SIGINT is ignored by what a shell starts in the background."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)  # what it started is its own to end
+
+    def kill(self) -> None:
+        """End it and all that it started; what it saved is whole."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._lock.close()
+
+
+class RunLockedError(Exception):
+    """Another process is at a run."""
+
+
+def stop_runs(jobs: Iterable[RunProcess]) -> None:
+    """End jobs after the update that each is at, or after two minutes, or at a second Ctrl-C."""
+    left = list(jobs)
+    try:
+        for job in left:
+            job.interrupt()
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until and any(job.status is None for job in left):
+            time.sleep(0.05)
+    finally:
+        for job in left:
+            job.kill()
+            job.close()

@@ -1,0 +1,150 @@
+"""The server of a ``RemoteEnv``: a private one in another interpreter, or one that runs already.
+
+A private server listens in a folder that only its owner can enter, and ends when we do: its
+standard input is a pipe that we hold. What it and its workers print lies in that folder, for errors
+to quote.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from robo_rl.core.errors import DeviceError, PluginError
+from robo_rl.env.serve import server
+from robo_rl.env.serve.server import JsonConnection
+
+_LISTEN_S, _ENDS_S = 30.0, 3.0
+_LOG_LINES = 5
+_LOG_CHARS = 1000
+_NOT_THEIRS = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
+
+
+def server_command(python: str, *words: str) -> list[str]:
+    """The command line of a server in an interpreter."""
+    return [python, server.__file__, *words]
+
+
+def server_environment() -> dict[str, str]:
+    """Our environment variables, but for those that lead to our packages."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_THEIRS}
+
+
+class RemoteServer:
+    """A server to connect to; ``RemoteServer(socket=…)`` or ``RemoteServer(python=…)``.
+
+    Args:
+        python: Interpreter to start a private server in.
+        socket: Where one listens already, which is then left running.
+
+    Raises:
+        DeviceError: There is no such interpreter.
+        PluginError: The server does not start; or none listens there.
+    """
+
+    def __init__(self, *, python: str = "", socket: str = "") -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="robo-rl-")) if python else None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._python, self._socket = python, socket
+        if self._folder is not None:
+            self._socket = str(self._folder / "socket")
+            try:
+                self._start(self._folder)
+            except BaseException:
+                self.close()
+                raise
+
+    def connect(self) -> JsonConnection:
+        """A new connection, and with it a new worker; a private server that ended is started anew.
+
+        Raises:
+            PluginError: Nothing listens, or we may not connect.
+        """
+        if (
+            self._folder is not None
+            and self._process is not None
+            and self._process.poll() is not None
+        ):
+            self._start(self._folder)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(self._socket)
+        except OSError as error:
+            sock.close()
+            hint = self.output_tail() or "start one with robo-rl serve-env"
+            raise PluginError(
+                "no server to connect to", where=self._socket, found=error.strerror, hint=hint
+            ) from None
+        return JsonConnection(sock)
+
+    def output_tail(self, pid: int | None = None) -> str:
+        """The end of what a worker, or the server, printed; empty if nobody kept it."""
+        if self._folder is None:
+            return ""
+        with suppress(OSError):
+            name = "server.log" if pid is None else f"{pid}.log"
+            text = (self._folder / name).read_text(errors="replace")[-_LOG_CHARS:]
+            return " | ".join(line for line in text.splitlines()[-_LOG_LINES:] if line.strip())
+        return ""
+
+    def close(self) -> None:
+        """End a private server and all its workers; calling it twice is harmless."""
+        if self._process is not None:
+            if self._process.stdin is not None:
+                self._process.stdin.close()  # which tells it to end
+            try:
+                self._process.wait(server.GRACE_S + _ENDS_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, folder: Path) -> None:
+        """Start the private server, and wait until its socket is there.
+
+        Raises:
+            DeviceError: There is no such interpreter.
+            PluginError: The process ended first, or takes too long.
+        """
+        with suppress(FileNotFoundError):
+            os.unlink(self._socket)
+        self._process = _popen(self._python, folder)
+        deadline = time.monotonic() + _LISTEN_S
+        while not os.path.exists(self._socket):
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
+                found = "nothing yet" if code is None else f"exit status {code}"
+                words = self.output_tail()
+                raise PluginError(
+                    "the interpreter does not run our server",
+                    where=self._python,
+                    expected="Python 3.10 or later",
+                    found=f"{found}: {words}" if words else found,
+                )
+            time.sleep(0.005)
+
+
+def _popen(python: str, folder: Path) -> subprocess.Popen[bytes]:
+    command = server_command(python, str(folder / "socket"), "--private", "--log-dir", str(folder))
+    try:
+        with (folder / "server.log").open("wb") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=server_environment(),
+                start_new_session=True,  # Ctrl-C is ours to handle
+            )
+    except OSError as error:
+        raise DeviceError(
+            "no such interpreter", where=python, found=error.strerror, hint="see robo-rl env list"
+        ) from None

@@ -1,0 +1,58 @@
+"""A node under the watch of another process, as its settings say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from robo_rl_sim2real.node.node import Node
+from robo_rl_sim2real.node.settings import DeploySettings
+from robo_rl_sim2real.watchdog.guard import Watchdog
+from robo_rl_sim2real.watchdog.job import UnfinishedOutputs, WatchdogJob, limits_by_name
+
+NOTHING = UnfinishedOutputs()
+
+
+@contextmanager
+def with_watchdog(
+    node: Node, settings: DeploySettings, estate: UnfinishedOutputs = NOTHING
+) -> Generator[None]:
+    """While it lasts, the node moves the robot only as long as a watchdog is there.
+
+    Args:
+        node: Which.
+        settings: What it runs by.
+        estate: What the watchdog finishes if this process is killed.
+
+    Raises:
+        DeviceError: The watchdog does not start.
+    """
+    if not settings.watchdog.enabled:
+        yield
+        return
+    watchdog = Watchdog(settings.watchdog, watchdog_job(node, settings, estate))
+    node.guard = watchdog
+    try:
+        yield
+    finally:
+        watchdog.close()
+
+
+def watchdog_job(
+    node: Node, settings: DeploySettings, estate: UnfinishedOutputs = NOTHING
+) -> WatchdogJob:
+    """What the node's watchdog is told."""
+    limits = node.runtime.parts.safety.limits
+    return WatchdogJob(
+        pid=os.getpid(),
+        transport=settings.transport,
+        state=settings.state,
+        limits=limits_by_name(limits),
+        command_timeout_s=settings.watchdog.command_timeout_s,
+        hang_timeout_s=settings.watchdog.hang_timeout_s,
+        final_hold_s=settings.lifecycle.final_hold_s,
+        command_topics=node.wiring.command_topics,
+        dt_s=limits.dt_s,
+        unfinished=estate,
+    )

@@ -1,0 +1,197 @@
+"""The control periods of a bag: when each began, and what was commanded in it.
+
+Shapes: n joints, in the order of the contract's actions. Times are seconds since the bag began.
+
+A recording of ours has them as they were. In another's they are laid on a grid of the contract's
+rate, on the recorder's clock, from the first command on; the command of a period is the last one
+that was given before its end, for it answers what was observed when it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from robo_rl.core.errors import DataError, SpecError
+from robo_rl.core.labels import as_label
+from robo_rl_sim2real.control.command_publishers import make_command_topics
+from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.events import CommandSource
+from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
+from robo_rl_sim2real.convert.conversion_spec import ConversionSpec
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.readings import Values
+from robo_rl_sim2real.recording.topics import SENT, TICK
+
+
+class ControlPeriod(NamedTuple):
+    """A control period.
+
+    Args:
+        number: Its own; one that is missing was missed.
+        at_s: When it began.
+        sent: (n,) the command, None where none was sent.
+        counts: Whether the policy or a human commanded, rather than the ramp of the beginning or a
+            way to rest.
+        human: Whether a human did.
+    """
+
+    number: int
+    at_s: float
+    command: Values | None
+    is_usable: bool
+    by_human: bool
+
+
+def control_periods(bag: BagReader, wanted: ConversionSpec) -> list[ControlPeriod]:
+    """All of a bag, in order.
+
+    Raises:
+        DataError: Ticks are damaged or out of order, or a command is of other joints or not finite.
+    """
+    return list(_recorded(bag, wanted) if wanted.is_own_recording else _laid_out(bag, wanted))
+
+
+def _recorded(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]:
+    sent = _sent(bag, wanted.contract.act.shape[-1]) if SENT in bag.kinds else {}
+    last, resumes = None, False
+    for came in bag.messages([TICK]):
+        at_s = came.reading.stamp_s
+        try:
+            fields = came.fields
+            number, state = int(fields["tick"]), State(fields["state"])
+            reason, by = str(fields["reason"]), CommandSource(fields["by"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"'{TICK}' at {at_s:.3f} s: {error}", where=bag.path) from None
+        if last is not None and number <= last:
+            raise DataError(
+                f"ticks out of order at {at_s:.3f} s",
+                where=bag.path,
+                expected=f"more than {last}",
+                found=number,
+                hint="a clock was set while it was recorded, or bags were merged",
+            )
+        last, human = number, by is CommandSource.HUMAN
+        resumes = human or (resumes and state is State.RAMPING)  # a hand that lets go ends nothing
+        counts = not reason and (resumes or state is State.RUNNING)
+        yield ControlPeriod(number, at_s, sent.get(at_s), counts, human)
+
+
+def _sent(bag: BagReader, size: int) -> dict[float, Values]:
+    """When → what was sent."""
+    found: dict[float, Values] = {}
+    for came in bag.messages([SENT]):
+        position = came.reading.fields.get("position", np.zeros(0))
+        found[came.reading.stamp_s] = _checked(bag, came, position, size)
+    return found
+
+
+def commands(bag: BagReader, wanted: ConversionSpec) -> list[tuple[float, Values]]:
+    """All commands (n,) of a bag, each with when it was given.
+
+    In a recording of ours that is when its control period began.
+
+    Raises:
+        DataError: One is of other joints or not finite, or none is there.
+    """
+    if wanted.is_own_recording:
+        return list(_sent(bag, wanted.contract.act.shape[-1]).items())
+    found = command_topics_of(wanted)
+    for way in found:
+        if bag.kinds.get(way.topic, way.kind.value) != way.kind.value:
+            raise DataError(
+                f"topic '{way.topic}'",
+                where=bag.path,
+                expected=way.kind.value,
+                found=bag.kinds[way.topic],
+            )
+    return list(_merged(bag, found, wanted.contract.act.shape[-1]))
+
+
+def command_topics_of(wanted: ConversionSpec) -> tuple[CommandTopic, ...]:
+    """Where commands went."""
+    names = command_spec(wanted.contract, robot := wanted.sources.robot.build()).names
+    return make_command_topics(wanted.sources.command, robot, names, wanted.dt_s)
+
+
+def _merged(
+    bag: BagReader, ways: tuple[CommandTopic, ...], size: int
+) -> Iterator[tuple[float, Values]]:
+    """What was said on the first topic, and with it what is said on the others by the next time.
+
+    A command goes out topic by topic: what belongs together comes after the first.
+    """
+    of, heard, command = {way.topic: way for way in ways}, set[str](), np.zeros(size)
+    at_s: float | None = None
+    for came in bag.messages(list(of)):
+        if came.topic == ways[0].topic:
+            if at_s is not None and len(heard) == len(ways):
+                yield at_s, command.copy()
+            at_s = came.reading.stamp_s
+        way = of[came.topic]
+        try:
+            command[list(way.indices)] = way.positions_in(came.reading)
+        except SpecError as error:
+            raise DataError(f"{error} at {came.reading.stamp_s:.3f} s", where=bag.path) from None
+        heard.add(came.topic)
+    if at_s is not None and len(heard) == len(ways):
+        yield at_s, command.copy()
+
+
+def _laid_out(bag: BagReader, wanted: ConversionSpec) -> Iterator[ControlPeriod]:
+    given = commands(bag, wanted)
+    dt_s, first_s = wanted.dt_s, given[0][0]
+    newest, number = 0, 0
+    while (at_s := first_s + number * dt_s) <= given[-1][0]:
+        while newest + 1 < len(given) and given[newest + 1][0] < at_s + dt_s - 1e-9:
+            newest += 1
+        came_s, command = given[newest]
+        fresh = at_s - came_s <= wanted.max_age_s
+        yield ControlPeriod(number, at_s, command, is_usable=fresh, by_human=False)
+        number += 1
+
+
+def _checked(bag: BagReader, came: BagMessage, values: Values, size: int) -> Values:
+    if values.shape != (size,):
+        raise _misfit(bag, came, expected=f"{size} joints", found=len(values))
+    if not np.isfinite(values).all():
+        raise _misfit(bag, came, expected="finite numbers", found=values.tolist())
+    return values
+
+
+def _misfit(bag: BagReader, came: BagMessage, *, expected: Any, found: Any) -> DataError:
+    what = f"command on '{came.topic}' at {came.reading.stamp_s:.3f} s"
+    return DataError(what, where=bag.path, expected=expected, found=found)
+
+
+def outcomes(bag: BagReader, topic: str) -> list[tuple[float, bool | None]]:
+    """When → whether an episode ended well; None where the next one began. Empty where unknown.
+
+    Args:
+        bag: Open.
+        topic: A ``std_msgs/String`` of JSON, ``{"over": …, "success": …}``, or a ``std_msgs/Bool``
+            that says success.
+
+    Raises:
+        DataError: It says something else.
+    """
+    if topic not in bag.kinds:
+        return []
+    found: list[tuple[float, bool | None]] = []
+    for came in bag.messages([topic]):
+        try:
+            found.append((came.reading.stamp_s, _outcome(came)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"no outcome on '{topic}': {error}", where=bag.path) from None
+    return found
+
+
+def _outcome(came: BagMessage) -> bool | None:
+    data = came.reading.fields["data"]
+    if data.dtype == np.bool_:
+        return bool(data)
+    said = came.fields
+    return as_label(said["success"]) if as_label(said["over"]) else None

@@ -1,0 +1,154 @@
+"""What a dataset is to hold, and where in a bag that is: a contract, and sources of its items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from robo_rl.bundle.bundle import Bundle
+from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
+from robo_rl.config.models import ConfigModel, compose, validate
+from robo_rl.config.registry import Component, component
+from robo_rl.core.errors import ConfigError, DataError
+from robo_rl.data.zarr_store import ZarrStore
+from robo_rl_sim2real.control.command_publishers import CommandConfig
+from robo_rl_sim2real.control.safety import Safety
+from robo_rl_sim2real.convert.bag_reader import BagReader
+from robo_rl_sim2real.perception.camera_guard import CameraGuard
+from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors
+from robo_rl_sim2real.perception.observer import Observer, Source
+from robo_rl_sim2real.recording.topics import FORMAT, RUN, VERSION
+
+
+class SourceConfig(ConfigModel):
+    """The part of a deployment's settings that says what is where; the rest is of no matter here.
+
+    Args:
+        robot: Whose joints are commanded.
+        observe: Item of the observation → where it comes from.
+        command: Where commands went.
+        safety: When a reading was too old.
+        cameras: When a picture was not worth acting on.
+    """
+
+    robot: Annotated[Component, component("robots")]
+    observe: dict[str, Source]
+    command: CommandConfig = CommandConfig()
+    safety: Safety.Config = Safety.Config()
+    cameras: CameraGuard.Config = CameraGuard.Config()
+
+
+class ConversionSpec(NamedTuple):
+    """Both.
+
+    Args:
+        contract: Observations and actions of the dataset.
+        sources: Where they are.
+        bundle: Digest of the bundle that ran, empty where none did.
+        ours: Whether it is a recording of ours, with ticks.
+    """
+
+    contract: Contract
+    sources: SourceConfig
+    bundle: str = ""
+    is_own_recording: bool = False
+
+    @property
+    def dt_s(self) -> float:
+        """Control period."""
+        return 1.0 / self.contract.act.rate_hz
+
+    @property
+    def max_age_s(self) -> float:
+        """Age beyond which an observation is stale, as the node has it."""
+        safety = self.sources.safety
+        return min(safety.max_obs_age_s, safety.max_obs_age_periods * self.dt_s)
+
+    def observer(self) -> Observer:
+        """What makes observations of readings, the node's own."""
+        return Observer(self.contract, self.sources.observe)
+
+    def preprocessors(self) -> dict[str, CameraPreprocessor]:
+        """Topic → what makes its pictures ready, the node's own but for calibrations."""
+        plain = {
+            name: source.model_copy(update={"info": "", "camera": ""})
+            for name, source in self.sources.observe.items()
+        }
+        robot = self.sources.robot.build()
+        return make_preprocessors(self.contract.obs.items, plain, robot, self.sources.cameras)
+
+
+def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
+    """What a recording of ours says of itself, or what the user says of another.
+
+    Args:
+        bag: Open.
+        settings: Name of a config; empty for what the recording says.
+        like: A bundle or a dataset whose observations and actions are wanted; empty likewise.
+
+    Raises:
+        DataError: The bag does not say, and the user did not; or what it says cannot be used.
+        ConfigError: The settings do not fit.
+    """
+    said = _said(bag)
+    if said is None and not (settings and like):
+        raise DataError(
+            "does not say what is in it",
+            where=bag.path,
+            hint="say settings=deploy/NAME for where things are, and like=BUNDLE or like=DATASET"
+            " for what is wanted",
+        )
+    contract = _contract_like(Path(like)) if like else _contract_said(bag, said or {})
+    tree = compose(settings).values if settings else (said or {}).get("settings", {})
+    sources = validate(
+        {k: v for k, v in tree.items() if k in SourceConfig.model_fields}, SourceConfig
+    )
+    digest = str((said or {}).get("bundle", ""))
+    return ConversionSpec(contract, sources, digest, is_own_recording=said is not None)
+
+
+def _said(bag: BagReader) -> dict[str, Any] | None:
+    """What a recording of ours says of itself; None of another's."""
+    if RUN not in bag.kinds:
+        return None
+    came = next(bag.messages([RUN]))
+    try:
+        said = came.fields
+        known = said["format"] == FORMAT and said["version"] == VERSION
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"'{RUN}' is no JSON of ours: {error}", where=bag.path) from None
+    if not known:
+        found = f"{said['format']} {said['version']}"
+        raise DataError("another version", where=bag.path, expected=f"{FORMAT} 1", found=found)
+    return said
+
+
+def _contract_said(bag: BagReader, said: dict[str, Any]) -> Contract:
+    try:
+        return Contract.model_validate(said.get("contract"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(f"contract.{where}: {first['msg']}", where=bag.path) from None
+
+
+def _contract_like(path: Path) -> Contract:
+    """Of a bundle, or of a dataset as far as it goes."""
+    if (path / MANIFEST_FILE).exists():
+        return Bundle.load(path).manifest.contract
+    if not path.exists():
+        raise ConfigError("like: not there", where=path, expected="a bundle or a dataset")
+    store = ZarrStore.open(path)
+    return Contract(
+        policy="",
+        robot=str(store.schema.meta.get("robot", "")),
+        task=str(store.schema.meta.get("task", "")),
+        obs=store.obs_spec,
+        obs_horizon=1,
+        act=store.act_spec,
+        horizon=1,
+        exec_horizon=1,
+        num_steps=1,
+    )

@@ -1,0 +1,117 @@
+"""A rosbag2 with MCAP storage that a killed writer leaves readable, up to its last flush.
+
+rosbags closes a chunk at 1 MiB and writes the index at the end. Here ``flush`` closes the chunk and
+sees it onto the disk, so that what a kill cuts off is what came since; ``torn`` makes a whole bag
+of what such a file holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from rosbags.interfaces import (
+    Connection,
+    Qos,
+    QosDurability,
+    QosHistory,
+    QosLiveliness,
+    QosReliability,
+    QosTime,
+)
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+from rosbags.rosbag2.storage_mcap import zstd
+from rosbags.typesys.store import Typestore
+
+from robo_rl_sim2real.recording.message_encoder import EncodedMessage
+
+_VERSION = 8  # of metadata.yaml: Iron and later read it
+_NEVER = QosTime(0, 0)
+_LATCHED = Qos(
+    QosHistory.KEEP_LAST,
+    1,
+    QosReliability.RELIABLE,
+    QosDurability.TRANSIENT_LOCAL,
+    _NEVER,
+    _NEVER,
+    QosLiveliness.AUTOMATIC,
+    _NEVER,
+    False,
+)
+
+
+class BagWriter:
+    """A bag that is being written, in one thread.
+
+    Args:
+        path: Folder to make.
+        store: Interfaces of its messages.
+        latched: Topics that who comes late is to hear the last of when it is played.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+
+    def __init__(self, path: Path, store: Typestore, latched: tuple[str, ...] = ()) -> None:
+        self.path, self._store, self._latched = path, store, latched
+        self._writer = Writer(path, version=_VERSION, storage_plugin=StoragePlugin.MCAP)
+        self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+        self._writer.open()
+        storage: Any = self._writer.storage
+        storage.compressor = _with_checksum
+        self._ways: dict[str, Connection] = {}
+        self._unflushed = False
+
+    def write(self, message: EncodedMessage) -> None:
+        """One more message.
+
+        Raises:
+            OSError: The disk does not take it.
+        """
+        way = self._ways.get(message.topic) or self._add(message)
+        self._writer.write(way, message.time_ns, message.cdr)
+        self._unflushed = True
+
+    def flush(self) -> None:
+        """See what came so far onto the disk.
+
+        Raises:
+            OSError: It does not take it.
+        """
+        storage: Any = self._writer.storage
+        if self._unflushed:
+            storage.close_chunk()
+            self._unflushed = False
+        storage.bio.flush()
+        os.fsync(storage.bio.fileno())
+
+    def close(self) -> None:
+        """Write index and metadata.
+
+        Raises:
+            OSError: The disk does not take them.
+        """
+        self._writer.close()
+
+    def discard(self) -> None:
+        """Leave it as it is, whatever the disk says to that."""
+        with contextlib.suppress(OSError):
+            self._writer.abort()
+
+    def _add(self, message: EncodedMessage) -> Connection:
+        qos = [_LATCHED] if message.topic in self._latched else []
+        way = self._writer.add_connection(
+            message.topic,
+            message.interface,
+            typestore=self._store,
+            offered_qos_profiles=qos,
+        )
+        self._ways[message.topic] = way
+        return way
+
+
+def _with_checksum(data: bytes) -> bytes:
+    """So that a changed bit is found by whatever reads it."""
+    return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: 1})

@@ -1,0 +1,161 @@
+"""Recordings whose writer was killed: told from whole ones, and made whole beside them.
+
+A file of MCAP is a magic, then records of an opcode, a length and so many bytes; the last is the
+footer, and the magic again. What was cut off while it was written has no footer, and maybe half of
+a record at its end.
+
+Source: MCAP format specification, https://mcap.dev/spec.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Generator
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+from rosbags.rosbag2.storage_mcap import McapReader
+
+from robo_rl.core.errors import DataError
+from robo_rl_sim2real.messages.rosbags_types import type_store
+from robo_rl_sim2real.recording.bag_writer import BagWriter
+from robo_rl_sim2real.recording.message_encoder import EncodedMessage
+from robo_rl_sim2real.recording.topics import RUN
+
+_MAGIC = b"\x89MCAP0\r\n"
+_HEAD = struct.Struct("<BQ")
+_DATA_END = _HEAD.pack(0x0F, 4) + bytes(4)
+_FOOTER = _HEAD.pack(0x02, 20) + bytes(20)
+_BLOCK = 1 << 20
+
+
+def mcap_files(bag: Path) -> list[Path]:
+    """The files of a bag in MCAP, in order of their names."""
+    return [bag] if bag.suffix == ".mcap" else sorted(bag.glob("*.mcap"))
+
+
+def is_truncated(bag: Path) -> bool:
+    """Whether a bag in MCAP was never closed, or was cut off."""
+    files = mcap_files(bag)
+    unclosed = bag.is_dir() and not (bag / "metadata.yaml").exists()
+    return bool(files) and (unclosed or any(not _closed(file) for file in files))
+
+
+def recovered_path(bag: Path) -> Path:
+    """Where what is whole of a torn bag is written."""
+    return bag.with_name(f"{bag.stem}-mended")
+
+
+def recover_bag(bag: Path, out: Path) -> int:
+    """Write what is whole of a torn bag to a bag of its own; the torn one stays as it is.
+
+    Topics of interfaces that are not ROS 2's own are left out. ``out`` appears once it is complete;
+    a try that fails leaves nothing.
+
+    Args:
+        bag: Which.
+        out: Folder to make.
+
+    Returns:
+        The number of messages.
+
+    Raises:
+        DataError: Nothing of it is whole, ``out`` is there already, or it cannot be written.
+    """
+    if out.exists():
+        raise DataError("is there already", where=out, hint="remove it to mend the recording again")
+    try:
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=".tmp-mend-") as folder:
+            beside = Path(folder, out.name)
+            number = _write_whole(bag, beside)
+            beside.rename(out)
+    except OSError as error:
+        raise DataError(
+            f"cannot be written: {error.strerror or error}", where=out, hint="free some disk"
+        ) from error
+    return number
+
+
+def _write_whole(bag: Path, out: Path) -> int:
+    store, number = type_store("jazzy"), 0
+    with closing(_all_messages(bag, out.parent)) as whole:
+        messages = (message for message in whole if message.interface in store.fielddefs)
+        first = next(messages, None)
+        if first is None:
+            raise DataError("nothing in it is whole", where=bag)
+        made = BagWriter(out, store, (RUN,))
+        try:
+            for number, message in enumerate(chain([first], messages), start=1):  # noqa: B007
+                made.write(message)
+            made.close()
+        except OSError:
+            made.discard()
+            raise
+    return number
+
+
+def _all_messages(bag: Path, beside: Path) -> Generator[EncodedMessage]:
+    for file in mcap_files(bag):
+        yield from _messages(file, beside)
+
+
+def _closed(file: Path) -> bool:
+    with file.open("rb") as data:
+        size = data.seek(0, os.SEEK_END)
+        data.seek(max(size - len(_MAGIC), 0))
+        return size > 2 * len(_MAGIC) and data.read() == _MAGIC
+
+
+def _messages(file: Path, beside: Path) -> Generator[EncodedMessage]:
+    """Those of the whole records, as far as they can be read; ``beside`` is for a copy of them."""
+    with tempfile.TemporaryDirectory(dir=beside) as folder:
+        cut = Path(folder, "cut.mcap")
+        if not _copy_whole(file, cut):
+            return
+        reader = McapReader(cut)
+        try:
+            reader.open()
+            for way, time_ns, cdr in reader.messages_scan(reader.connections):
+                yield EncodedMessage(way.topic, way.msgtype, time_ns, bytes(cdr))
+        except Exception:  # of a power cut a record may be left whose bytes never came
+            return
+        finally:
+            if reader.bio is not None:
+                reader.close()
+
+
+def _copy_whole(file: Path, cut: Path) -> bool:
+    """Copy what is whole and end it; whether there is anything."""
+    with file.open("rb") as source, cut.open("wb") as target:
+        left = _whole_bytes(source)
+        source.seek(0)
+        target.write(source.read(min(left, len(_MAGIC))))
+        left -= len(_MAGIC)
+        while left > 0:
+            block = source.read(min(left, _BLOCK))
+            target.write(block)
+            left -= len(block)
+        target.write(_DATA_END + _FOOTER + _MAGIC)
+    return cut.stat().st_size > len(_MAGIC) + len(_DATA_END) + len(_FOOTER) + len(_MAGIC)
+
+
+def _whole_bytes(source: BinaryIO) -> int:
+    """Up to where it consists of whole records of data."""
+    size = source.seek(0, os.SEEK_END)
+    source.seek(0)
+    if source.read(len(_MAGIC)) != _MAGIC:
+        return 0
+    while True:
+        begun = source.tell()
+        head = source.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return begun
+        opcode, length = _HEAD.unpack(head)
+        ends = opcode in (0x02, 0x0F)  # footer, end of data
+        if ends or begun + _HEAD.size + length > size:
+            return begun
+        source.seek(length, os.SEEK_CUR)

@@ -1,0 +1,132 @@
+"""A watchdog's life: look, and once it has to, end the policy process and stop the robot.
+
+A command that is late is no fault yet. Who obeys positions stands at the last one by then. Who
+obeys velocities goes on, and is told zero until the policy process is back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.command_publishers import CommandPublishers
+from robo_rl_sim2real.core.clock import Clock
+from robo_rl_sim2real.core.lifecycle_states import State
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.messages.readings import Reading
+from robo_rl_sim2real.transport.base import LATCHED, Publisher, Transport
+from robo_rl_sim2real.watchdog.assessment import Assessment, SilenceTimer, WatchdogAction, assess
+from robo_rl_sim2real.watchdog.braking_commands import braking_commands
+from robo_rl_sim2real.watchdog.heartbeat import Heartbeat, HeartbeatMemory, Phase
+from robo_rl_sim2real.watchdog.job import WatchdogJob
+from robo_rl_sim2real.watchdog.process import ProcessHandle
+
+_LOOK_S = 0.005
+_FENCE_S = 0.02
+"""How long the end of the policy process is waited for before the robot is stopped anyway."""
+_WARM_UP = 20
+
+
+class StopPublishers(NamedTuple):
+    """What the robot and whoever listens are told by.
+
+    Args:
+        commands: Where they are sent from.
+        velocities: Those of them that are obeyed as velocities.
+        state: Where the state is said.
+    """
+
+    commands: CommandPublishers
+    velocity_commands: CommandPublishers
+    state: Publisher
+
+    def publish_state(self, state: State) -> None:
+        """The state."""
+        self.state.send(Reading({"data": np.asarray(state.value)}, (), 0.0))
+
+
+def open_stop_publishers(orders: WatchdogJob, transport: Transport) -> StopPublishers:
+    """All that will be needed, and used already: what is done first takes long.
+
+    Commands are practised on a topic that no robot listens to.
+    """
+    still = Motion(*np.zeros((3, len(orders.limits["low"]))))
+    topic = f"{orders.state}/watchdog_warms_up"
+    topics = [f"{topic}{number or ''}" for number in range(len(orders.command_topics))]
+    pairs = zip(orders.command_topics, topics, strict=True)
+    practice = CommandPublishers([each._replace(topic=other) for each, other in pairs], transport)
+    for _ in range(_WARM_UP):
+        practice.send(still)
+    commands = CommandPublishers(orders.command_topics, transport)
+    velocities = commands.with_kind(MsgType.TWIST)
+    return StopPublishers(
+        commands, velocities, transport.create_publisher(orders.state, MsgType.TEXT, LATCHED)
+    )
+
+
+def run_watchdog(
+    block: HeartbeatMemory,
+    policy: ProcessHandle,
+    mouth: StopPublishers,
+    orders: WatchdogJob,
+    clock: Clock,
+) -> Assessment:
+    """Until there is something to do for good.
+
+    Args:
+        block: Both sides' beats.
+        policy: Whose process is watched.
+        mouth: What velocities are told by while commands are late.
+        orders: What to watch for.
+        clock: The machine's.
+    """
+    silence, stood_s, problem = SilenceTimer(), -np.inf, ""
+    while True:
+        life, now_s, beat = policy.state(), clock.now_s(), block.policy.read()
+        age_s, number = (0.0, 0) if beat is None else (now_s - beat.time_s, beat.number)
+        found = assess(beat, life, age_s, silence.update(number, now_s), orders.silence_limits)
+        if found.action in (WatchdogAction.LEAVE, WatchdogAction.STOP):
+            return Assessment(found.action, f"{found.reason}{problem}")
+        if found.action is WatchdogAction.STAND and now_s - stood_s >= orders.dt_s:
+            stood_s, problem = now_s, _stand(mouth, block.policy.read()) or problem
+        block.watchdog.write(now_s, Phase.SILENT)
+        policy.wait(_LOOK_S)
+
+
+def _stand(mouth: StopPublishers, beat: Heartbeat | None) -> str:
+    """Zero to whoever obeys velocities; says what went wrong, and is tried again a period later."""
+    pos = np.zeros(0) if beat is None else beat.motion.pos
+    try:
+        mouth.velocity_commands.send(Motion(pos, np.zeros_like(pos), np.zeros_like(pos)))
+    except Exception as error:  # the watch goes on: the policy process may still die
+        return f"; velocities were not told to be zero: {type(error).__name__}: {error}"
+    return ""
+
+
+def stop_robot(
+    block: HeartbeatMemory,
+    policy: ProcessHandle,
+    mouth: StopPublishers,
+    orders: WatchdogJob,
+    clock: Clock,
+) -> str:
+    """End the policy process for good, then bring the robot to rest; says what went wrong.
+
+    What it did last is read after its end: it may have gone on until then.
+    """
+    policy.kill(_FENCE_S)
+    beat = block.policy.read()
+    if beat is None or beat.phase is not Phase.SENDING:
+        return ""
+    problem, said = "", False
+    for motion in braking_commands(beat, orders.joint_limits, clock, orders.final_hold_s):
+        try:
+            mouth.commands.send(motion)
+            if not said:
+                mouth.publish_state(State.FAULTED)
+                said = True
+        except Exception as error:  # whatever it is: the next command may get through
+            problem = f"; {type(error).__name__}: {error}"
+    return problem if policy.wait(0.0) else f"{problem}; the policy process has not ended yet"

@@ -1,0 +1,67 @@
+"""One node a topic of readings: who else publishes is found, and said."""
+
+from __future__ import annotations
+
+import time
+
+from robo_rl_sim2real.messages.kinds import MsgType
+from robo_rl_sim2real.node.publisher_monitor import PublisherMonitor
+from robo_rl_sim2real.transport.loopback import Bus, Loopback
+
+TOPICS = {"/joint_states": MsgType.JOINT_STATES, "/pose": MsgType.POSE}
+
+
+def test_a_second_publisher_is_a_problem_until_it_leaves():
+    bus = Bus()
+    robot, other, node = Loopback(bus), Loopback(bus), Loopback(bus)
+    found = PublisherMonitor(node, TOPICS)
+    robot.create_publisher("/joint_states", MsgType.JOINT_STATES)
+    assert found.poll() == ""
+    other.create_publisher("/joint_states", MsgType.JOINT_STATES)
+    assert found.poll() == "/joint_states: 2 nodes publish it: somebody, somebody"
+    assert found.problem
+    other.close()
+    assert found.poll() == ""
+
+
+def test_topics_that_are_shared_and_other_interfaces_are_no_problem():
+    bus = Bus()
+    node = Loopback(bus)
+    for _ in range(2):
+        Loopback(bus).create_publisher("/pose", MsgType.POSE)
+    Loopback(bus).create_publisher("/joint_states", MsgType.JOINT_STATES)
+    Loopback(bus).create_publisher("/joint_states", MsgType.TEXT)
+    assert PublisherMonitor(node, TOPICS, ("/pose",)).poll() == ""
+
+
+def test_while_it_is_watched_a_second_publisher_is_found_by_itself():
+    bus = Bus()
+    found = PublisherMonitor(Loopback(bus), TOPICS)
+    with found.running():
+        for _ in range(2):
+            Loopback(bus).create_publisher("/pose", MsgType.POSE)
+        until = time.monotonic() + 5.0
+        while not found.problem and time.monotonic() < until:
+            time.sleep(0.02)
+    assert found.problem.startswith("/pose: 2 nodes")
+
+
+def test_a_transport_that_breaks_is_a_problem_until_it_answers_again(monkeypatch):
+    bus = Bus()
+    node = Loopback(bus)
+    found, asked = PublisherMonitor(node, TOPICS), node.endpoints
+
+    def broken(topic: str, *, action: bool = False):
+        raise OSError("no buffer space")
+
+    def problem() -> str:
+        before, until = found.problem, time.monotonic() + 5.0
+        while found.problem == before and time.monotonic() < until:
+            time.sleep(0.02)
+        return found.problem
+
+    monkeypatch.setattr(node, "endpoints", broken)
+    with found.running():
+        assert problem() == "who publishes is not known: OSError: no buffer space"
+        monkeypatch.setattr(node, "endpoints", asked)
+        assert problem() == ""
