@@ -122,6 +122,7 @@ class CellRecord(ConfigModel):
     curve: tuple[CurveRow, ...]
     clean: tuple[CurveRow, ...] = ()
     config: dict[str, Any]
+    carried: str = ""
 
     @field_validator("curve", "clean")
     @classmethod
