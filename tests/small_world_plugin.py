@@ -62,6 +62,8 @@ class Bare:
 
     def __init__(self, cfg, num_envs):
         raise NotImplementedError("nothing is built to know what it is")
+
+    reset = step = close = __init__
 """
 POST = """\
 v 0 0 0

@@ -7,18 +7,19 @@ weights, which is what counts in the end. They differ in the loss alone.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.stateful import Stateful
 from robo_rl.optim.ema import Ema
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class SupervisedTrainer:
+class SupervisedTrainer(Stateful):
     """Steps a policy down a loss.
 
     Args:
@@ -26,6 +27,8 @@ class SupervisedTrainer:
         policy: Trained in place; ``ema.module`` holds the averaged policy.
         steps: Length of the schedule.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("policy", "optimizer", "ema", "done")
 
     class Config(ConfigModel):
         """Optimiser and averaging; ``warmup_steps`` is of the learning rate."""
@@ -57,20 +60,3 @@ class SupervisedTrainer:
             return (self.done + 1) / self.cfg.warmup_steps
         share = (self.done - self.cfg.warmup_steps) / max(self.steps - self.cfg.warmup_steps, 1)
         return 0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "policy": self.policy.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-            "ema": self.ema.module.state_dict(),
-            "ema_updates": self.ema.updates,
-            "done": self.done,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.optim.load_state_dict(state["optim"])
-        self.ema.load_state_dict({"module": state["ema"], "updates": state["ema_updates"]})
-        self.done = state["done"]

@@ -14,9 +14,9 @@ from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import DataError
+from robo_rl.data.action_limits import LimitViolations
 
 if TYPE_CHECKING:
-    from robo_rl.data.action_limits import LimitViolations
     from robo_rl.data.convert import Converter
     from robo_rl.data.verify import VerifyReport
     from robo_rl.data.zarr_store import ZarrStore
@@ -31,7 +31,7 @@ _Source = Annotated[str, typer.Option("--from", help="What recorded it.")]
 
 
 class _From(ConfigModel):
-    source: Annotated[Component, component("converters")] = default("rosbag")
+    source: Annotated[Component[LimitViolations], component("converters")] = default("rosbag")
 
 
 @app.command()

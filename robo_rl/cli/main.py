@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -48,6 +48,14 @@ RESUMABLE = ("demo", "run", "collect", "train", "distill", "export", "bench")
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
 _HELP = "From demonstrations to a verified one-step robot policy."
+
+
+class Verb(Protocol):
+    """What an entry point of the kind ``verbs`` gives: a command's function, or a group."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it."""
+        ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,9 +140,12 @@ def _app(verb: str | None) -> typer.Typer:
 def load_verb(verb: str) -> Any:
     """The function or the group of commands behind a verb."""
     if verb in ON_ROBOTS:
-        from robo_rl.config.registry import load
+        from robo_rl.config.registry import demand_interface, load
 
-        return load("verbs", verb.replace(" ", "-"))
+        name = verb.replace(" ", "-")
+        code = load("verbs", name)
+        demand_interface("verbs", name, code, Verb)
+        return code
     module: Any = import_module(f"robo_rl.cli.{verb.replace('-', '_')}")
     return getattr(module, "app", None) or module.run
 

@@ -14,9 +14,10 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from types import FunctionType
+from typing import Any, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, GetCoreSchemaHandler, SerializationInfo, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -29,6 +30,8 @@ _PREFIX = "robo_rl."
 _OURS = "robo-rl"
 _OF = ":"
 _LOADED: dict[str, str] = {}
+
+T_co = TypeVar("T_co", covariant=True)
 
 EXTRA_OF = {
     "mujoco": "sim", "mink": "sim", "daqp": "sim",
@@ -145,8 +148,10 @@ def missing_extra(error: BaseException | None) -> DeviceError | None:
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Generic[T_co]):
     """A named class and its validated config, or a named object that takes no config (a robot).
+
+    ``Component[Task]`` builds a ``Task``.
 
     Args:
         kind: ``tasks``, ``policies`` …
@@ -160,7 +165,7 @@ class Component:
     cls: Any
     cfg: Any
 
-    def build(self, *args: Any, **kwargs: Any) -> Any:
+    def build(self, *args: Any, **kwargs: Any) -> T_co:
         """``cls(cfg, *args, **kwargs)``; an object without a config is given as it is."""
         if self.cfg is not None:
             return self.cls(self.cfg, *args, **kwargs)
@@ -168,7 +173,12 @@ class Component:
 
 
 class component:  # noqa: N801  reads as a function in annotations
-    """Makes a config field name a component: ``task: Annotated[Component, component("tasks")]``.
+    """Makes a config field name a component.
+
+        task: Annotated[Component[Task], component("tasks")]
+
+    What the name stands for must be of the field's interface: a class that derives from it, or has
+    the methods of a protocol.
 
     Takes ``{name: lift_cube, robot: so101}``, the bare ``lift_cube``, or a ``Component``; defaults
     likewise. Fields other than ``name`` are checked against the ``Config`` of the named class, and
@@ -182,17 +192,23 @@ class component:  # noqa: N801  reads as a function in annotations
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """Validate by ``make``, serialise to ``{name: …, fields …}``."""
-        del source, handler
+        del handler
+        (interface,) = get_args(source) or (object,)
         serialise = core_schema.plain_serializer_function_ser_schema(_serialise, info_arg=True)
-        return core_schema.no_info_plain_validator_function(self.make, serialization=serialise)
+        make = partial(self.make, interface=interface)
+        return core_schema.no_info_plain_validator_function(make, serialization=serialise)
 
-    def make(self, value: Any) -> Component:
+    def make(self, value: Any, interface: Any = object) -> Component[Any]:
         """Resolve the name and validate the fields.
+
+        Args:
+            value: See the class.
+            interface: A class or protocol that what is loaded has to be of.
 
         Raises:
             ValueError: No such name, not a mapping, or fields that do not fit (``NestedError``).
             PluginError: The named component fails to load, or several distributions have one of
-                that name, or its ``Config`` is no config.
+                that name, or it is not of the interface, or its ``Config`` is no config.
             DeviceError: It needs an extra that is not installed.
         """
         if isinstance(value, Component) and value.kind == self.kind:
@@ -205,6 +221,7 @@ class component:  # noqa: N801  reads as a function in annotations
         if name not in _found(self.kind) and not _of(self.kind, name):
             raise ValueError(unknown_name_hint(self.kind, name))
         loaded = load(self.kind, name)
+        demand_interface(self.kind, name, loaded, interface)
         ours = provider(self.kind, name)[0] == _OURS
         name = name.rpartition(_OF)[2] if ours else name
         return Component(self.kind, name, loaded, _config(loaded, fields))
@@ -213,6 +230,44 @@ class component:  # noqa: N801  reads as a function in annotations
 def default(name: str, **fields: Any) -> Any:
     """A component as a field's default; typed Any because the field makes a Component of it."""
     return {"name": name, **fields}
+
+
+def demand_interface(kind: str, name: str, loaded: Any, interface: Any) -> None:
+    """Demand that a class, or an object, is of an interface; it is not built for that.
+
+    Args:
+        kind: ``tasks``, ``policies`` …
+        name: Of the entry point.
+        loaded: What it gave.
+        interface: A class, or a protocol, of which the methods are looked for; Any is anything.
+
+    Raises:
+        PluginError: It is not.
+    """
+    if interface is Any or not isinstance(interface, type):
+        return
+    place = f"{interface.__module__}.{interface.__qualname__}"
+    if getattr(interface, "_is_protocol", False):
+        absent = [m for m in _methods(interface) if not callable(getattr(loaded, m, None))]
+        fits, found = not absent, f"no {', '.join(f'{each}()' for each in absent)}"
+        expected = f"the methods of {place}"
+    else:
+        given = loaded if isinstance(loaded, type) else type(loaded)
+        fits, found = issubclass(given, interface), f"{loaded!r:.80}"
+        expected = f"a class that derives from {place}, or an object of one"
+    if not fits:
+        what = f"{singular(kind)} '{name}'"
+        problem = f"'{provider(kind, name)[1]}' is no {singular(kind)}"
+        raise PluginError(problem, where=what, expected=expected, found=found)
+
+
+def _methods(protocol: type) -> list[str]:
+    """Names of the methods of a protocol and of its bases."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    own = {name: value for base in reversed(bases) for name, value in vars(base).items()}
+    public = [name for name in own if not name.startswith("_") or name == "__call__"]
+    kinds = (FunctionType, classmethod, staticmethod)
+    return [name for name in public if isinstance(own[name], kinds)]
 
 
 class _NoFields(ConfigModel):
@@ -231,7 +286,7 @@ def _config(loaded: Any, fields: dict[str, Any]) -> BaseModel | None:
     return None if model is _NoFields else cfg
 
 
-def _serialise(value: Component, info: SerializationInfo) -> dict[str, Any]:
+def _serialise(value: Component[Any], info: SerializationInfo) -> dict[str, Any]:
     fields: dict[str, Any] = {} if value.cfg is None else value.cfg.model_dump(mode=info.mode)
     return {"name": value.name, **fields}
 

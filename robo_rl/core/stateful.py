@@ -9,7 +9,7 @@ The pair ``state_dict`` and ``load_state_dict`` is that of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from robo_rl.core.errors import CheckpointError
@@ -19,16 +19,17 @@ class Stateful:
     """An object whose state is that of its named parts.
 
     ``state_parts`` names attributes; a subclass adds its own to those of its bases. A part is an
-    object with ``state_dict`` and ``load_state_dict``, a random generator, a dict of such parts,
-    None, or a plain value (a number, a string, a tensor), which is kept and replaced as it is.
+    object with ``state_dict`` and ``load_state_dict``, a random generator, a dict that holds such
+    parts, None, or a plain value (a number, a string, a tensor, a dict of these), which is replaced
+    by a copy when a state is loaded. A property with a setter is a part that is kept in another
+    form. As with torch, a state that is not loaded or saved at once has to be copied.
     """
 
     state_parts: ClassVar[tuple[str, ...]] = ()
 
     def state_dict(self) -> dict[str, Any]:
         """State of every part that is not None, by its name."""
-        parts = {name: getattr(self, name) for name in _parts_of(type(self))}
-        return {name: _state_of(part) for name, part in parts.items() if part is not None}
+        return self.states_of(_parts_of(type(self)))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; other keys are left alone.
@@ -36,7 +37,21 @@ class Stateful:
         Raises:
             CheckpointError: The state of a part is missing.
         """
-        for name in _parts_of(type(self)):
+        self.load_states_of(_parts_of(type(self)), state)
+        self._loaded()
+
+    def states_of(self, names: Iterable[str]) -> dict[str, Any]:
+        """State of some parts, of those that are not None."""
+        parts = {name: getattr(self, name) for name in names}
+        return {name: _state_of(part) for name, part in parts.items() if part is not None}
+
+    def load_states_of(self, names: Iterable[str], state: Mapping[str, Any]) -> None:
+        """Continue some parts from ``states_of``.
+
+        Raises:
+            CheckpointError: The state of one is missing.
+        """
+        for name in names:
             part = getattr(self, name)
             if part is None and name not in state:
                 continue
@@ -48,7 +63,10 @@ class Stateful:
                     found=", ".join(map(str, state)),
                 )
             if not _load(part, state[name]):
-                setattr(self, name, state[name])
+                setattr(self, name, _copied(state[name]))
+
+    def _loaded(self) -> None:
+        """Renew what follows from the parts; called when all of them are loaded."""
 
 
 def _parts_of(cls: type) -> list[str]:
@@ -62,7 +80,9 @@ def _state_of(part: Any) -> Any:
         return part.state_dict()
     if hasattr(part, "get_state"):
         return part.get_state()
-    return {key: _state_of(each) for key, each in part.items()} if _nested(part) else part
+    if not isinstance(part, dict):
+        return part
+    return {key: _state_of(each) for key, each in cast("dict[Any, Any]", part).items()}
 
 
 def _load(part: Any, state: Any) -> bool:
@@ -71,7 +91,7 @@ def _load(part: Any, state: Any) -> bool:
         part.load_state_dict(state)
     elif hasattr(part, "set_state"):
         part.set_state(state)
-    elif _nested(part):
+    elif _holds_parts(part):
         for key, each in part.items():
             if not _load(each, state[key]):
                 part[key] = state[key]
@@ -80,5 +100,14 @@ def _load(part: Any, state: Any) -> bool:
     return True
 
 
-def _nested(part: Any) -> bool:
-    return isinstance(part, dict)
+def _copied(value: Any) -> Any:
+    """A plain value that no later change of the state's, or of the object's, reaches."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in cast("dict[Any, Any]", value).items()}
+    return value.clone() if hasattr(value, "clone") else value
+
+
+def _holds_parts(part: Any) -> bool:
+    if isinstance(part, dict):
+        return any(_holds_parts(each) for each in cast("dict[Any, Any]", part).values())
+    return hasattr(part, "load_state_dict") or hasattr(part, "set_state")

@@ -7,24 +7,25 @@ a small part of the world, and what is far outside of it would reach networks cl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.stateful import Stateful
 from robo_rl.data.normalize import CONSTANT, Normalizer
-from robo_rl.distributed.moments import Moments, global_count
+from robo_rl.distributed.moments import Moments, global_count, merged
 
 _OBS = "obs."
 
 
-class RunningObsStats:
+class RunningObsStats(Stateful):
     """Renews a normaliser's means and deviations, for all that share it.
 
-    The present numbers count as so many rows; what is added is merged with them (Chan, Golub &
-    LeVeque 1983, eq. 2.1). Renew between a block and the next, so that what was drawn under some
-    numbers is scored under them.
+    The present numbers count as so many rows; what is added is merged with them. Renew between a
+    block and the next, so that what was drawn under some numbers is scored under them. Checkpoints
+    hold the moments; the normaliser's numbers are kept with the policy.
 
     Args:
         normalizer: Its ``standard`` observations are renewed; those of another mode, and actions,
@@ -34,6 +35,8 @@ class RunningObsStats:
     Raises:
         ConfigError: It has no ``standard`` observations.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("count", "mean", "sq_dev")
 
     def __init__(self, normalizer: Normalizer, weight: float = 1000.0) -> None:
         modes = normalizer.modes.items()
@@ -55,13 +58,11 @@ class RunningObsStats:
         new = global_count(len(next(iter(obs.values()))))
         if not new:
             return
-        total = self.count + new
         for key in self.mean:
-            _, mean, spread = Moments.of(obs[key.removeprefix(_OBS)][:, -1].double())
-            gap = mean - self.mean[key]
-            self.sq_dev[key] = self.sq_dev[key] + spread + gap**2 * self.count * new / total
-            self.mean[key] = self.mean[key] + gap * new / total
-        self.count = total
+            seen = (self.count, self.mean[key], self.sq_dev[key])
+            found = Moments.of(obs[key.removeprefix(_OBS)][:, -1].double())
+            _, self.mean[key], self.sq_dev[key] = merged(seen, found)
+        self.count += new
         self._renew()
 
     def _renew(self) -> None:
@@ -69,12 +70,3 @@ class RunningObsStats:
             std = (self.sq_dev[key] / self.count).sqrt()
             varies = std > CONSTANT * mean.abs().clamp(min=1.0)
             self.normalizer.set_affine(key, mean, torch.where(varies, std, 1.0))
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints; the normaliser's numbers are kept with the policy."""
-        return {"count": self.count, "mean": dict(self.mean), "sq_dev": dict(self.sq_dev)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """From a checkpoint."""
-        self.count = state["count"]
-        self.mean, self.sq_dev = dict(state["mean"]), dict(state["sq_dev"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from robo_rl.distributed.process_group import all_reduce_sum, rank_info
+
+_Number = TypeVar("_Number", float, Tensor)
 
 
 class Moments(NamedTuple):
@@ -26,6 +28,19 @@ class Moments(NamedTuple):
         count = global_count(len(rows))
         average = all_reduce_sum(rows.sum(dim=0)) / count
         return cls(count, average, all_reduce_sum((rows - average).square().sum(dim=0)))
+
+
+def merged(
+    one: tuple[float, _Number, _Number], other: tuple[float, _Number, _Number]
+) -> tuple[float, _Number, _Number]:
+    """Moments of two sets of rows together, from those of each: how many, mean, and ``sq_dev``.
+
+    Source: Chan, Golub & LeVeque 1983, eq. 2.1.
+    """
+    (world_size, mean, sq_dev), (more, their_mean, their_sq_dev) = one, other
+    gap, total = their_mean - mean, world_size + more
+    between = gap**2 * world_size * more / total
+    return total, mean + gap * more / total, sq_dev + (their_sq_dev + between)
 
 
 def global_count(count: int) -> int:

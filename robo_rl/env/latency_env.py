@@ -48,7 +48,7 @@ class LatencyEnv:
             into: Of actions.
         """
 
-        env: Annotated[Component, component("envs")] = cast(Component, "sim")
+        env: Annotated[Component[VecEnv], component("envs")] = cast("Component[VecEnv]", "sim")
         obs_delay: MessageDelay.Config = MessageDelay.Config()
         act_delay: MessageDelay.Config = MessageDelay.Config()
 

@@ -6,29 +6,29 @@ Shapes: B rows, H horizon, A act_dim, O observation features, C embedding width.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 
-class ChunkNet(Protocol):
+class ChunkNet(nn.Module, ABC):
     """A network over noisy action chunks, conditioned on an observation embedding.
 
-    ``embed`` runs once per observation, ``__call__`` once per denoising step. Build with
+    ``embed`` runs once per observation, ``forward`` once per denoising step. Build with
     ``Net(cfg, horizon, act_dim, obs_features)``; ``embed_dim`` is C.
     """
 
     embed_dim: int
 
+    @abstractmethod
     def embed(self, features: Tensor) -> Tensor:
         """Features (B, O) → embedding (B, C)."""
-        ...
 
-    def __call__(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
+    @abstractmethod
+    def forward(self, x: Tensor, t: Tensor, embedding: Tensor) -> Tensor:
         """Chunk x (B, H, A) at time t (B,) in [0, 1] under embedding (B, C) → (B, H, A)."""
-        ...
 
 
 class TimeEmbedding(nn.Module):

@@ -9,10 +9,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.nets.base import TimeEmbedding, dense
+from robo_rl.nets.base import ChunkNet, TimeEmbedding, dense
 
 
-class ChunkMlp(nn.Module):
+class ChunkMlp(ChunkNet):
     """Residual MLP on (chunk, time, observation).
 
     The first layer is a sum of three linear maps, so that the observation's share is computed

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.nets.base import TimeEmbedding, dense
+from robo_rl.nets.base import ChunkNet, TimeEmbedding, dense
 
 
-class Unet1d(nn.Module):
+class Unet1d(ChunkNet):
     """U-Net whose every block is scaled and shifted by the (time, observation) embedding.
 
     Horizons that the strides do not divide are padded at the end and cut again.

@@ -8,10 +8,12 @@ small to learn from.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.stateful import Stateful
 from robo_rl.optim.optimizer import ClippedOptimizer
 
 STEP = 1.5
@@ -35,7 +37,7 @@ class AdaptiveLrConfig(ConfigModel):
         return self
 
 
-class AdaptiveLr:
+class AdaptiveLr(Stateful):
     """Sets the rate of a ``ClippedOptimizer`` within bounds.
 
     Args:
@@ -43,6 +45,8 @@ class AdaptiveLr:
         low: Lowest rate, as long as it is below the ceiling.
         high: Highest rate, and the ceiling until ``halve_below`` lowers it.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("ceiling",)
 
     def __init__(self, optimizer: ClippedOptimizer, low: float, high: float) -> None:
         self.optimizer, self.low, self.high, self.ceiling = optimizer, low, high, high

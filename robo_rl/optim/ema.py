@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from robo_rl.core.stateful import Stateful
+
 _Module = TypeVar("_Module", bound=nn.Module)
 
 
-class Ema(Generic[_Module]):
+class Ema(Stateful, Generic[_Module]):
     """Keeps averaged weights beside a module.
 
     The decay grows with the number of updates, min(decay, (1+n)/(10+n)), so that early weights
@@ -23,6 +25,8 @@ class Ema(Generic[_Module]):
         module: What is averaged.
         decay: Its limit.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("module", "updates")
 
     def __init__(self, module: _Module, decay: float) -> None:
         self.decay = decay
@@ -35,6 +39,10 @@ class Ema(Generic[_Module]):
     def updates(self) -> int:
         """How many weights it has taken in."""
         return int(self._count)
+
+    @updates.setter
+    def updates(self, number: int) -> None:
+        self._count.fill_(number)
 
     @property
     def mutable_tensors(self) -> list[Tensor]:
@@ -49,15 +57,6 @@ class Ema(Generic[_Module]):
 
     def _decay(self) -> float:
         return min(self.decay, (1 + self.updates) / (10 + self.updates))
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"module": self.module.state_dict(), "updates": self.updates}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.module.load_state_dict(state["module"])
-        self._count.fill_(state["updates"])
 
 
 def parameterless_modules(module: nn.Module) -> dict[int, Any]:

@@ -6,13 +6,13 @@ Shapes: M members. What a resample of the episodes leaves out tells its member's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from robo_rl.core.errors import DataError
+from robo_rl.core.stateful import Stateful
 
 
 def out_of_bag_mask(counts: Tensor) -> Tensor:
@@ -21,13 +21,15 @@ def out_of_bag_mask(counts: Tensor) -> Tensor:
     return torch.where(unseen.flatten(1).any(dim=1).view(-1, *[1] * (counts.ndim - 1)), unseen, 1.0)
 
 
-class OutOfBagBest:
+class OutOfBagBest(Stateful):
     """The best weights so far.
 
     Args:
         module: All its parameters are (M, …).
         members: M.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("best", "best_error")
 
     def __init__(self, module: nn.Module, members: int) -> None:
         self.module = module
@@ -64,11 +66,3 @@ class OutOfBagBest:
             raise DataError(f"{what} was not learnt", found=found, hint=hint)
         for name, each in self.module.named_parameters():
             each.copy_(self.best[name])
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"best": self.best, "least": self.best_error}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``, among whatever else."""
-        self.best, self.best_error = state["best"], state["least"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from robo_rl.optim.adaptive_lr import AdaptiveLr
+from robo_rl.optim.minibatches import Batch
 
 
 class StepRollback:
@@ -28,6 +30,27 @@ class StepRollback:
         self.rate, self.target, self._parts = rate, target, list(parts)
         self.steps, self.distance, self.done = 0, 0.0, False
         self._before, self._fell = list[Tensor](), False
+
+    def descend(
+        self,
+        batches: Iterable[tuple[Batch, bool]],
+        look: Callable[[Batch], tuple[Tensor, float]],
+        step: Callable[[Tensor, float], None],
+    ) -> None:
+        """All steps of the update, as long as it stays within the region.
+
+        Args:
+            batches: See ``Minibatches.passes``.
+            look: A minibatch's loss, and how far the update has led by its word.
+            step: Takes one step, of a loss and the minibatch's share.
+        """
+        for batch, goes_on in batches:
+            loss, moved = look(batch)
+            if self.admits(moved) and goes_on:
+                self.step(partial(step, loss, batch.share))
+            if self.done:
+                break
+        self.finish()
 
     def accepts(self, moved: float) -> bool:
         """Whether to go on from here, of a minibatch's word on how far the update has led.

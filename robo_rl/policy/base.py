@@ -66,8 +66,8 @@ class DenoisingPolicy(nn.Module):
         exec_horizon: int = Field(default=8, ge=1)
         num_steps: int = Field(default=4, ge=1)
         finetune_steps: int = Field(default=0, ge=0)
-        net: Annotated[Component, component("nets")] = default("mlp")
-        sampler: Annotated[Component, component("samplers")]
+        net: Annotated[Component[ChunkNet], component("nets")] = default("mlp")
+        sampler: Annotated[Component[Sampler], component("samplers")]
         correlation: Correlation = Correlation()
         expected_prediction: ClassVar[str]
 
@@ -166,7 +166,7 @@ class DenoisingPolicy(nn.Module):
     def make_noise_head(self) -> nn.Module:
         """What learns the noise: (embedding, time features) → raw level per action element."""
         size = self.horizon * self.act_spec.size
-        head = dense([cast(ChunkNet, self.net).embed_dim + 1, 64, size], nn.Tanh)
+        head = dense([self.net.embed_dim + 1, 64, size], nn.Tanh)
         last = cast(nn.Linear, head[-1])
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)

@@ -169,7 +169,7 @@ class DiffusionPolicy(MatchingPolicy):
         num_steps: int = Field(default=10, ge=1)
         eval_eta: float = Field(default=0.0, ge=0.0, le=1.0)
         expected_prediction: ClassVar[str] = "noise"
-        sampler: Annotated[Component, component("samplers")] = default("ddim")
+        sampler: Annotated[Component[Sampler], component("samplers")] = default("ddim")
 
         @property
         def eval_is_deterministic(self) -> bool:

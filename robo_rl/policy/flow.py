@@ -190,7 +190,7 @@ class FlowPolicy(MatchingPolicy):
         """``sampler`` explores: flow_sde, flow_cps or flow_noise; evaluation integrates the ODE."""
 
         expected_prediction: ClassVar[str] = "vel"
-        sampler: Annotated[Component, component("samplers")] = default("flow_noise")
+        sampler: Annotated[Component[Sampler], component("samplers")] = default("flow_noise")
         prediction_type: Literal["act", "vel"] = "act"
 
     cfg: Config

@@ -85,7 +85,7 @@ class GaussianPolicy(DenoisingPolicy):
 
         num_steps: int = Field(default=1, ge=1, le=1)
         expected_prediction: ClassVar[str] = "act"
-        sampler: Annotated[Component, component("samplers")] = default("gaussian")
+        sampler: Annotated[Component[Sampler], component("samplers")] = default("gaussian")
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The same sampler, whose mean is what evaluation takes."""

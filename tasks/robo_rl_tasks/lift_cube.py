@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from robo_rl.api.robot import Robot
 from robo_rl.api.task import Reset
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
@@ -51,7 +52,7 @@ class LiftCubeConfig(ConfigModel):
         expert: Settings of the scripted demonstrator.
     """
 
-    robot: Annotated[Component, component("robots")] = cast(Component, "panda")
+    robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
     reward: Literal["dense", "sparse"] = "dense"
     terminate_on_success: bool = True
     lift_height_m: float = Field(default=0.08, gt=0)

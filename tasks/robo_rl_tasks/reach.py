@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from robo_rl.api.robot import Robot
 from robo_rl.api.task import Reset
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
@@ -57,7 +58,7 @@ class ReachConfig(ConfigModel):
         expert: Settings of the scripted demonstrator.
     """
 
-    robot: Annotated[Component, component("robots")] = cast(Component, "panda")
+    robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
     reward: Literal["dense", "sparse"] = "dense"
     terminate_on_success: bool = True
     success_m: float = Field(default=0.02, gt=0)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import pytest
 import tomllib
@@ -38,6 +38,20 @@ class Arm:
 
 ROBOT = object()
 """
+
+
+class Tool(Protocol):
+    name: str
+
+    def grip(self) -> float: ...
+
+
+class Held(ConfigModel):
+    tool: Annotated[Component[Tool], component("tools")]
+
+
+class Derived(ConfigModel):
+    tool: Annotated[Component[ConfigModel], component("tools")]
 
 
 class Experiment(ConfigModel):
@@ -234,3 +248,24 @@ def test_what_names_no_component_is_refused(value: object):
 
 def test_singulars():
     assert [registry.singular(kind) for kind in ("tasks", "policies")] == ["task", "policy"]
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (Held, r"tool 'gripper': 'acme_plugin:Gripper' is no tool; expected the methods of"
+               r" .*Tool, found no grip\(\)"),
+        (Derived, r"expected a class that derives from robo_rl\.config\.models\.ConfigModel"),
+    ],
+)  # fmt: skip
+def test_what_is_not_of_the_interface_of_its_field_is_refused(model, words):
+    with pytest.raises(PluginError, match=words):
+        validate({"tool": "gripper"}, model)
+
+
+def test_a_class_or_an_object_with_the_methods_of_a_protocol_is_taken(install: Install):
+    module = "class Tong:\n    def grip(self):\n        return 1.0\n\nTONG = Tong()\n"
+    install("acme", module, gripper="acme_plugin:Tong", spare="acme_plugin:TONG")
+    for name in ("gripper", "spare"):
+        assert validate({"tool": name}, Held).tool.build().grip() == 1.0

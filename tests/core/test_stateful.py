@@ -60,6 +60,43 @@ def test_missing_part_is_named() -> None:
         Learner().load_state_dict(state)
 
 
+def test_plain_values_and_dicts_of_them_are_replaced_by_copies() -> None:
+    class Seen(Stateful):
+        state_parts = ("rows",)
+
+        def __init__(self, rows: dict[str, torch.Tensor]) -> None:
+            self.rows = rows
+
+    state = Seen({"x": torch.zeros(2)}).state_dict()
+    one = Seen({})
+    one.load_state_dict(state)
+    one.rows["x"] += 1.0
+    one.rows["y"] = torch.ones(1)
+    assert list(state["rows"]) == ["x"]
+    assert not state["rows"]["x"].any()
+
+
+def test_what_follows_from_parts_is_renewed_once_all_are_loaded() -> None:
+    class Scaled(Learner):
+        def _loaded(self) -> None:
+            self.found = (self.updates, torch.cat([p.flatten() for p in self.net.parameters()]))
+
+    learner = Learner()
+    learner.step()
+    scaled = Scaled()
+    scaled.load_state_dict(learner.state_dict())
+    assert scaled.found[0] == 1
+    assert torch.equal(scaled.found[1], torch.cat([p.flatten() for p in learner.net.parameters()]))
+
+
+def test_some_parts_are_loaded_alone() -> None:
+    learner, other = Learner(), Learner()
+    learner.step()
+    other.load_states_of(("updates",), learner.states_of(("updates",)))
+    assert other.updates == 1
+    assert not torch.equal(other.net.weight, learner.net.weight)
+
+
 def test_foreign_keys_are_left_alone() -> None:
     learner = Learner()
     learner.load_state_dict(learner.state_dict() | {"other": 1})

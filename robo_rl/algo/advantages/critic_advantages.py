@@ -5,14 +5,16 @@ Shapes: T decisions, B envs, N valid decisions, G episodes of a group.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.advantages.gae import ReturnScale, check_finite_returns, gae, group_advantages
+from robo_rl.core.stateful import Stateful
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.distributed.moments import global_count, global_mean, global_std, global_var
@@ -65,25 +67,18 @@ def pad_empty_rank(credit: Advantages) -> Advantages:
     return credit._replace(rollout=rollout, adv=adv.new_zeros(1))
 
 
-class AdvantageEstimator(Protocol):
-    """Gives credit, and learns to."""
+class AdvantageEstimator(Stateful, ABC):
+    """Gives credit, and learns to.
 
-    @property
-    def warmup_updates(self) -> int:
-        """How many updates it wants to learn for before what it says teaches anyone."""
-        ...
+    Attributes:
+        warmup_updates: Updates that it learns for before its advantages teach the actor.
+    """
 
+    warmup_updates: int = 0
+
+    @abstractmethod
     def compute_advantages(self, rollout: Rollout) -> Advantages:
         """The credit of a block."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints, as nested dicts of tensors and numbers."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        ...
 
 
 class GaeConfig(PrecisionConfig, OptimizerConfig):
@@ -101,7 +96,7 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
 
 
-class GaeEstimator:
+class GaeEstimator(AdvantageEstimator):
     """Generalised advantages under a critic that is fitted to every block after it was used.
 
     Args:
@@ -111,6 +106,8 @@ class GaeEstimator:
         generator: Draws minibatches.
     """
 
+    state_parts: ClassVar[tuple[str, ...]] = ("critic", "optimizer", "scale")
+
     def __init__(
         self,
         cfg: GaeConfig,
@@ -119,6 +116,7 @@ class GaeEstimator:
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.generator = cfg, generator
+        self.warmup_updates = cfg.warmup_updates
         self.critic = ValueCritic(
             cfg.critic, policy.obs_spec, policy.obs_horizon, policy.normalizer
         )
@@ -126,11 +124,6 @@ class GaeEstimator:
             self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
         )
         self.scale = ReturnScale(num_envs)
-
-    @property
-    def warmup_updates(self) -> int:
-        """As configured."""
-        return self.cfg.warmup_updates
 
     def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Advantages as ``compared``; the critic learns their returns.
@@ -188,22 +181,8 @@ class GaeEstimator:
             "explained_variance": explained,
         }
 
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "critic": self.critic.state_dict(),
-            "critic_optim": self.optimizer.optim.state_dict(),
-            "scale": self.scale.state_dict(),
-        }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.critic.load_state_dict(state["critic"])
-        self.optimizer.optim.load_state_dict(state["critic_optim"])
-        self.scale.load_state_dict(state["scale"])
-
-
-class GroupRelativeEstimator:
+class GroupRelativeEstimator(AdvantageEstimator):
     """Every decision of an episode is worth what the episode is beside others of the same start.
 
     See ``returns.group_advantages``. There is no critic and no state.
@@ -211,8 +190,6 @@ class GroupRelativeEstimator:
     Args:
         group_size: G.
     """
-
-    warmup_updates = 0
 
     def __init__(self, group_size: int) -> None:
         self.group_size = group_size
@@ -236,11 +213,3 @@ class GroupRelativeEstimator:
         live = alive.any(0).unflatten(0, (-1, self.group_size)).any(1)
         metrics = {"nonzero_std_groups": float(global_mean(live.float()))}
         return pad_empty_rank(Advantages(block, block.rows(adv), metrics))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing."""
-        del state

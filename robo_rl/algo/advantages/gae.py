@@ -5,11 +5,14 @@ Shapes: T decisions, B envs. Pure functions on tensors, and the running scale th
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from robo_rl.core.errors import PluginError
-from robo_rl.distributed.moments import Moments
+from robo_rl.core.stateful import Stateful
+from robo_rl.distributed.moments import Moments, merged
 from robo_rl.distributed.process_group import all_gather_rows, local_rows
 
 GROUP_STD = 1e-6
@@ -98,7 +101,7 @@ def group_advantages(
     return torch.where(alive, adv.flatten(), 0.0), alive
 
 
-class ReturnScale:
+class ReturnScale(Stateful):
     """Running std of the discounted return, by which rewards are divided (no mean is taken off).
 
     The rule of DPPO (arXiv 2409.00588, appendix) and of VecNormalize, without their bound of what
@@ -108,6 +111,8 @@ class ReturnScale:
     Args:
         num_envs: B.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("all_running", "count", "mean", "sq_dev")
 
     def __init__(self, num_envs: int) -> None:
         self.running = torch.zeros(num_envs)
@@ -129,12 +134,9 @@ class ReturnScale:
         self._merge(seen.double())
 
     def _merge(self, batch: Tensor) -> None:
-        """Chan et al.'s parallel update of mean and squared deviation."""
         size, mean, sq_dev = Moments.of(batch.flatten())
-        gap, total = float(mean) - self.mean, self.count + size
-        self.sq_dev += float(sq_dev) + gap**2 * self.count * size / total
-        self.mean += gap * size / total
-        self.count = total
+        seen, new = (self.count, self.mean, self.sq_dev), (size, float(mean), float(sq_dev))
+        self.count, self.mean, self.sq_dev = merged(seen, new)
 
     @property
     def std(self) -> float:
@@ -142,19 +144,14 @@ class ReturnScale:
         spread = (self.sq_dev / self.count) ** 0.5 if self.count else 0.0
         return 1.0 if spread <= 1e-6 else spread
 
-    def state_dict(self) -> dict[str, Tensor | float]:
-        """For checkpoints."""
-        return {
-            "running": all_gather_rows(self.running),
-            "count": self.count,
-            "mean": self.mean,
-            "sq_dev": self.sq_dev,
-        }
+    @property
+    def all_running(self) -> Tensor:
+        """The accumulating returns of the envs of all processes."""
+        return all_gather_rows(self.running)
 
-    def load_state_dict(self, state: dict[str, Tensor | float]) -> None:
-        """From a checkpoint."""
-        self.__dict__.update(state)
-        self.running = local_rows(self.running)
+    @all_running.setter
+    def all_running(self, running: Tensor) -> None:
+        self.running = local_rows(running)
 
 
 def check_finite_returns(returns: Tensor) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from robo_rl.algo.advantages.critic_advantages import (
-    Advantages,
+    Advantages, AdvantageEstimator,
     normalize_advantages,
     pad_empty_rank,
 )
@@ -15,14 +13,12 @@ from robo_rl.algo.advantages.gae import check_finite_returns, gae
 from robo_rl.data.rollout import Rollout
 
 
-class MonteCarloEstimator:
+class MonteCarloEstimator(AdvantageEstimator):
     """Discounted returns to the end of the episode or of the block; see ``credit.AdvantageEstimator``.
 
     Nothing is bootstrapped, so an episode that the block cuts is credited with what it reached:
     use blocks that are long beside episodes, or a critic.
     """
-
-    warmup_updates = 0
 
     def compute_advantages(self, rollout: Rollout) -> Advantages:
         """Returns as ``compared``: generalised advantages with λ = 1 and no values.
@@ -43,11 +39,3 @@ class MonteCarloEstimator:
             lam=1.0,
         )
         return pad_empty_rank(normalize_advantages(rollout, returns))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing."""
-        del state

@@ -10,14 +10,16 @@ what lies beyond costs its squared distance (``out_of_range``).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.off_policy.reference_kl import ReferenceKl, ReferenceKlConfig, check_has_density
+from robo_rl.core.stateful import Stateful
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -38,34 +40,8 @@ class OffPolicyActorConfig(OptimizerConfig):
     regularization: ReferenceKlConfig = ReferenceKlConfig()
 
 
-class OffPolicyActor(Protocol):
+class ActorTrainer(Stateful, ABC):
     """How a policy acts as far as values are concerned, and how it climbs them.
-
-    Args:
-        descent: Of its policy's weights.
-    """
-
-    optimizer: ClippedOptimizer
-
-    def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What the policy would do next, (B, H, A), and what that costs besides, (B,)."""
-        ...
-
-    def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
-        """One step up the value; returns metrics."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Policy, optimiser, and what else it learns."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        ...
-
-
-class ActorTrainer:
-    """What all value actors have: a policy, its optimiser, its limits, its base.
 
     Args:
         cfg: See ``OffPolicyActorConfig``.
@@ -76,6 +52,8 @@ class ActorTrainer:
     Raises:
         ConfigError: An anchor is asked for, and no trained step has a density.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("policy", "optimizer")
 
     def __init__(
         self, cfg: OffPolicyActorConfig, policy: DenoisingPolicy, generator: torch.Generator
@@ -101,6 +79,14 @@ class ActorTrainer:
         if cfg.regularization.enabled:
             check_has_density(policy)
 
+    @abstractmethod
+    def next_action(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What the policy would do next, (B, H, A), and what that costs besides, (B,)."""
+
+    @abstractmethod
+    def update(self, obs: dict[str, Tensor], value: QFunction) -> dict[str, Tensor]:
+        """One step up the value; returns metrics."""
+
     def penalties(self, obs: dict[str, Tensor], act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """What an action costs whatever its value, with gradient, and metrics.
 
@@ -115,14 +101,7 @@ class ActorTrainer:
             cost, metrics = cost + pull, metrics | kl
         return cost, metrics
 
-    def state_dict(self) -> dict[str, Any]:
-        """Policy and optimiser."""
-        return {"policy": self.policy.state_dict(), "optim": self.optimizer.optim.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.optim.load_state_dict(state["optim"])
+    def _loaded(self) -> None:
         if self.regularizer is not None:
             self.regularizer.reset_reference(self.policy)
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from robo_rl.algo.advantages.gae import ReturnScale
-from robo_rl.algo.off_policy.actor import OffPolicyActor, OffPolicyActorConfig
+from robo_rl.algo.base import Algorithm
+from robo_rl.algo.off_policy.actor import ActorTrainer, OffPolicyActorConfig
 from robo_rl.algo.off_policy.dynamics_reweighting import DynamicsGap
 from robo_rl.algo.off_policy.td_targets import make_backup
 from robo_rl.critic.aggregate import EnsembleAggregation
@@ -96,8 +97,10 @@ class OffPolicyConfig(OffPolicyActorConfig):
         return self
 
 
-class OffPolicy:
+class OffPolicy(Algorithm):
     """An actor, an ensemble of critics with its average, and the replay that both learn from.
+
+    Demonstrations are added before the state of a checkpoint is loaded.
 
     Args:
         cfg: See ``OffPolicyConfig``.
@@ -110,7 +113,11 @@ class OffPolicy:
         ConfigError: The settings ask for what the policy or the ensemble does not offer.
     """
 
-    single_step = False
+    takes_demonstrations: ClassVar[bool] = True
+    actor_parts: ClassVar[tuple[str, ...]] = ("actor", "critic", "optimizer", "target")
+    state_parts: ClassVar[tuple[str, ...]] = (
+        *actor_parts, "replay", "scale", "dynamics_gap", "decisions", "steps", "pending_steps"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -118,10 +125,10 @@ class OffPolicy:
         policy: DenoisingPolicy,
         num_envs: int,
         generator: torch.Generator,
-        actor: OffPolicyActor,
+        actor: ActorTrainer,
     ) -> None:
-        self.cfg, self.policy, self.generator, self.actor = cfg, policy, generator, actor
-        self.warm_starts_critics = cfg.warm_start_critics
+        super().__init__(policy, generator)
+        self.cfg, self.actor, self.needs_critics = cfg, actor, cfg.warm_start_critics
         self.critic = _critic(cfg.critic, policy)
         self.target = TargetNetwork(self.critic, cfg.target_ema)
         self.optimizer = ClippedOptimizer(
@@ -134,7 +141,7 @@ class OffPolicy:
         self.actor_aggregation = EnsembleAggregation(cfg.actor_aggregation, cfg.critic.members)
         self.replay = Replay(cfg.replay)
         self.scale = ReturnScale(num_envs)
-        self.updates = self.decisions = self.steps = 0
+        self.decisions = self.steps = 0
         self.pending_steps = 0.0
 
     @property
@@ -144,7 +151,7 @@ class OffPolicy:
 
     @property
     def needs_demonstrations(self) -> tuple[str, ...]:
-        """See ``NeedsDemonstrations``."""
+        """Settings that compare with logged transitions."""
         wanted = {
             "dynamics_gap": self.dynamics_gap is not None,
             "replay.corrections": self.cfg.replay.corrections,
@@ -155,6 +162,10 @@ class OffPolicy:
         """Take in demonstrations, if batches are to hold any; before the first block."""
         if self.cfg.replay.demo_fraction:
             self.replay.add_demonstrations(transitions)
+
+    def critic_weights(self) -> Mapping[str, Tensor]:
+        """Those of the critics' networks."""
+        return self.critic.net.state_dict()
 
     def warm_start_critics(self, weights: Mapping[str, Tensor]) -> None:
         """Take over the weights of critics, for their average as well; before the first block."""
@@ -230,44 +241,14 @@ class OffPolicy:
         """The value (B,) that the actor climbs."""
         return self.actor_aggregation(self.critic(obs, act), self.generator)
 
-    def actor_state(self) -> dict[str, Any]:
-        """The actor and the critics that it climbs: without them it would be led astray again."""
-        return {
-            "actor": self.actor.state_dict(),
-            "critic": self.critic.state_dict(),
-            "critic_optim": self.optimizer.optim.state_dict(),
-            "target": self.target.state_dict(),
-        }
+    def rollback(self, state: Mapping[str, Any]) -> None:
+        """Return to an earlier ``actor_state`` at half of the present rate; the replay stays.
 
-    def rollback(self, state: dict[str, Any]) -> None:
-        """Return to an earlier ``actor_state`` at half of the present rate; the replay stays."""
+        The critics return as well: the actor that climbs later ones would be led astray again.
+        """
         lr = self.lr
-        self._load_actor(state)
+        self.load_states_of(self.actor_parts, state)
         self.actor.optimizer.set_lr(0.5 * lr)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs, as nested dicts of tensors and numbers."""
-        counters = {name: getattr(self, name) for name in ("updates", "decisions", "steps", "owed")}
-        rest = {"replay": self.replay.state_dict(), "scale": self.scale.state_dict()}
-        if self.dynamics_gap is not None:
-            rest["gap"] = self.dynamics_gap.state_dict()
-        return self.actor_state() | rest | counters
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``; demonstrations must have been added before."""
-        self._load_actor(state)
-        self.replay.load_state_dict(state["replay"])
-        self.scale.load_state_dict(state["scale"])
-        if self.dynamics_gap is not None:
-            self.dynamics_gap.load_state_dict(state["gap"])
-        self.updates, self.decisions = state["updates"], state["decisions"]
-        self.steps, self.pending_steps = state["steps"], state["owed"]
-
-    def _load_actor(self, state: dict[str, Any]) -> None:
-        self.actor.load_state_dict(state["actor"])
-        self.critic.load_state_dict(state["critic"])
-        self.optimizer.optim.load_state_dict(state["critic_optim"])
-        self.target.load_state_dict(state["target"])
 
 
 class _Means:

@@ -24,7 +24,7 @@ Shapes: B rows of a batch, O observation features, E executed actions, A act_dim
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -33,6 +33,7 @@ from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.stateful import Stateful
 from robo_rl.critic.q import QCritic
 from robo_rl.data.transitions import Transitions
 from robo_rl.nets.base import dense
@@ -40,7 +41,7 @@ from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.chain import randn
 
 
-class DynamicsGap:
+class DynamicsGap(Stateful):
     """The discriminators, and the weights that follow from them.
 
     Args:
@@ -61,6 +62,8 @@ class DynamicsGap:
         grad_clip: float = Field(default=10.0, gt=0.0)
         noise: float = Field(default=0.1, ge=0.0)
         min_weight: float = Field(default=1e-5, gt=0.0, le=1.0)
+
+    state_parts: ClassVar[tuple[str, ...]] = ("nets", "optimizer")
 
     def __init__(self, cfg: Config, critic: QCritic, generator: torch.Generator) -> None:
         self.cfg, self.critic, self.generator = cfg, critic, generator
@@ -112,15 +115,6 @@ class DynamicsGap:
         ended = batch.terminated[:, None]
         share = batch.num_exec[:, None].to(led_to) / self.critic.exec_horizon
         return torch.cat([led_to * ~ended, ended.to(led_to), share], dim=-1)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"nets": self.nets.state_dict(), "optim": self.optimizer.optim.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.nets.load_state_dict(state["nets"])
-        self.optimizer.optim.load_state_dict(state["optim"])
 
 
 def _check_has_real_rows(batch: Transitions) -> None:

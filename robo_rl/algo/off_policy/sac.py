@@ -14,7 +14,7 @@ entropy, and because being out of range costs (see ``value_actor``).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -77,9 +77,9 @@ class Sac(OffPolicy):
     ) -> None:
         super().__init__(cfg, policy, num_envs, generator, SoftActor(cfg, policy, generator))
 
-    @staticmethod
-    def check_policy(cfg: SacConfig, policy: DenoisingPolicy) -> None:
-        """See ``Demanding``."""
+    @classmethod
+    def check_policy(cls, cfg: SacConfig, policy: DenoisingPolicy) -> None:
+        """Refuse a policy that an anchor cannot hold, or whose noise cannot be tuned."""
         ActorTrainer.check_policy(cfg, policy)
         _check_target_std(policy, cfg.target_std)
 
@@ -95,6 +95,8 @@ class SoftActor(ActorTrainer):
     Raises:
         ConfigError: As ``Sac``.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("temperature",)
 
     def __init__(self, cfg: SacConfig, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         super().__init__(cfg, policy, generator)
@@ -117,15 +119,6 @@ class SoftActor(ActorTrainer):
         found = -log_prob.detach().mean()
         self.temperature.step(found)
         return metrics | {"entropy": found, "temperature": self.temperature.value}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Policy, optimiser and temperature."""
-        return super().state_dict() | {"temperature": self.temperature.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        super().load_state_dict(state)
-        self.temperature.load_state_dict(state["temperature"])
 
     def _draw(self, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """A chain's action (B, H, A) and the log-probability (B,) of its trained steps."""

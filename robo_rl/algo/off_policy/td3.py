@@ -11,7 +11,7 @@ could be learnt, stays as it was, for nothing here depends on it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -60,9 +60,9 @@ class Td3(OffPolicy):
         actor = DeterministicActor(cfg, policy, generator)
         super().__init__(cfg, policy, num_envs, generator, actor)
 
-    @staticmethod
-    def check_policy(cfg: Td3Config, policy: DenoisingPolicy) -> None:
-        """See ``Demanding``."""
+    @classmethod
+    def check_policy(cls, cfg: Td3Config, policy: DenoisingPolicy) -> None:
+        """Refuse a policy that an anchor cannot hold, or whose evaluation draws noise."""
         ActorTrainer.check_policy(cfg, policy)
         _check_deterministic_eval(policy)
 
@@ -78,6 +78,8 @@ class DeterministicActor(ActorTrainer):
     Raises:
         ConfigError: As ``ActorTrainer``; or evaluation draws noise on its way.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("average",)
 
     def __init__(self, cfg: Td3Config, policy: DenoisingPolicy, generator: torch.Generator) -> None:
         super().__init__(cfg, policy, generator)
@@ -99,15 +101,6 @@ class DeterministicActor(ActorTrainer):
         self.optimizer.step(cost - value(obs, act).mean())
         self.average.update(self.policy)
         return metrics
-
-    def state_dict(self) -> dict[str, Any]:
-        """Policy, optimiser and average."""
-        return super().state_dict() | {"average": self.average.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        super().load_state_dict(state)
-        self.average.load_state_dict(state["average"])
 
     def _act(self, policy: DenoisingPolicy, obs: dict[str, Tensor]) -> Tensor:
         shape = len(next(iter(obs.values()))), policy.horizon, policy.act_spec.size

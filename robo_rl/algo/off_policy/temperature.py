@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from robo_rl.core.stateful import Stateful
 
-class Temperature:
+
+class Temperature(Stateful):
     """α > 0, learnt as its logarithm.
 
     Minimises α·(H − H̄) over log α: it rises while the entropy H is below its target H̄ (Haarnoja
@@ -21,6 +23,8 @@ class Temperature:
         target: H̄ in nats.
     """
 
+    state_parts: ClassVar[tuple[str, ...]] = ("log_value", "optim")
+
     def __init__(self, start: float, lr: float, target: float) -> None:
         self.target = target
         self.log = torch.tensor(math.log(start), requires_grad=True)
@@ -31,6 +35,16 @@ class Temperature:
         """α, without gradient."""
         return self.log.detach().exp()
 
+    @property
+    def log_value(self) -> Tensor:
+        """Log α, a copy without gradient."""
+        return self.log.detach().clone()
+
+    @log_value.setter
+    def log_value(self, log: Tensor) -> None:
+        with torch.no_grad():
+            self.log.copy_(log)
+
     def step(self, entropy: Tensor) -> None:
         """One step, after the policy was found to have this entropy (scalar, no gradient)."""
         if not entropy.isfinite():
@@ -38,13 +52,3 @@ class Temperature:
         self.optim.zero_grad(set_to_none=True)
         (self.log * (entropy - self.target)).backward()
         self.optim.step()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"log": self.log.detach().clone(), "optim": self.optim.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        with torch.no_grad():
-            self.log.copy_(state["log"])
-        self.optim.load_state_dict(state["optim"])

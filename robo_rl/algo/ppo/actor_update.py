@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.algo.ppo.actor_batch import copy_exploration
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_norm import RatioNorm
@@ -17,7 +17,7 @@ from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.ema import Ema, Ewma
-from robo_rl.optim.minibatches import Minibatches
+from robo_rl.optim.minibatches import Batch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
 from robo_rl.optim.step_rollback import StepRollback
@@ -56,7 +56,7 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
         return self
 
 
-class PpoActor:
+class PpoActor(ActorUpdate):
     """A policy, its optimiser, and the averages of its weights.
 
     Args:
@@ -67,6 +67,8 @@ class PpoActor:
     Raises:
         ConfigError: The policy does not offer what the settings ask for.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("proximal_ema", "average")
 
     def __init__(
         self, cfg: ActorConfig, policy: DenoisingPolicy, generator: torch.Generator
@@ -81,11 +83,6 @@ class PpoActor:
         self.proximal_ema = Ewma(policy, cfg.proximal_ema) if cfg.proximal_ema else None
         self.average = Ema(policy, cfg.ema_decay) if cfg.ema_decay else None
         self._base: DenoisingPolicy | None = None
-
-    @property
-    def lr(self) -> float:
-        """The learning rate as it stands."""
-        return self.optimizer.lr
 
     def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over all units, as long as the chain's KL stays within twice its target.
@@ -103,49 +100,34 @@ class PpoActor:
         batches = Minibatches(
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
-        region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
-        for batch, goes_on in batches.epochs(self.cfg.epochs):
+
+        def look(batch: Batch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.indices, self._proximal_policy())
             stats.append(found.all_reduce(batch.weight))
             if len(stats) == 1:
                 _assert_fresh(stats[0].ratio_error)
-            if region.accepts(per_unit * stats[-1].kl) and goes_on:
-                region.step(partial(self._step, found.loss, batch.weight))
-            if region.done:
-                break
-        region.finish()
+            return found.loss, per_unit * stats[-1].kl
+
+        region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
+        region.descend(batches.epochs(self.cfg.epochs), look, self._step)
         return self._metrics(stats, batches.per_epoch, region)
 
     def eval_policy(self) -> DenoisingPolicy:
-        """The policy that is to be judged: the averaged one, where an average is kept."""
+        """The averaged policy, where an average is kept."""
         if self.average is None:
             return self.policy
         return copy_exploration(self.average.module, self.policy)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Policy, optimiser, and the averages that are kept."""
-        state: dict[str, Any] = {
-            "policy": self.policy.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-        }
-        return state | {name: ema.state_dict() for name, ema in self._averages().items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.policy.load_state_dict(state["policy"])
-        self.optimizer.optim.load_state_dict(state["optim"])
-        for name, ema in self._averages().items():
-            ema.load_state_dict(state[name])
+    def _loaded(self) -> None:
         self._base = None
 
-    def _averages(self) -> dict[str, Ema[DenoisingPolicy]]:
-        kept = {"proximal": self.proximal_ema, "average": self.average}
-        return {name: ema for name, ema in kept.items() if ema is not None}
+    def _averages(self) -> list[Ema[DenoisingPolicy]]:
+        return [ema for ema in (self.proximal_ema, self.average) if ema is not None]
 
     def _step(self, loss: Tensor, share: float) -> None:
         self.optimizer.step(loss, share)
-        for ema in self._averages().values():
+        for ema in self._averages():
             ema.update(self.policy)
 
     def _proximal_policy(self) -> DenoisingPolicy | None:
@@ -165,8 +147,8 @@ class PpoActor:
 
     def _parts(self) -> list[Tensor]:
         """All that a step changes, but the optimiser's own state."""
-        averages = self._averages().values()
-        return [*self.optimizer.params, *(part for ema in averages for part in ema.mutable_tensors)]
+        averages = [part for ema in self._averages() for part in ema.mutable_tensors]
+        return [*self.optimizer.params, *averages]
 
     def _metrics(
         self, stats: list[SurrogateLoss], per_epoch: int, region: StepRollback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from robo_rl.bench.suite.suite import CellKey, ReportConfig, Suite
 from robo_rl.config.registry import Component
@@ -11,7 +12,7 @@ from robo_rl.core.suggestions import did_you_mean
 Place = tuple[str, ...]
 """Keys within the suite's section."""
 
-Stages = Mapping[str, Component]
+Stages = Mapping[str, Component[Any]]
 """Label → stage, of a cell."""
 
 

@@ -47,7 +47,9 @@ class SimEnvConfig(CameraSettings):
         randomize: Model fields that are drawn anew for a world at each of its resets.
     """
 
-    backend: Annotated[Component, component("backends")] = cast(Component, "mujoco_cpu")
+    backend: Annotated[Component[Backend], component("backends")] = cast(
+        "Component[Backend]", "mujoco_cpu"
+    )
     randomize: tuple[RandomizeTerm, ...] = ()
 
 

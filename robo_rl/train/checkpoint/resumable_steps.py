@@ -37,6 +37,7 @@ def take_steps(
     step: Callable[[], dict[str, float]],
     *,
     checkpoint_every: int = 1000,
+    log_every: int | None = None,
 ) -> dict[str, float]:
     """Take the steps that are left of ``total``; returns running means of what they gave.
 
@@ -48,6 +49,8 @@ def take_steps(
         generator: All that ``step`` draws from.
         step: One step; returns its figures.
         checkpoint_every: Steps between checkpoints.
+        log_every: Steps between lines of ``metrics.jsonl``; by default a twentieth of ``total``, at
+            most 100.
 
     Raises:
         Interrupted: A signal has come; the steps up to there are saved.
@@ -59,7 +62,7 @@ def take_steps(
         done, means = state["done"], state["means"]
     log = MetricsLogger(folder / "metrics.jsonl")
     log.truncate_after(done)
-    every = max(1, min(_EVERY, total // _SHARES))
+    every = log_every or max(1, min(_EVERY, total // _SHARES))
 
     def save() -> None:
         kept = {"learner": learner.state_dict(), "generator": generator.get_state()}

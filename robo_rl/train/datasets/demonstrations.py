@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from robo_rl.algo.base import Algorithm, LearnsFromDemonstrations, NeedsDemonstrations
+from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import dataset_transitions
@@ -16,7 +16,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
     """Give an algorithm the newest dataset as transitions of the policy's chunks.
 
     Args:
-        algo: May learn from demonstrations or not.
+        algo: Takes them or not.
         policy: Whose chunks, histories and normaliser they are in.
         context: Says whether there is a dataset.
 
@@ -27,7 +27,7 @@ def load_demonstrations(algo: Algorithm, policy: DenoisingPolicy, context: Conte
     if not context.has_artifact("dataset"):
         _demand_none_needed(algo)
         return
-    if not isinstance(algo, LearnsFromDemonstrations):
+    if not algo.takes_demonstrations:
         return
     data = WindowDataset(context.dataset(), policy.obs_horizon, policy.horizon)
     algo.add_demonstrations(policy_transitions(data, policy, context.experiment.gamma))
@@ -42,7 +42,7 @@ def policy_transitions(
 
 
 def _demand_none_needed(algo: Algorithm) -> None:
-    if isinstance(algo, NeedsDemonstrations) and algo.needs_demonstrations:
+    if algo.needs_demonstrations:
         raise ConfigError(
             "there is no dataset to learn from",
             where=", ".join(f"algo.{name}" for name in algo.needs_demonstrations),

@@ -60,7 +60,9 @@ class OpeConfig(OpeDataConfig):
             of ten, by ``benchmarks/gate_calibration.py``. Answers, of differences, are not widened.
     """
 
-    estimators: tuple[Annotated[Component, component("estimators")], ...] = (default("fqe"),)
+    estimators: tuple[Annotated[Component[Estimator], component("estimators")], ...] = (
+        default("fqe"),
+    )
     max_ood_distance: float = Field(default=1.35, ge=1.0)
     model_error: float = Field(default=0.4, ge=0.0, le=1.0)
 

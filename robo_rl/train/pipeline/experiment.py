@@ -9,13 +9,15 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, mo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from robo_rl.api.env import VecEnv
+from robo_rl.api.task import Task
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.device_transfer import to_host
+from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.preflight import find_problems
-from robo_rl.train.pipeline.stage_traits import traits
+from robo_rl.train.pipeline.stage_traits import Stage, traits
 
 
 def _named(stages: Any) -> Any:
@@ -40,7 +42,9 @@ def run_until(label: str | None) -> dict[str, Any]:
     return {"until": label}
 
 
-Stages = Annotated[dict[str, Annotated[Component, component("stages")]], BeforeValidator(_named)]
+Stages = Annotated[
+    dict[str, Annotated[Component[Stage], component("stages")]], BeforeValidator(_named)
+]
 """Label → stage, in the order in which they run."""
 
 
@@ -67,9 +71,9 @@ class Experiment(ConfigModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     seed: int = Field(default=0, ge=0)
-    task: Annotated[Component, component("tasks")] | None = None
-    env: Annotated[Component, component("envs")] = default("sim")
-    policy: Annotated[Component, component("policies")]
+    task: Annotated[Component[Task], component("tasks")] | None = None
+    env: Annotated[Component[VecEnv], component("envs")] = default("sim")
+    policy: Annotated[Component[DenoisingPolicy], component("policies")]
     gamma: float = Field(default=0.99, gt=0.0, le=1.0)
     eval: EvalProtocol = EvalProtocol()
     stages: Stages = Field(min_length=1)
@@ -122,7 +126,7 @@ class Experiment(ConfigModel):
         return self.model_dump(mode="json", include={"task", "env"})
 
 
-def stages_until(stages: dict[str, Component], until: str | None) -> dict[str, Component]:
+def stages_until(stages: dict[str, Component[Stage]], until: str | None) -> dict[str, Component[Stage]]:
     """Stages up to that one, all for None or if there is no such stage."""
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from robo_rl.algo.base import Demanding
+from robo_rl.algo.base import Algorithm
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
@@ -19,7 +19,7 @@ _OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
-def check_policy_fits(algo: Component, policy: Component) -> None:
+def check_policy_fits(algo: Component[Algorithm], policy: Component[DenoisingPolicy]) -> None:
     """Ask an algorithm.
 
     Args:
@@ -29,11 +29,11 @@ def check_policy_fits(algo: Component, policy: Component) -> None:
     Raises:
         ConfigError: There is no such policy, or the algorithm does not take it.
     """
-    if isinstance(algo.cls, Demanding) and (actor := _stand_in(policy)) is not None:
+    if (actor := _stand_in(policy)) is not None:
         algo.cls.check_policy(algo.cfg, actor)
 
 
-def _stand_in(policy: Component) -> DenoisingPolicy | None:
+def _stand_in(policy: Component[DenoisingPolicy]) -> DenoisingPolicy | None:
     """The policy as it would be in that world; None of one that wants more of a world.
 
     Only what is wrong with its settings is an error: a family that cannot be built of one number,

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
-from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Traits, missing_artifact, traits
+from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Stage, Traits, missing_artifact, traits
 
 
 class Problem(NamedTuple):
@@ -17,7 +18,9 @@ class Problem(NamedTuple):
     problem: str
 
 
-def find_problems(stages: Mapping[str, Component], own: Component) -> Iterator[Problem]:
+def find_problems(
+    stages: Mapping[str, Component[Stage]], own: Component[DenoisingPolicy]
+) -> Iterator[Problem]:
     """All that can be told; twice, maybe, in the same words.
 
     Args:
@@ -25,7 +28,7 @@ def find_problems(stages: Mapping[str, Component], own: Component) -> Iterator[P
         own: The experiment's policy.
     """
     made: set[str] | None = set()  # None as soon as anything may be there
-    policy: Component | None = own
+    policy: Component[DenoisingPolicy] | None = own
     for label, stage in stages.items():
         said = traits(stage.cls)
         yield from (Problem(label, missing_artifact(kind)) for kind in _missing(said, made))
@@ -43,7 +46,7 @@ def find_problems(stages: Mapping[str, Component], own: Component) -> Iterator[P
     yield from _idle(stages)
 
 
-def _idle(stages: Mapping[str, Component]) -> Iterator[Problem]:
+def _idle(stages: Mapping[str, Component[Stage]]) -> Iterator[Problem]:
     """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
     *before, last = stages
     said = traits(stages[last].cls)
@@ -60,8 +63,11 @@ def _missing(said: Traits, made: set[str] | None) -> list[str]:
 
 
 def _left(
-    stage: Component, said: Traits, policy: Component | None, own: Component
-) -> Component | None:
+    stage: Component[Stage],
+    said: Traits,
+    policy: Component[DenoisingPolicy] | None,
+    own: Component[DenoisingPolicy],
+) -> Component[DenoisingPolicy] | None:
     """The policy behind a stage; None where nobody knows it before it is made."""
     if isinstance(stage.cls, Leaving):
         return stage.cls.output_policy(stage.cfg, policy, own)

@@ -225,18 +225,6 @@ class Context:
         return result
 
 
-class Stage(Protocol):
-    """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
-
-    What its class may say of itself, such as what it needs of earlier stages: ``Traits``. One that
-    is ``Checked`` is asked before anything runs.
-    """
-
-    def run(self, context: Context) -> Report:
-        """Do the work, or the rest of it, and say what came out."""
-        ...
-
-
 @runtime_checkable
 class Reevaluable(Protocol):
     """A stage whose result can be evaluated again, and its gate decided, without its training."""

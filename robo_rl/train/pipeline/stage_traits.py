@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import PluginError
+from robo_rl.policy.base import DenoisingPolicy
+
+if TYPE_CHECKING:
+    from robo_rl.train.pipeline.stage import Context, Report
+
+
+class Stage(Protocol):
+    """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
+
+    What its class may say of itself, such as what it needs of earlier stages: ``Traits``. One that
+    is ``Checked`` is asked before anything runs.
+    """
+
+    def run(self, context: Context) -> Report:
+        """Do the work, or the rest of it, and say what came out."""
+        ...
 
 
 class Traits(NamedTuple):
@@ -36,7 +52,7 @@ class Checked(Protocol):
     """A stage that knows of its settings, and of the policy that reaches it, what cannot work."""
 
     @staticmethod
-    def check(cfg: Any, policy: Component) -> None:
+    def check(cfg: Any, policy: Component[DenoisingPolicy]) -> None:
         """Raise ConfigError if that is so; ``cfg`` is the stage's own ``Config``."""
         ...
 
@@ -61,7 +77,9 @@ class Leaving(Protocol):
     """A stage of which it is known beforehand what policy it leaves."""
 
     @staticmethod
-    def output_policy(cfg: Any, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(
+        cfg: Any, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+    ) -> Component[DenoisingPolicy] | None:
         """Its family and settings; None where nobody knows.
 
         Args:

@@ -100,7 +100,7 @@ def _of_task(task: Any) -> World:
     return parts
 
 
-def _of_component(role: str, component: Component) -> Iterator[tuple[str, str]]:
+def _of_component(role: str, component: Component[Any]) -> Iterator[tuple[str, str]]:
     """Settings, source and versions of a component and of all that its settings name."""
     yield f"{role} settings", digest(_settings(component))
     for each in _within(component):
@@ -117,7 +117,7 @@ def _of_component(role: str, component: Component) -> Iterator[tuple[str, str]]:
                 yield f"{role} source: {name}", source
 
 
-def _fingerprint(component: Component) -> Fingerprint:
+def _fingerprint(component: Component[Any]) -> Fingerprint:
     """What a class says of itself, if it says anything.
 
     Raises:
@@ -133,12 +133,12 @@ def _fingerprint(component: Component) -> Fingerprint:
     return found
 
 
-def _settings(component: Component) -> dict[str, Any]:
+def _settings(component: Component[Any]) -> dict[str, Any]:
     cfg = component.cfg
     return {"name": component.name, **({} if cfg is None else cfg.model_dump(mode="json"))}
 
 
-def _within(value: Any) -> Iterator[Component]:
+def _within(value: Any) -> Iterator[Component[Any]]:
     """All components in a value: itself, and those in its settings."""
     if isinstance(value, Component):
         yield value

@@ -6,24 +6,28 @@ Shapes: B envs, E actions of a chunk that may be executed, A act_dim.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from robo_rl.core.spec import ActSpec
+from robo_rl.core.stateful import Stateful
 
 
-class Jerk:
+class Jerk(Stateful):
     """Mean |third difference of actions| / dt³, in action units per s³, over the action's elements.
 
     Actions count as the env executes them, held to their limits; differences span chunks but not
-    episodes.
+    episodes. Checkpoints are taken between blocks.
 
     Args:
         act_spec: One step's action.
         dt_s: Time between two actions.
         num_envs: B.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("last", "known")
 
     def __init__(self, act_spec: ActSpec, dt_s: float, num_envs: int) -> None:
         self.low = torch.tensor(act_spec.low or [-math.inf])
@@ -59,11 +63,3 @@ class Jerk:
     def reset(self) -> None:
         """New episodes everywhere."""
         self.known = torch.zeros_like(self.known)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """For checkpoints, taken between blocks."""
-        return {"last": self.last, "known": self.known}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue where ``state_dict`` was taken."""
-        self.last, self.known = state["last"], state["known"]

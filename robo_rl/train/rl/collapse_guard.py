@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
+from robo_rl.core.stateful import Stateful
 from robo_rl.train.rl.score_drop import (
     EpisodeStats,
     ScoreDropDetector,
@@ -32,7 +33,7 @@ RANKING_LEVEL = 0.16
 State = dict[str, Any]
 
 
-class CollapseGuard:
+class CollapseGuard(Stateful):
     """Says when to go back, and to what.
 
     Episodes are gathered in cells; ``ScoreDropDetector`` says when the score has truly fallen. Kept is the
@@ -43,6 +44,10 @@ class CollapseGuard:
     Args:
         cfg: See Config.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = (
+        "detector", "score_drops", "nonfinite_rollbacks", "success", "returns", "cell_start_state", "best_state", "best_score", "best_stats"
+    )  # fmt: skip
 
     class Config(ConfigModel):
         """Episodes of a cell, error of one bound (see ``falls``), and how often it may go back.
@@ -164,17 +169,8 @@ class CollapseGuard:
         self.cell_start_state = self.best_state
         return copy.deepcopy(self.best_state)
 
-    def state_dict(self) -> State:
-        """For checkpoints."""
-        names = ("falls", "losses", "success", "returns", "opening", "kept", "credit", "proof")
-        found = {name: copy.deepcopy(getattr(self, name)) for name in names}
-        return found | {"watch": self.detector.state_dict(), "proof": tuple(self.best_stats)}
-
-    def load_state_dict(self, state: State) -> None:
-        """From a checkpoint."""
-        rest = {name: value for name, value in state.items() if name != "watch"}
-        self.__dict__.update(rest | {"proof": EpisodeStats(*state["proof"])})
-        self.detector.load_state_dict(state["watch"])
+    def _loaded(self) -> None:
+        self.best_stats = EpisodeStats(*self.best_stats)
 
 
 def is_finite(state: Any) -> bool:

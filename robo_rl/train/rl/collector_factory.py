@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 
-from robo_rl.algo.base import Algorithm, LearnsFromGroups
+from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import DeviceError
 from robo_rl.core.seeding import make_generator
 from robo_rl.distributed.process_group import all_reduce_min
@@ -90,7 +90,7 @@ def _maker(
             exec_horizon=policy.exec_horizon,
             gamma=context.experiment.gamma,
         )
-        if isinstance(algo, LearnsFromGroups) and algo.group_size > 1:
+        if algo.group_size > 1:
             size = algo.group_size
             return GroupCollector(env, generator, single_step=algo.single_step, group_size=size)
         return Collector(env, generator, single_step=algo.single_step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from robo_rl.algo.base import Algorithm, LearnsFromCritics
+from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.pipeline.stage import Context
@@ -23,7 +23,7 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
         ConfigError: There are none, or they are of other sizes than the algorithm's own.
         CheckpointError: They are damaged.
     """
-    if not isinstance(algo, LearnsFromCritics) or not algo.warm_starts_critics:
+    if not algo.needs_critics:
         return
     if not context.has_artifact("critics"):
         raise ConfigError(
@@ -33,7 +33,7 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
         )
     place = context.artifact("critics")
     weights = checkpoint.load(place).tensors
-    theirs, own = _sizes(weights), _sizes(algo.critic.net.state_dict())
+    theirs, own = _sizes(weights), _sizes(algo.critic_weights())
     if theirs != own:
         raise ConfigError(
             "the critics to begin from are of other sizes",

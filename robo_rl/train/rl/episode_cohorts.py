@@ -7,12 +7,13 @@ a fair sample, once the last of them has ended.
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+
+from robo_rl.core.stateful import Stateful
 
 
 class EpisodeOutcomes(NamedTuple):
@@ -29,12 +30,14 @@ class EpisodeOutcomes(NamedTuple):
         return {"episodes": float(len(self.success)), "success": success, "return": returns}
 
 
-class Cohorts:
+class Cohorts(Stateful):
     """Gathers the outcomes of episodes and hands them over cohort by cohort.
 
     Args:
         num_envs: B.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("block", "running", "start_block", "ended")
 
     def __init__(self, num_envs: int) -> None:
         self.block = 0
@@ -76,11 +79,3 @@ class Cohorts:
         finished, self.ended = self.ended[done], self.ended[~done]
         self.block += 1
         return EpisodeOutcomes(finished[:, 1] > 0, finished[:, 2])
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return copy.deepcopy(self.__dict__)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.__dict__.update(state)

@@ -15,16 +15,17 @@ from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import seeded_initialization
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.policy.chain import Sampler
 
 
 class ExplorationConfig(ConfigModel):
     """The exploring sampler, and how many steps RL trains; what is not given stays."""
 
-    sampler: Annotated[Component, component("samplers")] | None = None
+    sampler: Annotated[Component[Sampler], component("samplers")] | None = None
     finetune_steps: int | None = Field(default=None, ge=0)
 
 
-def exploration_policy(policy: Component, cfg: ExplorationConfig) -> Component | None:
+def exploration_policy(policy: Component[DenoisingPolicy], cfg: ExplorationConfig) -> Component[DenoisingPolicy] | None:
     """The family's settings under another sampler; None where nothing is to change.
 
     Raises:

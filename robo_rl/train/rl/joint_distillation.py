@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -17,6 +17,7 @@ from robo_rl.algo.same_noise_distillation import visited_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator, seeded_initialization
+from robo_rl.core.stateful import Stateful
 from robo_rl.data.rollout import Rollout
 from robo_rl.distributed.process_group import rank_info, single_process
 from robo_rl.policy.base import DenoisingPolicy
@@ -29,7 +30,7 @@ _ENDLESS = sys.maxsize
 """The rate never decays: the policy moves for as long as it is trained, and that may end early."""
 
 
-class JointDistillation:
+class JointDistillation(Stateful):
     """Regresses a student onto a policy after each of its updates, at the states of its block.
 
     The student begins as the policy does and shares its normaliser. Its random streams are its own,
@@ -44,6 +45,8 @@ class JointDistillation:
     Raises:
         ConfigError: Evaluating the policy draws noise on its way.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("trainer", "generator")
 
     class Config(ConfigModel):
         """Gradient steps after an update of the policy, 0 for no student, and rows of each.
@@ -93,15 +96,6 @@ class JointDistillation:
                 losses.append(self.trainer.step(loss))
         mean = sum(losses) / len(losses) if losses else float("nan")
         return {"student_loss": mean, "student_s": time.perf_counter() - start}
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"trainer": self.trainer.state_dict(), "generator": self.generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        self.trainer.load_state_dict(state["trainer"])
-        self.generator.set_state(state["generator"])
 
 
 def _states(rollout: Rollout) -> dict[str, Tensor]:

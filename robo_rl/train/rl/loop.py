@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from rich.console import Console
 
-from robo_rl.algo.base import Algorithm, JudgesAnother, LearnsFromGroups, LearnsTogether
+from robo_rl.algo.base import Algorithm
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
+from robo_rl.core.stateful import Stateful
 from robo_rl.data.running_obs_stats import RunningObsStats
 from robo_rl.distributed.process_group import check_identical, rank_info
 from robo_rl.policy.base import DenoisingPolicy
@@ -37,7 +38,7 @@ _SHOWN = ("success", "kl", "reverse_kl", "env_steps")
 """Metrics that are shown on the way, where there are any."""
 
 
-class Loop:
+class Loop(Stateful):
     """The loop and all of its state, which it takes up where it was left.
 
     Args:
@@ -49,8 +50,12 @@ class Loop:
     had ``kept``.
     """
 
+    state_parts: ClassVar[tuple[str, ...]] = (
+        "algo", "minibatch", "guard", "collector", "obs_stats", "joint_distillation", "stopping", "num_envs"
+    )  # fmt: skip
+
     def __init__(self, cfg: LoopConfig, context: Context, policy: DenoisingPolicy) -> None:
-        self.cfg, self.policy, seed = cfg, policy, context.seed
+        self.cfg, self.policy, self.seed = cfg, policy, (seed := context.seed)
         self.is_main_process = rank_info().rank == 0
         self.console = Console(stderr=True, quiet=not self.is_main_process)
         self.series = CheckpointSeries(context.directory / "ckpt")
@@ -83,10 +88,10 @@ class Loop:
             MetricsLogger(context.directory / "metrics.jsonl") if self.is_main_process else None
         )
         self.stopping, self.ended_with = StoppingRule(cfg), "last"
-        self._resume(state, seed)
+        self._resume(state)
 
     def _split(self, kept: int | None) -> ShardPlan:
-        groups = isinstance(self.algo, LearnsFromGroups) and self.algo.group_size > 1
+        groups = self.algo.group_size > 1
         return ShardPlan.of(self.cfg.shards, kept, self.num_envs, single=groups)
 
     def _announce(self) -> None:
@@ -103,7 +108,7 @@ class Loop:
     @property
     def eval_policy(self) -> DenoisingPolicy:
         """The policy that is evaluated and kept."""
-        return self.algo.eval_policy() if isinstance(self.algo, JudgesAnother) else self.policy
+        return self.algo.eval_policy()
 
     def train(self) -> None:
         """Update until the budget is spent or success is enough; checkpoints on the way.
@@ -184,62 +189,46 @@ class Loop:
 
     def _acting(self) -> dict[str, Any]:
         """All that makes the policy act as it does, what it has come to see included."""
-        return {"actor": self.algo.actor_state(), "tracker": self._tracked()}
+        return {"actor": self.algo.actor_state(), **self.states_of(("tracker",))}
 
     def _go_back(self, state: dict[str, Any]) -> None:
         self.algo.rollback(state["actor"])
-        if self.obs_stats is not None:
-            self.obs_stats.load_state_dict(state["tracker"])
-
-    def _tracked(self) -> dict[str, Any] | None:
-        return None if self.obs_stats is None else self.obs_stats.state_dict()
+        self.load_states_of(("tracker",), state)
 
     def _save(self) -> None:
         """By the first process, for all."""
-        state = self._state()
+        state = self.state_dict()
         check_identical([*flatten(state["algo"])[0].values()])
         if self.is_main_process:
             self.series.save(self.algo.updates, state)
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "algo": self.algo.state_dict(),
-            "minibatch": all_gather_state([self.algo.generator.get_state()]),
-            "guard": self.guard.state_dict(),
-            "collector": self.collector.state_dict(),
-            "tracker": self._tracked(),
-            "apprentice": None
-            if self.joint_distillation is None
-            else self.joint_distillation.state_dict(),
-            **self.stopping.state_dict(),
-            "num_envs": self.num_envs,
-        }
-
-    def _resume(self, state: dict[str, Any] | None, seed: int) -> None:
+    def _resume(self, state: dict[str, Any] | None) -> None:
         if state is None:
-            self.collector.start(derive("online", seed))
+            self.collector.start(derive("online", self.seed))
             self.guard.begin(self._acting())
         else:
-            self.algo.load_state_dict(state["algo"])
-            self._take_stream(state["minibatch"], seed)
-            self.guard.load_state_dict(state["guard"])
-            self.collector.load_state_dict(state["collector"])
-            if self.obs_stats is not None:
-                self.obs_stats.load_state_dict(state["tracker"])
-            self.stopping.load_state_dict(state)
-            if self.joint_distillation is not None:
-                self.joint_distillation.load_state_dict(state["apprentice"])
+            if self.joint_distillation is None:  # the is_main_process process has the student, alone
+                state = {name: part for name, part in state.items() if name != "joint_distillation"}
+            self.load_state_dict(state)
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])
         if self.log is not None:
             self.log.truncate_after(self.algo.updates)
 
-    def _take_stream(self, kept: list[torch.Tensor], seed: int) -> None:
-        """Go on with the stream of minibatches that this process had, if they were as many."""
+    @property
+    def minibatch(self) -> list[torch.Tensor]:
+        """The streams of minibatches, one a process; to be asked for by all processes at once.
+
+        Set, it is correlate_start by as many processes; others than the is_main_process draw anew among others.
+        """
+        return all_gather_state([self.algo.generator.get_state()])
+
+    @minibatch.setter
+    def minibatch(self, kept: list[torch.Tensor]) -> None:
         rank, size = rank_info()
         if rank == 0 or len(kept) == size:
             self.algo.generator.set_state(kept[rank])
         else:
-            seed = derive("minibatch", seed, rank, self.algo.updates)
+            seed = derive("minibatch", self.seed, rank, self.algo.updates)
             self.algo.generator.manual_seed(seed)
 
 
@@ -250,8 +239,7 @@ def _stream(seed: int) -> torch.Generator:
 
 
 def _demand_together(algo: Algorithm, name: str) -> None:
-    together = isinstance(algo, LearnsTogether) and algo.learns_together
-    if rank_info().world_size > 1 and not together:
+    if rank_info().world_size > 1 and not algo.learns_together:
         hint = "run it with one process"
         raise ConfigError(f"algorithm '{name}' does not learn in several processes", hint=hint)
 

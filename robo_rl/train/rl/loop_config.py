@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from robo_rl.algo.base import Algorithm
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.train.rl.collapse_guard import CollapseGuard
@@ -44,5 +45,5 @@ class LoopConfig(ConfigModel):
     running_obs_stats: bool = False
     periodic_eval: PeriodicEval.Config = PeriodicEval.Config()
     student: JointDistillation.Config = JointDistillation.Config()
-    algo: Annotated[Component, component("algos")] = default("ppo")
+    algo: Annotated[Component[Algorithm], component("algos")] = default("ppo")
     guard: CollapseGuard.Config = CollapseGuard.Config()

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from robo_rl.core.stateful import Stateful
 from robo_rl.stats.intervals import Interval, clopper_pearson
 
 TRIM = 0.1
@@ -96,12 +97,14 @@ def confidence_bounds(tally: EpisodeStats, level: float, *, binary: bool) -> Int
     return Interval(tally.mean - half, tally.mean + half)
 
 
-class ScoreDropDetector:
+class ScoreDropDetector(Stateful):
     """Watches cells for a fall of the score.
 
     Args:
         level: a, the error of a bound of one cell.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("binary", "table")
 
     def __init__(self, level: float) -> None:
         self.level = level
@@ -136,13 +139,14 @@ class ScoreDropDetector:
         level = min(self.level * math.sqrt(cells), 0.01)
         return confidence_bounds(self.latest(cells), level, binary=self.binary)
 
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
+    @property
+    def table(self) -> torch.Tensor:
+        """(cells + 1, 4) the columns of ``sums``, and ``bests``."""
         columns = [[*each, best] for each, best in zip(self.sums, self.bests, strict=True)]
-        return {"table": torch.tensor(columns, dtype=torch.float64), "binary": self.binary}
+        return torch.tensor(columns, dtype=torch.float64)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint."""
-        rows = state["table"].tolist()
-        self.binary, self.bests = state["binary"], [row[3] for row in rows]
+    @table.setter
+    def table(self, table: torch.Tensor) -> None:
+        rows = table.tolist()
+        self.bests = [row[3] for row in rows]
         self.sums = [EpisodeStats(int(row[0]), row[1], row[2]) for row in rows]

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import ClassVar
 
 import torch
-from torch.nn import functional as F
 
+from robo_rl.core.stateful import Stateful
 from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.loop_config import LoopConfig
 
 
-class StoppingRule:
+class StoppingRule(Stateful):
     """Watches the latest training episodes and what has been spent.
 
     Args:
         cfg: Budget, and what is enough.
     """
 
+    state_parts: ClassVar[tuple[str, ...]] = ("recent", "enough")
+
     def __init__(self, cfg: LoopConfig) -> None:
         self._cfg = cfg
-        self._recent = torch.zeros(0, 3, dtype=torch.float64)  # update, success, return
+        self.recent = torch.zeros(0, 3, dtype=torch.float64)  # update, success, return
         self.enough = False
 
     def update(self, outcomes: EpisodeOutcomes, env_steps: int) -> None:
@@ -34,8 +36,8 @@ class StoppingRule:
             env_steps: Taken so far.
         """
         self._take(outcomes)
-        full = len(self._recent) >= self._cfg.stop_episodes
-        success, returns = self._recent[:, 1:].mean(dim=0).tolist()
+        full = len(self.recent) >= self._cfg.stop_episodes
+        success, returns = self.recent[:, 1:].mean(dim=0).tolist()
         wanted = math.inf if self._cfg.stop_return is None else self._cfg.stop_return
         spent = env_steps >= (self._cfg.env_steps or math.inf)
         good = full and (success >= self._cfg.stop_success or returns >= wanted)
@@ -43,13 +45,13 @@ class StoppingRule:
 
     def _take(self, outcomes: EpisodeOutcomes) -> None:
         """Keep the fewest of the latest updates that have ``stop_episodes`` between them."""
-        update = float(self._recent[-1, 0]) + 1.0 if len(self._recent) else 0.0
+        update = float(self.recent[-1, 0]) + 1.0 if len(self.recent) else 0.0
         number = torch.full((len(outcomes.success),), update, dtype=torch.float64)
         rows = torch.stack([number, *(column.double() for column in outcomes)], dim=1)
-        recent = torch.cat([self._recent, rows])
+        recent = torch.cat([self.recent, rows])
         if len(recent) >= self._cfg.stop_episodes:
             recent = recent[recent[:, 0] >= recent[-self._cfg.stop_episodes, 0]]
-        self._recent = recent
+        self.recent = recent
 
     def is_due(self, updates: int) -> bool:
         """Whether to stop after so many updates."""
@@ -67,12 +69,3 @@ class StoppingRule:
         if not self._cfg.env_steps or not env_steps:
             return self._cfg.updates
         return min(self._cfg.updates, -(-updates * self._cfg.env_steps // env_steps))
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"recent": self._recent, "enough": self.enough}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """From a checkpoint; where it does not tell updates apart, they are one."""
-        recent, self.enough = state["recent"], state["enough"]
-        self._recent = F.pad(recent, (self._recent.shape[1] - recent.shape[1], 0))

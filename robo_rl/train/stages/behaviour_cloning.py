@@ -16,16 +16,16 @@ from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import Stats, WindowDataset
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.checkpoint.interrupt import between_updates
-from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, running_mean
-from robo_rl.train.checkpoint.series import CheckpointSeries
+from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.video import record_video
+
+LOG_EVERY = 100
+"""Steps between lines of ``metrics.jsonl``."""
 
 
 class CloneBehaviour:
@@ -60,7 +60,9 @@ class CloneBehaviour:
         self.cfg = cfg
 
     @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(
+        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+    ) -> Component[DenoisingPolicy] | None:
         """See ``Leaving``."""
         del cfg, policy
         return own
@@ -116,30 +118,22 @@ class CloneBehaviour:
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int
     ) -> float:
         generator = make_generator("bc", seed)
-        series = CheckpointSeries(directory / "ckpt")
-        if (state := series.load_latest()) is not None:
-            trainer.load_state_dict(state["trainer"])
-            generator.set_state(state["generator"])
-        mean = float("nan") if state is None else state["mean"]
-        log = MetricsLogger(directory / "metrics.jsonl")
-        log.truncate_after(trainer.done)
 
-        def save() -> None:
-            state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
-            series.save(trainer.done, state | {"mean": mean})
+        def step() -> dict[str, float]:
+            batch = data.sample(self.cfg.batch, generator)
+            return {"loss": trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))}
 
-        with Progress(self.cfg.steps, "clone", "steps") as progress, between_updates() as pause:
-            while trainer.done < self.cfg.steps:
-                batch = data.sample(self.cfg.batch, generator)
-                loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
-                mean = running_mean(mean, loss)
-                if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
-                    log.log({"step": trainer.done, "loss": mean})
-                    progress.update(trainer.done, loss=mean)
-                last = trainer.done == self.cfg.steps
-                due = last or trainer.done % self.cfg.checkpoint_every == 0
-                pause.checkpoint(save, due=due, kept=f"{trainer.done:,} steps")
-        return mean
+        means = take_steps(
+            directory,
+            "clone",
+            self.cfg.steps,
+            trainer,
+            generator,
+            step,
+            checkpoint_every=self.cfg.checkpoint_every,
+            log_every=LOG_EVERY,
+        )
+        return means["loss"]
 
 
 def _untrained(

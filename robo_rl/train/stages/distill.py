@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -13,20 +14,21 @@ from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import derive, make_generator, seeded_initialization
+from robo_rl.core.stateful import Stateful
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.one_step import make_one_step_student
-from robo_rl.train.checkpoint.interrupt import between_updates
-from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, running_mean
-from robo_rl.train.checkpoint.series import CheckpointSeries
+from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.stages.video import record_video
 
 WHY = "distillation"
+
+LOG_EVERY = 100
+"""Steps between lines of ``metrics.jsonl``."""
 
 
 class Distill:
@@ -63,7 +65,7 @@ class Distill:
         self.cfg = cfg
 
     @staticmethod
-    def check(cfg: Config, policy: Component) -> None:
+    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Checked``."""
         del cfg
         check_distillable(policy.cfg, WHY)
@@ -78,13 +80,13 @@ class Distill:
         teacher = load_policy(context.artifact("policy"))
         check_distillable(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
-        run.train()
+        loss = run.train(context.directory)
         student = run.trainer.ema.module
         path = save_policy(context.directory / "policy", student)
         report = Report(
             "distill",
             numbers={
-                "loss": run.loss,
+                "loss": loss,
                 "env_steps": run.env_steps,
                 **({} if run.joint_student is None else {"began_with": "joint_student"}),
             },
@@ -106,11 +108,13 @@ class Distill:
         return report
 
 
-class _Run:
+class _Run(Stateful):
     """The rounds and all of their state; a checkpoint is taken after each.
 
-    A round is its visit and the steps behind it: what is gone on with within one has visited.
+    A round is its visit and the steps behind it: a run that is resumed within one has visited.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("trainer", "visited", "env_steps")
 
     def __init__(self, cfg: Distill.Config, context: Context, teacher: DenoisingPolicy) -> None:
         self.cfg, self.context, self.teacher = cfg, context, teacher
@@ -125,27 +129,30 @@ class _Run:
             )
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
         self.generator = make_generator("distill", context.seed)
-        self.series = CheckpointSeries(context.directory / "ckpt")
-        self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.visited: dict[str, Tensor] = {}
-        self.env_steps, self.loss = 0, float("nan")
-        if (state := self.series.load_latest()) is not None:
-            self._restore(state)
-        self.log.truncate_after(self.trainer.done)
+        self.env_steps = 0
 
-    def train(self) -> None:
-        """The rounds that are left."""
-        total = self.cfg.rounds * self.cfg.steps
-        with Progress(total, "distil", "steps") as progress, between_updates() as pause:
-            while self.trainer.done < total:
-                if self.trainer.done % self.cfg.steps == 0:
-                    self._visit()
-                self._regress()
-                done = self.trainer.done
-                if done % 100 == 0 or done == total:
-                    self.log.log({"step": done, "loss": self.loss})
-                    progress.update(done, loss=self.loss)
-                pause.checkpoint(self._save, due=done % self.cfg.steps == 0, kept=f"{done:,} steps")
+    def train(self, folder: Path) -> float:
+        """The rounds that are left, with checkpoints in a folder; returns the mean loss."""
+        means = take_steps(
+            folder,
+            "distil",
+            self.cfg.rounds * self.cfg.steps,
+            self,
+            self.generator,
+            self.step,
+            checkpoint_every=self.cfg.steps,
+            log_every=LOG_EVERY,
+        )
+        return means["loss"]
+
+    def step(self) -> dict[str, float]:
+        """One step of the student, at the beginning of a round after its visit."""
+        if self.trainer.done % self.cfg.steps == 0:
+            self._visit()
+        student, rows = self.trainer.policy, self.cfg.batch
+        loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
+        return {"loss": self.trainer.step(loss)}
 
     @torch.no_grad()
     def _visit(self) -> None:
@@ -167,26 +174,3 @@ class _Run:
             obs = step.obs
         env.close()
         self.visited = {name: torch.cat([o[name] for o in seen]) for name in obs}
-
-    def _regress(self) -> None:
-        student, rows = self.trainer.policy, self.cfg.batch
-        loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
-        self.loss = running_mean(self.loss, self.trainer.step(loss))
-
-    def _save(self) -> None:
-        self.series.save(self.trainer.done, self._state())
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "trainer": self.trainer.state_dict(),
-            "generator": self.generator.get_state(),
-            "visited": self.visited,
-            "env_steps": self.env_steps,
-            "loss": self.loss,
-        }
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.trainer.load_state_dict(state["trainer"])
-        self.generator.set_state(state["generator"])
-        self.visited = state["visited"]
-        self.env_steps, self.loss = state["env_steps"], state["loss"]

@@ -52,7 +52,7 @@ class Export:
         self.cfg = cfg
 
     @staticmethod
-    def check(cfg: Config, policy: Component) -> None:
+    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Checked``."""
         del cfg
         check_distillable(policy.cfg, "export")

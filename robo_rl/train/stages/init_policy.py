@@ -39,7 +39,7 @@ class InitPolicy:
     class Config(ConfigModel):
         """Which policy, the experiment's by default; envs and steps of the random actions."""
 
-        policy: Annotated[Component, component("policies")] | None = None
+        policy: Annotated[Component[DenoisingPolicy], component("policies")] | None = None
         num_envs: int = Field(default=16, ge=1)
         steps: int = Field(default=200, ge=2)
 
@@ -50,7 +50,9 @@ class InitPolicy:
         self.cfg = cfg
 
     @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(
+        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+    ) -> Component[DenoisingPolicy] | None:
         """See ``Leaving``."""
         del policy
         return cfg.policy or own

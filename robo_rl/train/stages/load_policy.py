@@ -40,7 +40,9 @@ class LoadPolicy:
         self.cfg = cfg
 
     @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(
+        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+    ) -> Component[DenoisingPolicy] | None:
         """See ``Leaving``."""
         del cfg, policy
         return own

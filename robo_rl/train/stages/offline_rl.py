@@ -85,8 +85,8 @@ class OfflineRl:
 
         critic_steps: int = Field(default=4000, ge=1)
         steps: int = Field(default=3000, ge=1)
-        critics: Annotated[Component, component("critics")] = default("iql")
-        algo: Annotated[Component, component("offline_algos")] = default("awr")
+        critics: Annotated[Component[OfflineCritics], component("critics")] = default("iql")
+        algo: Annotated[Component[OfflineAlgorithm], component("offline_algos")] = default("awr")
         holdout_fraction: float = Field(default=0.5, ge=0.0, le=0.9)
         margin: float = Field(default=0.0, ge=0.0)
 
@@ -98,7 +98,7 @@ class OfflineRl:
         self.cfg = cfg
 
     @staticmethod
-    def check(cfg: Config, policy: Component) -> None:
+    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Checked``."""
         if isinstance(cfg.algo.cls, Choosy):
             cfg.algo.cls.check_settings(policy.cfg)

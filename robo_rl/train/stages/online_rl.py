@@ -9,6 +9,7 @@ from pydantic import Field
 from robo_rl.api.env import check_groups
 from robo_rl.config.registry import Component
 from robo_rl.distributed.process_group import rank_info
+from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
@@ -43,13 +44,15 @@ class OnlineRl:
         self.cfg = cfg
 
     @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
+    def output_policy(
+        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+    ) -> Component[DenoisingPolicy] | None:
         """See ``Leaving``."""
         del own
         return policy and (exploration_policy(policy, cfg.exploration) or policy)
 
     @staticmethod
-    def check(cfg: Config, policy: Component) -> None:
+    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
         """See ``Checked``."""
         acting = exploration_policy(policy, cfg.exploration) or policy
         check_policy_fits(cfg.algo, acting)

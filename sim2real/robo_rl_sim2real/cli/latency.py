@@ -9,6 +9,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from robo_rl.api.env import Backend
+from robo_rl.api.task import Task
 from robo_rl.cli.text_table import format_table
 from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, to_yaml, validate
@@ -26,8 +28,8 @@ _RATE_HZ = 100.0
 
 
 class _LatencyComponents(ConfigModel):
-    task: Annotated[Component, component("tasks")]
-    backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
+    task: Annotated[Component[Task], component("tasks")]
+    backend: Annotated[Component[Backend], component("backends")] = default("mujoco_cpu", threads=1)
 
 
 def run(

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from robo_rl.api.env import Backend
+from robo_rl.api.task import Task
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.config.search_path import available_configs
@@ -16,6 +18,7 @@ from robo_rl_sim2real.cli.signals import stop_on_signal
 from robo_rl_sim2real.core.clock import freeze_garbage_collector
 from robo_rl_sim2real.simulated.robot import SimRobot
 from robo_rl_sim2real.simulated.world import SimWorld
+from robo_rl_sim2real.transport.base import Transport
 
 _TOLD = ("episodes", "succeeded", "failed", "unfinished", "missed_steps")
 
@@ -25,9 +28,9 @@ Overrides = Annotated[
 
 
 class _SimRobotComponents(ConfigModel):
-    task: Annotated[Component, component("tasks")]
-    transport: Annotated[Component, component("transports")]
-    backend: Annotated[Component, component("backends")] = default("mujoco_cpu", threads=1)
+    task: Annotated[Component[Task], component("tasks")]
+    transport: Annotated[Component[Transport], component("transports")]
+    backend: Annotated[Component[Backend], component("backends")] = default("mujoco_cpu", threads=1)
 
 
 def run(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from robo_rl.api.robot import Robot
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
 from robo_rl.config.models import ConfigModel, compose, validate
@@ -33,7 +34,7 @@ class SourceConfig(ConfigModel):
         cameras: When a picture was not worth acting on.
     """
 
-    robot: Annotated[Component, component("robots")]
+    robot: Annotated[Component[Robot], component("robots")]
     observe: dict[str, Source]
     command: CommandConfig = CommandConfig()
     safety: Safety.Config = Safety.Config()

@@ -44,6 +44,7 @@ from robo_rl_sim2real.perception.camera_guard import CameraGuard
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors
 from robo_rl_sim2real.perception.observer import Observer, Source
 from robo_rl_sim2real.recording.recorder import FlightRecorder
+from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.watchdog.guard import Watchdog
 
 
@@ -77,7 +78,7 @@ class DeploySettings(ConfigModel):
         record: What is recorded.
     """
 
-    robot: Annotated[Component, component("robots")]
+    robot: Annotated[Component[Robot], component("robots")]
     observe: dict[str, Source]
     joint_states: TopicName = ""
     ee_pose: TopicName = ""
@@ -89,7 +90,7 @@ class DeploySettings(ConfigModel):
     diagnostics: TopicName = "/diagnostics"
     heartbeat: TopicName = "/policy/heartbeat"
     start_pose: tuple[float, ...] = ()
-    transport: Annotated[Component, component("transports")] = default("dds")
+    transport: Annotated[Component[Transport], component("transports")] = default("dds")
     inference: Literal["inline", "thread"] = "inline"
     lifecycle: Lifecycle.Config = Lifecycle.Config()
     safety: Safety.Config = Safety.Config()

@@ -14,6 +14,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
 from robo_rl_sim2real.control.braking import Limits
 from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.watchdog.assessment import SilenceLimits
 
 
@@ -47,7 +48,7 @@ class WatchdogJob(ConfigModel):
     """
 
     pid: int
-    transport: Annotated[Component, component("transports")]
+    transport: Annotated[Component[Transport], component("transports")]
     state: str
     command_topics: tuple[CommandTopic, ...]
     limits: dict[str, tuple[float, ...]]

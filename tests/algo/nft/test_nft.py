@@ -197,7 +197,7 @@ def test_rows_without_a_transition_do_not_enter(generator):
     nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
     nft.update(rollout)
     assert all(bool(p.isfinite().all()) for p in policy.parameters())
-    assert nft.optimizer.skipped == 0
+    assert nft.actor.optimizer.skipped == 0
     assert len(NftBatch.of(rollout, torch.zeros(ROWS // 2)).act) == ROWS // 2
 
 
@@ -221,7 +221,8 @@ def test_the_acting_policy_lags_behind_the_learner(generator):
     shares = []
     for update in range(4):
         nft.update(one_decision(policy, generator, update))
-        after, learnt = policy.net.out.bias.detach(), nft.learner.net.out.bias.detach()
+        learner: Any = nft.actor.learner
+        after, learnt = policy.net.out.bias.detach(), learner.net.out.bias.detach()
         shares.append(float((after - before).norm() / (learnt - before).norm()))
         before = after.clone()
     assert shares == pytest.approx([1.0, 0.75, 0.5, 0.5], abs=1e-4)
@@ -234,7 +235,7 @@ def test_learner_actor_and_base_see_the_same_where_statistics_move(generator):
     tracker = RunningObsStats(policy.normalizer, weight=10.0)
     tracker.update({name: 3.0 * o.float() + 5.0 for name, o in make_obs(500, seed=7).items()})
     data = NftBatch.of(one_decision(policy, generator), torch.zeros(ROWS))
-    losses = nft.objective.loss(data, nft.base)
+    losses = nft.actor.objective.loss(data, nft.actor.base)
     assert float(losses.action_shift_sq) == float(losses.reference_mse) == 0.0
 
 
@@ -244,7 +245,7 @@ def test_a_small_target_keeps_an_update_small(generator):
     nft = Nft(cfg, policy, ROWS, generator)
     shifts = [nft.update(one_decision(policy, generator, u))["action_shift"] for u in range(12)]
     assert sum(shifts[-4:]) / 4 < 0.015
-    assert nft.optimizer.lr < cfg.lr
+    assert nft.actor.optimizer.lr < cfg.lr
 
 
 def test_noise_levels_are_those_of_the_steps_that_are_trained(generator):
@@ -276,15 +277,15 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     policy = make_policy("flow_noise", 4, **ODE).float()
     nft = Nft(Nft.Config(advantage="monte_carlo", **LEARNING), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
-    state = {**nft.actor_state(), "policy": good}
+    state = {"actor": {**nft.actor_state()["actor"], "policy": good}}
     nft.update(one_decision(policy, generator))
-    lr = nft.optimizer.lr
+    lr = nft.actor.optimizer.lr
     nft.rollback(state)
     assert all(torch.equal(value, good[name]) for name, value in policy.state_dict().items())
-    assert nft.optimizer.lr == pytest.approx(0.5 * lr)
+    assert nft.actor.optimizer.lr == pytest.approx(0.5 * lr)
     for update in range(3):
         nft.update(one_decision(policy, generator, update))
-    assert nft.optimizer.lr <= 0.5 * lr * 1.05**3 * (1 + 1e-9)
+    assert nft.actor.optimizer.lr <= 0.5 * lr * 1.05**3 * (1 + 1e-9)
 
 
 def test_a_policy_with_an_exact_likelihood_is_refused(generator):

@@ -14,6 +14,7 @@ from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.algo.ppo.ratio_units import RatioMode, Units, make_units
 from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout, RolloutBuilder, executed_mask
+from robo_rl.nets.base import ChunkNet
 
 TARGET = 0.5
 ROWS = 512
@@ -203,7 +204,7 @@ def test_a_lone_decision_teaches_nothing(generator):
     assert not torch.equal(before, torch.cat([p.flatten() for p in policy.parameters()]))
 
 
-class Velocities(nn.Module):
+class Velocities(ChunkNet):
     """A network that says a velocity (H, A) of its own at each step, whatever it is shown."""
 
     embed_dim = 1
@@ -260,7 +261,7 @@ def test_going_back_restores_the_actor_and_halves_the_rate_which_comes_back_slow
     policy = make_policy("flow_noise", 4).float()
     ppo = Ppo(Ppo.Config(lr=1e-4, warmup_updates=0, target_kl=10.0), policy, ROWS, generator)
     good = {name: value.clone() for name, value in policy.state_dict().items()}
-    state = {**ppo.actor_state(), "policy": good}
+    state = {"actor": {**ppo.actor_state()["actor"], "policy": good}}
     ppo.update(one_decision(policy, generator, RatioMode.JOINT))
     assert ppo.lr == pytest.approx(1.5e-4)
     ppo.rollback(state)

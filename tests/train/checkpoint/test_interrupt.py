@@ -65,9 +65,9 @@ def test_a_run_that_is_interrupted_in_every_stage_ends_as_one_that_was_not(
     run, words = tmp_path / "torn" / "tiny", ("run", config, "--out", tmp_path / "torn")
     moments = [
         ("00-collect", "data.zarr/commits.jsonl", 2, "episodes"),
-        ("01-bc", "metrics.jsonl", 1, "steps"),
+        ("01-bc", "metrics.jsonl", 1, "steps of 'clone'"),
         ("02-online", "metrics.jsonl", 2, "updates"),
-        ("03-distill", "metrics.jsonl", 1, "steps"),
+        ("03-distill", "metrics.jsonl", 1, "steps of 'distil'"),
     ]
     for (stage, pattern, number, unit), by in zip(moments, [*SIGNALS, *SIGNALS], strict=True):
         ended = runner.run(*words, kill_when=noted(run / stage, pattern, number), by=by)

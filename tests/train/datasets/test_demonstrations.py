@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from small_runs import EXPERIMENT
 
 from robo_rl.algo.off_policy.sac import Sac
+from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.zarr_store import ZarrStore
@@ -40,7 +40,7 @@ def test_they_are_transitions_of_the_policys_chunks(road: Any, tmp_path: Path, g
 def test_others_are_left_alone(road: Any, tmp_path: Path):
     context = Context(validate(EXPERIMENT, Experiment), tmp_path, [])
     policy = load_policy(road.directory / "01-bc" / "policy")
-    load_demonstrations(cast(Any, SimpleNamespace(update=None)), policy, context)
+    load_demonstrations(Ppo(Ppo.Config(), policy, 8, torch.Generator()), policy, context)
     without = Sac(Sac.Config(), policy, 8, torch.Generator())
     load_demonstrations(without, policy, context)  # there is no dataset either
     assert without.replay.num_demos == 0

@@ -66,16 +66,6 @@ def test_one_that_is_put_back_decides_as_it_would_have():
     assert whole.enough
 
 
-def test_a_checkpoint_that_does_not_tell_updates_apart_is_gone_on_from():
-    watching = ending(stop_success=0.9)
-    old = torch.tensor([[1.0, 1.0]] * 150 + [[0.0, 0.0]] * 50, dtype=torch.float64)
-    watching.load_state_dict({"recent": old, "enough": False})
-    watching.update(outcomes(100, 100), 0)
-    assert not watching.enough  # 250 of 300
-    watching.update(outcomes(100, 100), 0)
-    assert watching.enough
-
-
 @pytest.mark.parametrize("env_steps", [999, 1000])
 def test_a_budget_of_env_steps_ends_it_whatever_succeeds(env_steps: int):
     watching = ending(env_steps=1000)

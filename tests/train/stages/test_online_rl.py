@@ -97,8 +97,8 @@ def saved_is_judged(stage: Path) -> bool:
     """The kept policy has the averaged weights, where an average is kept, else the last ones."""
     state = CheckpointSeries(stage / "ckpt").load_latest()
     assert state is not None
-    algo, saved = state["algo"], load_policy(stage / "policy").state_dict()
-    judged = algo["average"]["module"] if "average" in algo else algo["policy"]
+    actor, saved = state["algo"]["actor"], load_policy(stage / "policy").state_dict()
+    judged = actor["average"]["module"] if "average" in actor else actor["policy"]
     return all(torch.equal(value, saved[name]) for name, value in judged.items())
 
 

@@ -1,0 +1,114 @@
+"""What on-policy algorithms share: advantages of a rollout, and an actor that is fitted to them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from robo_rl.algo.advantages.factory import AdvantageConfig, make_advantage_estimator
+from robo_rl.algo.base import Algorithm
+from robo_rl.core.stateful import Stateful
+from robo_rl.data.rollout import Rollout
+from robo_rl.optim.adaptive_lr import AdaptiveLr
+from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.policy.base import DenoisingPolicy
+
+
+class ActorUpdate(Stateful, ABC):
+    """How a policy is fitted to the advantages of a rollout.
+
+    Attributes:
+        policy: The exploring policy, changed in place.
+        descent: The optimizer.
+        rate: Adapts the optimizer's learning rate.
+    """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("policy", "descent", "rate")
+    policy: DenoisingPolicy
+    descent: ClippedOptimizer
+    rate: AdaptiveLr
+
+    @property
+    def lr(self) -> float:
+        """The learning rate as it stands."""
+        return self.descent.lr
+
+    @abstractmethod
+    def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+        """Epochs over a rollout.
+
+        Args:
+            rollout: Collected by ``policy``.
+            adv: (N,) advantages of its valid decisions.
+
+        Returns:
+            Metrics.
+        """
+
+    def eval_policy(self) -> DenoisingPolicy:
+        """The policy that is evaluated and kept."""
+        return self.policy
+
+
+class OnPolicy(Algorithm):
+    """An advantage estimator and an actor.
+
+    Args:
+        cfg: See ``AdvantageConfig``.
+        policy: Trained in place.
+        num_envs: B, for the running return scale.
+        generator: Draws minibatches.
+        actor: Fits the policy.
+    """
+
+    learns_together: ClassVar[bool] = True
+    state_parts: ClassVar[tuple[str, ...]] = ("actor", "credit")
+    actor_parts: ClassVar[tuple[str, ...]] = ("actor",)
+
+    def __init__(
+        self,
+        cfg: AdvantageConfig,
+        policy: DenoisingPolicy,
+        num_envs: int,
+        generator: torch.Generator,
+        actor: ActorUpdate,
+    ) -> None:
+        super().__init__(policy, generator)
+        self.actor, self.group_size = actor, cfg.group_size
+        self.credit = make_advantage_estimator(cfg, policy, num_envs, generator)
+
+    @property
+    def lr(self) -> float:
+        """The actor's learning rate as it stands."""
+        return self.actor.lr
+
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from one rollout; returns metrics.
+
+        Raises:
+            PluginError: Rewards are not finite, what was drawn is not scored alike, or losses or
+                gradients were not finite for long.
+        """
+        rollout, adv, metrics = self.credit.assign(rollout)
+        if self.updates >= self.credit.warmup_updates and len(adv):
+            metrics |= self._fit_actor(rollout, adv)
+        self.updates += 1
+        skipped = metrics.get("skipped_steps", 0.0) + self.actor.descent.skipped
+        return metrics | {"lr": self.lr, "skipped_steps": float(skipped)}
+
+    def eval_policy(self) -> DenoisingPolicy:
+        """The actor's."""
+        return self.actor.eval_policy()
+
+    def rollback(self, state: Mapping[str, Any]) -> None:
+        """Return to an earlier ``actor_state``, at half of the present rate, slowly more again."""
+        lr = self.lr
+        self.load_states_of(self.actor_parts, state)
+        self.actor.rate.halve_below(lr)
+
+    def _fit_actor(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+        return self.actor.fit(rollout, adv)
