@@ -13,9 +13,18 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from robo_rl.core.stateful import Stateful
 from robo_rl.critic.q import QCritic
 from robo_rl.data.rollout import Rollout
 from robo_rl.policy.base import DenoisingPolicy
+
+
+class Learner(Stateful):
+    """What every algorithm is, online or offline: built from a config, resumable."""
+
+    @classmethod
+    def check_policy(cls, cfg: Any, policy: DenoisingPolicy) -> None:
+        """Raise ConfigError for a policy that it does not take; takes every one by default."""
 
 
 class Algorithm(Protocol):

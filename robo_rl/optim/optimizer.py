@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
+from robo_rl.core.stateful import Stateful
 from robo_rl.distributed.process_group import sum_gradients
 
 MAX_SKIPPED_IN_A_ROW = 20
@@ -23,7 +25,7 @@ class OptimizerConfig(ConfigModel):
     grad_clip: float = Field(default=1.0, gt=0.0)
 
 
-class ClippedOptimizer:
+class ClippedOptimizer(Stateful):
     """AdamW with gradient clipping that leaves out steps whose gradient is not finite.
 
     Args:
@@ -32,6 +34,8 @@ class ClippedOptimizer:
         grad_clip: Largest norm of the gradient.
         weight_decay: AdamW's.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("optim",)
 
     def __init__(
         self, params: Iterable[nn.Parameter], lr: float, grad_clip: float, weight_decay: float = 0.0

@@ -8,11 +8,11 @@ Shapes: M members, N rows, B rows of a batch, D numbers of an observation with i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from robo_rl.core.trainable import Trainable
 from robo_rl.data.transitions import mask_tail
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.out_of_bag_selection import OutOfBagBest, out_of_bag_mask
@@ -23,8 +23,8 @@ _LOOKED_AT = 2048
 """Rows by which it is told whether members still get better."""
 
 
-class DynamicsTrainer:
-    """Trains it; a ``Learner``.
+class DynamicsTrainer(Trainable):
+    """Trains it.
 
     Args:
         model: Trained.
@@ -32,6 +32,8 @@ class DynamicsTrainer:
         counts: (M, N) how often each member has each row's episode.
         generator: Draws batches.
     """
+
+    state_parts = ("model", "optimizer", "best", "done")
 
     def __init__(
         self,
@@ -73,22 +75,6 @@ class DynamicsTrainer:
         """
         self.best.restore("what follows a chunk")
         return self.model.eval()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "model": self.model.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-            **self.best.state_dict(),
-            "done": self.done,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.optim.load_state_dict(state["optim"])
-        self.best.load_state_dict(state)
-        self.done = state["done"]
 
     @torch.no_grad()
     def _look(self) -> None:

@@ -9,7 +9,7 @@ Shapes: M members, N rows, B rows of a batch, D numbers of an observation.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -17,12 +17,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.stateful import Stateful
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.world.success import SuccessClassifier
 
 
-class SuccessTrainer:
-    """Trains it; a ``Learner``. Each member draws batches of its own.
+class SuccessTrainer(Stateful):
+    """Trains it. Each member draws batches of its own.
 
     Args:
         cfg: See Config.
@@ -31,6 +32,8 @@ class SuccessTrainer:
         done: (N,) bool, rows of both kinds.
         generator: Draws batches.
     """
+
+    state_parts: ClassVar[tuple[str, ...]] = ("model", "optimizer")
 
     class Config(ConfigModel):
         """Length and optimiser; ``minibatch`` is of one member.
@@ -71,15 +74,6 @@ class SuccessTrainer:
         ).mean(dim=1)
         self.optimizer.step(each.sum())
         return {"loss": float(each.detach().mean())}
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"net": self.model.net.state_dict(), "optim": self.optimizer.optim.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.model.net.load_state_dict(state["net"])
-        self.optimizer.optim.load_state_dict(state["optim"])
 
     def _draw(self, kind: Tensor) -> Tensor:
         """Rows of one kind, (M, B/2), with replacement."""

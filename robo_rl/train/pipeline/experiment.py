@@ -15,7 +15,6 @@ from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.device_transfer import to_host
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.preflight import find_problems
-from robo_rl.train.pipeline.stage_traits import traits
 
 
 def _named(stages: Any) -> Any:
@@ -92,7 +91,7 @@ class Experiment(ConfigModel):
             if label not in self.stages:
                 known = did_you_mean(label, self.stages)
                 yield f"the experiment has no stage '{label}'; {known}"
-            elif not traits(self.stages[label].cls).waivable:
+            elif not self.stages[label].cls.waivable:
                 yield f"stage '{label}' leaves nothing behind when it fails"
 
     def make_env(self, num_envs: int) -> VecEnv:

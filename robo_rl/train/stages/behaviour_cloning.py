@@ -25,10 +25,11 @@ from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.stages.video import record_video
 
 
-class CloneBehaviour:
+class CloneBehaviour(Stage):
     """Fits the experiment's policy to the newest dataset; the averaged weights are the result.
 
     Args:
@@ -59,9 +60,9 @@ class CloneBehaviour:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
-        """See ``Leaving``."""
+    @classmethod
+    def output_policy(cls, cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Stage``."""
         del cfg, policy
         return own
 

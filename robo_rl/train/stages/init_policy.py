@@ -23,9 +23,10 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
-class InitPolicy:
+class InitPolicy(Stage):
     """Makes a policy with random weights, and its normaliser from random actions.
 
     Observations get mean 0 and deviation 1 under uniformly random actions, where the env's limits
@@ -49,9 +50,9 @@ class InitPolicy:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
-    def output_policy(cfg: Config, policy: Component | None, own: Component) -> Component | None:
-        """See ``Leaving``."""
+    @classmethod
+    def output_policy(cls, cfg: Config, policy: Component | None, own: Component) -> Component | None:
+        """See ``Stage``."""
         del policy
         return cfg.policy or own
 
