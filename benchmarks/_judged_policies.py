@@ -88,7 +88,7 @@ def _clone(steps: int, good: bool) -> PolicyRecipe:
 
 def _improved(name: str) -> PolicyRecipe:
     unjudged = {"holdout_fraction": 0.0, "fqe": {"steps": 1}}
-    return PolicyRecipe(name, WHOLE, good=False, offline={"improver": IMPROVERS[name], **unjudged})
+    return PolicyRecipe(name, WHOLE, good=False, offline={"algo": IMPROVERS[name], **unjudged})
 
 
 PLANS = [

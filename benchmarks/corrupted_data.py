@@ -139,15 +139,13 @@ def _cell(kind: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str,
 
 
 def settings(kind: str, arm: str, seed: int) -> dict[str, Any]:
-    """Of clone, critics and improver, and of what is wrong."""
+    """Of clone, critics and algorithm, and of what is wrong."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # which is ours
     improved = _improved(arm).model_dump(mode="json")
     return {
         "clone": clone,
-        "offline": {
-            name: improved[name] for name in ("critics", "critic_steps", "improver", "steps")
-        },
+        "offline": {name: improved[name] for name in ("critics", "critic_steps", "algo", "steps")},
         "wrong": {"kind": kind, "share": SHARE, "scale": SCALE},
     }
 

@@ -92,7 +92,7 @@ def _updates(experiment: Experiment, cfg: LoopConfig, env: TimedEnv, number: int
     if policy.cfg.finetune_steps:
         policy.freeze_reference()
     algo = cfg.algo.build(policy, cfg.num_envs, make_generator("minibatch", 0))
-    collector = Collector(env, make_generator("explore", 0), single_step=algo.one_step)
+    collector = Collector(env, make_generator("explore", 0), single_step=algo.single_step)
     collector.start(0)
     for _ in range(number):
         env.seconds, steps, start = 0.0, collector.env_steps, time.perf_counter()

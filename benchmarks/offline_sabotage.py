@@ -101,7 +101,7 @@ def _cell(seed: int, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def settings(seed: int) -> dict[str, Any]:
-    """Of clone, critics, improver and gate."""
+    """Of clone, critics, algorithm and gate."""
     clone = resolve_experiment("lift_offline", [f"seed={seed}"])
     del clone["stages"]["offline"]  # which is ours
     misled = _misled().model_dump(mode="json", exclude={"model_error"})  # of values, not kept
@@ -109,7 +109,7 @@ def settings(seed: int) -> dict[str, Any]:
 
 
 def _misled() -> OfflineRl.Config:
-    return OfflineRl.Config.model_validate({"improver": REACH})
+    return OfflineRl.Config.model_validate({"algo": REACH})
 
 
 def line(seed: int, cell: dict[str, Any]) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import torch
 from small_policies import ACT, OBS, make_policy
 from torch import Tensor
 
+from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.algo.offline_critics.iql import Iql
 from robo_rl.critic.q import QCritic
@@ -77,17 +77,12 @@ def paying(policy: DenoisingPolicy, replay: Replay) -> float:
     return float((act[:, 0, 0] > 0.0).float().mean())
 
 
-class Improving(Protocol):
-    """An improver, as far as it is put back."""
-
-    generator: torch.Generator
-
-    def step(self) -> dict[str, float]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+def offline_inputs(world: World, steps: int) -> OfflineInputs:
+    """Of that world, for an algorithm of so many steps."""
+    return OfflineInputs(*world, steps, torch.Generator().manual_seed(1))
 
 
-def demand_goes_on(make: Callable[[], Improving]) -> None:
+def demand_goes_on(make: Callable[[], OfflineAlgorithm]) -> None:
     """Demand that one that is put back goes on to the bit, in all that it keeps."""
     whole, first, second = (make() for _ in range(3))
     for _ in range(20):

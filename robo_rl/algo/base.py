@@ -40,7 +40,7 @@ class Algorithm(Learner, ABC):
 
     Attributes:
         updates: Rollouts learnt from so far.
-        one_step: Whether chains are drawn with one stochastic step each.
+        single_step: Whether chains are drawn with one stochastic step each.
         group_size: Episodes from each start; above 1 a rollout is one whole episode in every env.
         learns_together: Whether losses and statistics are those of all processes, see
             ``robo_rl.distributed.process_group``.

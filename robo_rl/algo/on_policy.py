@@ -23,22 +23,22 @@ class ActorUpdate(Stateful, ABC):
 
     Attributes:
         policy: The exploring policy, changed in place.
-        descent: The optimizer.
+        optimizer: The optimizer.
         rate: Adapts the optimizer's learning rate.
     """
 
-    state_parts: ClassVar[tuple[str, ...]] = ("policy", "descent", "rate")
+    state_parts: ClassVar[tuple[str, ...]] = ("policy", "optimizer", "rate")
     policy: DenoisingPolicy
-    descent: ClippedOptimizer
+    optimizer: ClippedOptimizer
     rate: AdaptiveLr
 
     @property
     def lr(self) -> float:
         """The learning rate as it stands."""
-        return self.descent.lr
+        return self.optimizer.lr
 
     @abstractmethod
-    def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+    def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over a rollout.
 
         Args:
@@ -66,7 +66,7 @@ class OnPolicy(Algorithm):
     """
 
     learns_together: ClassVar[bool] = True
-    state_parts: ClassVar[tuple[str, ...]] = ("actor", "credit")
+    state_parts: ClassVar[tuple[str, ...]] = ("actor", "advantage_estimator")
     actor_parts: ClassVar[tuple[str, ...]] = ("actor",)
 
     def __init__(
@@ -79,7 +79,7 @@ class OnPolicy(Algorithm):
     ) -> None:
         super().__init__(policy, generator)
         self.actor, self.group_size = actor, cfg.group_size
-        self.credit = make_advantage_estimator(cfg, policy, num_envs, generator)
+        self.advantage_estimator = make_advantage_estimator(cfg, policy, num_envs, generator)
 
     @property
     def lr(self) -> float:
@@ -93,11 +93,11 @@ class OnPolicy(Algorithm):
             PluginError: Rewards are not finite, what was drawn is not scored alike, or losses or
                 gradients were not finite for long.
         """
-        rollout, adv, metrics = self.credit.assign(rollout)
-        if self.updates >= self.credit.warmup_updates and len(adv):
+        rollout, adv, metrics = self.advantage_estimator.compute_advantages(rollout)
+        if self.updates >= self.advantage_estimator.warmup_updates and len(adv):
             metrics |= self._fit_actor(rollout, adv)
         self.updates += 1
-        skipped = metrics.get("skipped_steps", 0.0) + self.actor.descent.skipped
+        skipped = metrics.get("skipped_steps", 0.0) + self.actor.optimizer.skipped
         return metrics | {"lr": self.lr, "skipped_steps": float(skipped)}
 
     def eval_policy(self) -> DenoisingPolicy:
@@ -111,4 +111,4 @@ class OnPolicy(Algorithm):
         self.actor.rate.halve_below(lr)
 
     def _fit_actor(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
-        return self.actor.fit(rollout, adv)
+        return self.actor.update(rollout, adv)

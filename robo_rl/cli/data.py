@@ -31,7 +31,7 @@ _Source = Annotated[str, typer.Option("--from", help="What recorded it.")]
 
 
 class _From(ConfigModel):
-    source: Annotated[Component[LimitViolations], component("converters")] = default("rosbag")
+    source: Annotated[Component[Converter], component("converters")] = default("rosbag")
 
 
 @app.command()

@@ -8,32 +8,17 @@ are fitted to the policy and a learnt world, is the case's, and made when it is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from robo_rl.algo.policy_samples import EvaluablePolicy
+from robo_rl.core.trainable import Trainable
 from robo_rl.data.replay import Replay
 from robo_rl.ope.fqe import Fqe, ValueEstimate
 from robo_rl.ope.resample import Resample
 from robo_rl.world.dynamics import DynamicsEnsemble
-
-
-class Learns(Protocol):
-    """What is trained step by step, and goes on where it was left."""
-
-    def step(self) -> dict[str, float]:
-        """One gradient step; returns its figures."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        ...
 
 
 class OpeCase(Protocol):
@@ -71,7 +56,7 @@ class OpeCase(Protocol):
         """What follows a chunk, learnt; the same for all policies."""
         ...
 
-    def fit(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
+    def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
         """Take the steps that are left; ``generator`` is all that they draw from."""
         ...
 

@@ -16,7 +16,7 @@ same resamples, batches and initial weights: their difference is sharper than ei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import Field, field_validator
@@ -26,12 +26,12 @@ from robo_rl.algo.policy_samples import CachedPolicyActions, EvaluablePolicy, ac
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import make_generator
-from robo_rl.critic.q import QCritic, td_target
+from robo_rl.core.trainable import Trainable
+from robo_rl.critic.q import QCritic
+from robo_rl.critic.q_learner import QLearner
 from robo_rl.data.replay import Replay
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.time_aware import TimeAwareNormalizer, with_time_feature
-from robo_rl.optim.ema import TargetNetwork
-from robo_rl.optim.optimizer import ClippedOptimizer
 
 _LEAST = 4
 """Members of which a standard error can be told."""
@@ -49,7 +49,7 @@ class ValueEstimate(NamedTuple):
     effective_fraction: float | None = None
 
 
-class Fqe:
+class Fqe(QLearner, Trainable):
     """Action values of one policy.
 
     Args:
@@ -95,7 +95,7 @@ class Fqe:
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.replay, self.resample = replay, resample
         timed = TimeAwareNormalizer(policy.normalizer, tuple(policy.obs_spec.items))
-        self.critic = QCritic(
+        critic = QCritic(
             cfg.critic,
             with_time_feature(policy.obs_spec),
             policy.act_spec,
@@ -103,8 +103,7 @@ class Fqe:
             exec_horizon=policy.exec_horizon,
             normalizer=timed,
         )
-        self.target = TargetNetwork(self.critic, cfg.target_ema)
-        self.optimizer = ClippedOptimizer(self.critic.net.parameters(), cfg.lr, cfg.grad_clip)
+        super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
         most = max(1, cfg.steps * cfg.minibatch // replay.rows)  # not more than are drawn from them
         asked = make_generator(
             "answers", generator.initial_seed()
@@ -122,12 +121,9 @@ class Fqe:
         with torch.no_grad():
             follows = self.policy_actions.sample(batch.next_row, self.generator)
             ahead = self.target.module(batch.next_obs, follows)
-            wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        act = batch.act_with_masked_tail(self.generator)
-        loss = (weights * self.critic.loss(batch.obs, act, wanted)).sum(dim=0).mean()
-        self.optimizer.step(loss)
-        self.target.update(self.critic)
-        return {"loss": float(loss.detach()), "value": float(ahead.mean())}
+        batch = batch._replace(act=batch.act_with_masked_tail(self.generator))
+        loss = self.td_step(batch, ahead, weights)
+        return {"loss": float(loss), "value": float(ahead.mean())}
 
     @torch.no_grad()
     def estimate(self) -> ValueEstimate:
@@ -145,17 +141,3 @@ class Fqe:
                 hint="lower fqe.lr, or look for absurd rewards",
             )
         return ValueEstimate(members)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "critic": self.critic.net.state_dict(),
-            "target": self.target.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.critic.net.load_state_dict(state["critic"])
-        self.target.load_state_dict(state["target"])
-        self.optimizer.optim.load_state_dict(state["optim"])

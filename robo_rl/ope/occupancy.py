@@ -11,7 +11,7 @@ Shapes: M members, N decisions, B of a batch, F numbers of a decision.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.trainable import Trainable
 from robo_rl.nets.ensemble import MlpEnsemble
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.out_of_bag_selection import OutOfBagBest
@@ -42,8 +43,8 @@ class WeightedDecisions(NamedTuple):
     unseen: Tensor
 
 
-class OccupancyRatio:
-    """Learns to tell them apart; a ``Learner``.
+class OccupancyRatio(Trainable):
+    """Learns to tell them apart.
 
     Args:
         cfg: See Config.
@@ -66,6 +67,8 @@ class OccupancyRatio:
         weight_decay: float = Field(default=1e-2, ge=0.0)
         noise: float = Field(default=0.1, ge=0.0)
         eval_every: int = Field(default=50, ge=1)
+
+    state_parts = ("net", "optimizer", "best", "done")
 
     def __init__(
         self,
@@ -113,22 +116,6 @@ class OccupancyRatio:
         """p_π/p_D of decisions (M, N, F): (M, N)."""
         parts = [self._log_odds(part) for part in inputs.split(_AT_ONCE, dim=1)]
         return torch.cat(parts, dim=1).exp()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "net": self.net.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-            **self.best.state_dict(),
-            "done": self.done,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.net.load_state_dict(state["net"])
-        self.optimizer.optim.load_state_dict(state["optim"])
-        self.best.load_state_dict(state)
-        self.done = state["done"]
 
     def _loss(self, drawn: list[Tensor]) -> Tensor:
         """Cross-entropy of each member: (M,)."""

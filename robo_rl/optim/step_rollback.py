@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.optim.adaptive_lr import AdaptiveLr
-from robo_rl.optim.minibatches import Batch
+from robo_rl.optim.minibatches import Minibatch
 
 
 class StepRollback:
@@ -22,7 +22,7 @@ class StepRollback:
 
     Args:
         rate: Falls with a step that is taken back; else follows where the update ended.
-        target: How far an update is meant to lead, in the measure of ``admits``; 0 for anywhere.
+        target: How far an update is meant to lead, in the measure of ``accepts``; 0 for anywhere.
         parts: All that a step changes but the optimiser's own state.
     """
 
@@ -33,21 +33,21 @@ class StepRollback:
 
     def descend(
         self,
-        batches: Iterable[tuple[Batch, bool]],
-        look: Callable[[Batch], tuple[Tensor, float]],
+        batches: Iterable[tuple[Minibatch, bool]],
+        measure: Callable[[Minibatch], tuple[Tensor, float]],
         step: Callable[[Tensor, float], None],
     ) -> None:
         """All steps of the update, as long as it stays within the region.
 
         Args:
-            batches: See ``Minibatches.passes``.
-            look: A minibatch's loss, and how far the update has led by its word.
+            batches: See ``Minibatches.epochs``.
+            measure: A minibatch's loss, and how far the update has led by its word.
             step: Takes one step, of a loss and the minibatch's share.
         """
         for batch, goes_on in batches:
-            loss, moved = look(batch)
-            if self.admits(moved) and goes_on:
-                self.step(partial(step, loss, batch.share))
+            loss, moved = measure(batch)
+            if self.accepts(moved) and goes_on:
+                self.step(partial(step, loss, batch.weight))
             if self.done:
                 break
         self.finish()
@@ -55,7 +55,7 @@ class StepRollback:
     def accepts(self, moved: float) -> bool:
         """Whether to go on from here, of a minibatch's word on how far the update has led.
 
-        If not, the last step was taken back, and ``over`` says whether the update ends with that.
+        If not, the last step was taken back, and ``done`` says whether the update ends with that.
         """
         if not self.target or moved <= 2.0 * self.target:  # NaN is not
             self.distance = moved

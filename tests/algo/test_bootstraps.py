@@ -8,12 +8,13 @@ from typing import Any, Protocol
 import pytest
 import torch
 from small_chain import GAMMA, HORIZON, logged_chain
-from small_logged import small_policy
+from small_logged import offline_inputs, small_policy
 from small_policies import ACT
 from torch import Tensor
 
 from robo_rl.algo.offline.aloe import Aloe
 from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline.dsrl import Dsrl
 from robo_rl.algo.offline.expo import Expo
 from robo_rl.algo.offline.fql import Fql
@@ -95,33 +96,38 @@ def data_critics(policy: DenoisingPolicy, replay: Replay) -> Iql:
     return Iql(Iql.Config(**SIZES, **PACE), policy, replay, seeded())
 
 
+def untrained(policy: DenoisingPolicy, replay: Replay) -> OfflineInputs:
+    """With such critics."""
+    return offline_inputs((policy, data_critics(policy, replay), replay), STEPS)
+
+
 def aloe(policy: DenoisingPolicy, replay: Replay) -> tuple[Aloe, TdCritics]:
     cfg = Aloe.Config(critics=TdCritics.Config(**OWN), **STILL)  # pyright: ignore
-    made = Aloe(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    made = Aloe(cfg, untrained(policy, replay))
     return made, made.td_critics
 
 
 def dsrl(policy: DenoisingPolicy, replay: Replay) -> tuple[Dsrl, TdCritics]:
     cfg = Dsrl.Config(actor=SMALL, **OWN, **STILL)
-    made = Dsrl(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    made = Dsrl(cfg, untrained(policy, replay))
     return made, made.critics
 
 
 def expo(policy: DenoisingPolicy, replay: Replay) -> tuple[Expo, TdCritics]:
     cfg = Expo.Config(num_samples=2, actor=SMALL, **OWN, **STILL)
-    made = Expo(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    made = Expo(cfg, untrained(policy, replay))
     return made, made.critics
 
 
 def fql(policy: DenoisingPolicy, replay: Replay) -> tuple[Fql, TdCritics]:
     cfg = Fql.Config(**OWN, **STILL)
-    made = Fql(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    made = Fql(cfg, untrained(policy, replay))
     return made, made.critics
 
 
 def td3_bc(policy: DenoisingPolicy, replay: Replay) -> tuple[Td3Bc, TdCritics]:
     cfg = Td3Bc.Config(**OWN, **STILL)
-    made = Td3Bc(cfg, policy, data_critics(policy, replay), replay, steps=STEPS, generator=seeded())
+    made = Td3Bc(cfg, untrained(policy, replay))
     return made, made.critics
 
 

@@ -15,7 +15,7 @@ CONTENT: dict[str, Any] = {
     "stages": {
         "dataset": {"path": "/somewhere/logs.zarr"},
         "bc": {},
-        "offline": {"improver": "parl"},
+        "offline": {"algo": "parl"},
     },
 }
 
@@ -41,9 +41,9 @@ def test_a_default_that_changed_is_another_question_and_an_option_that_came_late
 ):
     settings, path = module.resolved(CONTENT), tmp_path / "a.json"
     module.keep(path, settings, {"value": 1.0})
-    settings["stages"]["offline"]["improver"]["an_option"] = 3
+    settings["stages"]["offline"]["algo"]["an_option"] = 3
     assert module.kept(path, settings) == {"value": 1.0}
-    settings["stages"]["offline"]["improver"]["stride"] *= 5.0
+    settings["stages"]["offline"]["algo"]["stride"] *= 5.0
     assert module.kept(path, settings) is None
 
 

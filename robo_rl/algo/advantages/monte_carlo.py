@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from robo_rl.algo.advantages.critic_advantages import (
-    Advantages, AdvantageEstimator,
+    AdvantageEstimator,
+    Advantages,
     normalize_advantages,
     pad_empty_rank,
 )

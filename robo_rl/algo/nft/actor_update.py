@@ -10,17 +10,17 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.nft.forward_process import Decisions, optimality
-from robo_rl.algo.nft.objective import Losses, NftObjective, NftObjectiveConfig
+from robo_rl.algo.nft.forward_process import NftBatch, optimality
+from robo_rl.algo.nft.objective import NftLosses, NftObjective, NftObjectiveConfig
 from robo_rl.algo.on_policy import ActorUpdate
 from robo_rl.data.rollout import Rollout
-from robo_rl.distributed.moments import mean
+from robo_rl.distributed.moments import global_mean
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.ema import parameterless_modules
-from robo_rl.optim.minibatches import Batch, Minibatches
+from robo_rl.optim.minibatches import Minibatch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import PrecisionConfig, autocast
-from robo_rl.optim.step_rollback import Region
+from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.matching import MatchingPolicy
 
 
@@ -42,7 +42,7 @@ class NftActor(ActorUpdate):
 
     Args:
         cfg: See ``NftActorConfig``.
-        policy: The acting policy; ``fit`` leaves its weights alone.
+        policy: The acting policy; ``update`` leaves its weights alone.
         generator: Draws minibatches, noise and times.
     """
 
@@ -55,35 +55,35 @@ class NftActor(ActorUpdate):
         self.cfg, self.policy, self.generator = cfg, policy, generator
         self.learner = copy.deepcopy(policy, parameterless_modules(policy))
         self.learner.reference_net = self.learner.reference_noise_head = None
-        if cfg.base and policy.reference_net is None:
-            policy.anchor()
-        self.base = policy.base() if cfg.base else None
+        if cfg.reference_coef and policy.reference_net is None:
+            policy.freeze_reference()
+        self.reference = policy.reference_policy() if cfg.reference_coef else None
         net = self.learner.net
-        self.descent = ClippedOptimizer(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
-        self.rate = AdaptiveLr(self.descent, cfg.lr_min, cfg.lr_max)
+        self.optimizer = ClippedOptimizer(net.parameters(), cfg.lr, cfg.grad_clip, cfg.weight_decay)
+        self.rate = AdaptiveLr(self.optimizer, cfg.lr_min, cfg.lr_max)
         self.objective = NftObjective(cfg, policy, self.learner, generator)
 
-    def fit(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
+    def update(self, rollout: Rollout, adv: Tensor) -> dict[str, float]:
         """Epochs over the decisions, as long as predictions stay within twice the target."""
-        data, stats = Decisions.of(rollout, optimality(adv, self.cfg.adv_clip)), list[Losses]()
+        data, stats = NftBatch.of(rollout, optimality(adv, self.cfg.adv_clip)), list[NftLosses]()
         size, rows = len(data.act), self.cfg.minibatch
         batches = Minibatches(size, rows, self.generator, rollout.shards)
 
-        def look(batch: Batch) -> tuple[Tensor, float]:
+        def measure(batch: Minibatch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.learner):
-                found = self.objective.loss(data.at(batch.pick), self.base)
-            stats.append(found.over_all(batch.share))
-            return found.total, math.sqrt(stats[-1].moved)
+                found = self.objective.loss(data.select(batch.indices), self.reference)
+            stats.append(found.all_reduce(batch.weight))
+            return found.total, math.sqrt(stats[-1].action_shift_sq)
 
-        region = Region(self.rate, self.cfg.target_shift, self.descent.params)
-        region.descend(batches.passes(self.cfg.epochs), look, self.descent.step)
+        region = StepRollback(self.rate, self.cfg.target_shift, self.optimizer.params)
+        region.descend(batches.epochs(self.cfg.epochs), measure, self.optimizer.step)
         last = stats[-batches.per_epoch :]
         return {
             "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
-            "shift": region.moved,
+            "action_shift": region.distance,
             "reference_mse": sum(float(s.reference_mse) for s in last) / len(last),
-            "adv_clip_fraction": float(mean((adv.abs() > self.cfg.adv_clip).float())),
+            "adv_clip_fraction": float(global_mean((adv.abs() > self.cfg.adv_clip).float())),
         }
 
     def _loaded(self) -> None:
-        self.base = self.policy.base() if self.cfg.base else None
+        self.reference = self.policy.reference_policy() if self.cfg.reference_coef else None

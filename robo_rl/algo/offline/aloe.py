@@ -11,30 +11,22 @@ Shapes: B rows of a batch, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from robo_rl.algo.offline.awr import Awr
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline_critics.td_critics import TdCritics
 from robo_rl.algo.policy_samples import act_normalized
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.policy.base import DenoisingPolicy
 
 
 class Aloe(Awr):
-    """Goes on cloning a policy, rows weighted by what they are worth beside it; an ``OfflineAlgorithm``.
+    """Goes on cloning a policy, rows weighted by what they are worth beside it.
 
     Args:
         cfg: See Config.
-        policy: Where it begins; stays as it is.
-        critics: Their Q' and their rule are where its own begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches, times, noise and chunks.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(Awr.Config):
@@ -45,18 +37,14 @@ class Aloe(Awr):
 
         critics: TdCritics.Config = TdCritics.Config()
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(cfg, policy, critics, replay, steps=steps, generator=generator)
-        self.td_critics, self.minibatch = TdCritics(cfg.critics, critics), cfg.critics.minibatch
+    state_parts = ("td_critics",)
+
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, inputs)
+        self.td_critics, self.minibatch = (
+            TdCritics(cfg.critics, inputs.critics),
+            cfg.critics.minibatch,
+        )
 
     def step(self) -> dict[str, float]:
         """One gradient step of critics and policy; returns losses.
@@ -81,12 +69,3 @@ class Aloe(Awr):
         both = self.td_critics.q_value(twice, torch.cat([act, own]), self.generator)
         did, does = both.chunk(2)
         return did - does
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"trainer": super().state_dict(), "critics": self.td_critics.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        super().load_state_dict(state["trainer"])
-        self.td_critics.load_state_dict(state["critics"])

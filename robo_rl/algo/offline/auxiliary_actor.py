@@ -6,18 +6,18 @@ Shapes: B rows, D inputs, A outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.stateful import Stateful
 from robo_rl.nets.squashed import SquashedGaussian
 from robo_rl.optim.optimizer import ClippedOptimizer
 
 
-class AuxiliaryActor:
+class AuxiliaryActor(Stateful):
     """Climbs a value, and stays random by its entropy (Haarnoja et al. 2018, arXiv 1812.05905).
 
     Args:
@@ -34,6 +34,8 @@ class AuxiliaryActor:
         lr: float = Field(default=3e-4, gt=0.0)
         grad_clip: float = Field(default=10.0, gt=0.0)
         entropy_coef: float = Field(default=0.05, ge=0.0)
+
+    state_parts = ("net", "optimizer")
 
     def __init__(self, cfg: Config, inputs: int, outputs: int, bound: float) -> None:
         self.cfg, self.outputs, self.bound = cfg, outputs, bound
@@ -64,12 +66,3 @@ class AuxiliaryActor:
         loss = self.cfg.entropy_coef * log_prob / self.outputs - value / scale
         self.optimizer.step(loss.mean())
         return float(value.detach().mean())
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"net": self.net.state_dict(), "optim": self.optimizer.optim.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.net.load_state_dict(state["net"])
-        self.optimizer.optim.load_state_dict(state["optim"])

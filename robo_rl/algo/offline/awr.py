@@ -14,35 +14,28 @@ Intelligence 2025, arXiv 2511.14759).
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.offline.base import OfflineInputs, SupervisedAlgorithm
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.policy.base import DenoisingPolicy
 
 _SEEN = 4096
 """Decisions of which the spread of advantages is taken."""
 
 
-class Awr:
-    """Goes on cloning a policy, rows weighted by what they are worth; an ``OfflineAlgorithm``.
+class Awr(SupervisedAlgorithm):
+    """Goes on cloning a policy, rows weighted by what they are worth.
 
     Args:
         cfg: See Config.
-        policy: Where it begins; stays as it is.
-        critics: What the data's actions are worth.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches, times and noise.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(ConfigModel):
@@ -58,24 +51,10 @@ class Awr:
         minibatch: int = Field(default=256, ge=1)
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
-        self.trainer = SupervisedTrainer(cfg.optim, deepcopy(policy).train(), steps)
-        self.scale = cfg.temperature * _spread(critics, replay)
-
-    @property
-    def policy(self) -> DenoisingPolicy:
-        """What came of it: the averaged weights."""
-        return self.trainer.ema.module.eval()
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, cfg.optim, inputs)
+        self.cfg = cfg
+        self.scale = cfg.temperature * _spread(inputs.critics, inputs.replay)
 
     def step(self) -> dict[str, float]:
         """One gradient step; returns the loss."""
@@ -92,15 +71,7 @@ class Awr:
     def advantage(self, batch: Transitions) -> Tensor:
         """Of a batch's own chunks: (B,)."""
         act = batch.act_with_masked_tail(self.generator)
-        return self.critics.advantage(batch.obs, act, self.generator)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return self.trainer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.trainer.load_state_dict(state)
+        return self.inputs.critics.advantage(batch.obs, act, self.generator)
 
 
 def floor_advantage(advantage: Tensor, rows: Tensor, least: float) -> Tensor:

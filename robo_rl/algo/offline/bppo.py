@@ -12,17 +12,15 @@ Shapes: N rows of a batch, K denoising steps, H horizon, A act_dim.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.ppo.objective import Objective, ObjectiveConfig, check_policy_supports
 from robo_rl.algo.ppo.ratio_units import RatioMode
 from robo_rl.core.errors import ConfigError
-from robo_rl.data.replay import Replay
 from robo_rl.data.rollout import Rollout, executed_mask
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
@@ -33,16 +31,12 @@ _LEAST = 1e-3
 """Share of ε that the last steps have: a ratio is never held to exactly 1."""
 
 
-class Bppo:
-    """Makes draws likelier that critics think well of; an ``OfflineAlgorithm``.
+class Bppo(OfflineAlgorithm):
+    """Makes draws likelier that critics think well of.
 
     Args:
         cfg: See Config.
-        policy: Where it begins; stays as it is.
-        critics: What actions are worth.
-        replay: The data, of which the states are used.
-        steps: Length of the schedules.
-        generator: Draws states and chains.
+        inputs: See ``OfflineInputs``.
 
     Raises:
         ConfigError: The policy does not offer what the settings ask for, or some of its steps are
@@ -60,37 +54,34 @@ class Bppo:
         minibatch: int = Field(default=256, ge=2)
         behaviour_update_every: int = Field(default=100, ge=0)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        check_policy_supports(cfg, policy)
-        self.check_settings(policy.cfg)
-        self.cfg, self.critics, self.replay, self.generator = cfg, critics, replay, generator
-        self.policy = deepcopy(policy)
-        if cfg.regularization.needs_reference:
-            self.policy.freeze_reference()
-        self.behaviour = deepcopy(self.policy).requires_grad_(False)
-        self._base = self.policy.reference_policy() if cfg.regularization.needs_reference else None
-        params = (p for p in self.policy.parameters() if p.requires_grad)
-        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip)
-        self.steps, self.done = steps, 0
+    state_parts = ("actor", "behaviour", "optimizer", "done")
 
-    @staticmethod
-    def check_settings(policy: DenoisingPolicy.Config) -> None:
-        """See ``Choosy``."""
-        if policy.finetune_steps:
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, inputs)
+        self.cfg, self.actor = cfg, deepcopy(inputs.policy)
+        if cfg.regularization.needs_reference:
+            self.actor.freeze_reference()
+        self.behaviour = deepcopy(self.actor).requires_grad_(False)
+        self._base = self.actor.reference_policy() if cfg.regularization.needs_reference else None
+        params = (p for p in self.actor.parameters() if p.requires_grad)
+        self.optimizer = ClippedOptimizer(params, cfg.lr, cfg.grad_clip)
+        self.done = 0
+
+    @property
+    def policy(self) -> DenoisingPolicy:
+        """The trained policy."""
+        return self.actor
+
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Learner``: the objective's demands, and that all denoising steps are trained."""
+        check_policy_supports(cfg, policy)
+        if policy.cfg.finetune_steps:
             raise ConfigError(
                 "offline, PPO trains all denoising steps",
                 where="policy.finetune_steps",
                 expected=0,
-                found=policy.finetune_steps,
+                found=policy.cfg.finetune_steps,
                 hint="set policy.finetune_steps=0",
             )
 
@@ -100,18 +91,18 @@ class Bppo:
         Raises:
             PluginError: Gradients were not finite for long.
         """
-        left = 1.0 - self.done / self.steps
+        left = 1.0 - self.done / self.inputs.steps
         self.optimizer.set_lr(left * self.cfg.lr)
         obs = self.replay.sample(self.cfg.minibatch, self.generator).obs
         with torch.no_grad():
             one_step = self.cfg.ratio is RatioMode.SINGLE_STEP
             chain = self.behaviour.sample(obs, self.generator, single_step=one_step)
-            adv = self.critics.advantage(obs, chain.act, self.generator)
-        loss, kl = self._loss(_block(obs, chain, self.policy.exec_horizon), standardize(adv), left)
+            adv = self.inputs.critics.advantage(obs, chain.act, self.generator)
+        loss, kl = self._loss(_block(obs, chain, self.actor.exec_horizon), standardize(adv), left)
         self.optimizer.step(loss)
         self.done += 1
         if self.cfg.behaviour_update_every and self.done % self.cfg.behaviour_update_every == 0:
-            self.behaviour.load_state_dict(self.policy.state_dict())
+            self.behaviour.load_state_dict(self.actor.state_dict())
         return {"loss": float(loss.detach()), "kl": kl, "advantage": float(adv.mean())}
 
     def _loss(self, block: Rollout, adv: Tensor, left: float) -> tuple[Tensor, float]:
@@ -119,28 +110,12 @@ class Bppo:
         cfg, shares = self.cfg, ("clip", "clip_high", "clip_base")
         update = {name: max(left, _LEAST) * getattr(cfg, name) for name in shares}
         rule = cfg.model_copy(update=update)
-        with autocast(cfg.precision, self.policy):
+        with autocast(cfg.precision, self.actor):
             objective = Objective(
-                rule, self.policy, self._base, block, adv, self.generator, self.behaviour
+                rule, self.actor, self._base, block, adv, self.generator, self.behaviour
             )
             found = objective.loss(torch.arange(objective.size))
         return found.loss, objective.likelihood.units_per_decision * found.kl
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "policy": self.policy.state_dict(),
-            "behaviour": self.behaviour.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-            "done": self.done,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.policy.load_state_dict(state["policy"])
-        self.behaviour.load_state_dict(state["behaviour"])
-        self.optimizer.optim.load_state_dict(state["optim"])
-        self.done = state["done"]
 
 
 def standardize(adv: Tensor) -> Tensor:

@@ -17,19 +17,16 @@ Shapes: B rows of a batch, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import ActionSearch, check_eval_is_deterministic
+from robo_rl.algo.offline.action_search import ActionSearch
 from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineInputs, check_eval_is_deterministic
 from robo_rl.algo.offline_critics.td_critics import TdCritics
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.seeding import seeded_initialization
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.nets.ensemble import MlpEnsemble
 from robo_rl.optim.optimizer import ClippedOptimizer, frozen_weights
@@ -38,15 +35,11 @@ from robo_rl.policy.chain import randn
 
 
 class Dsrl(ActionSearch):
-    """Clones what comes of noise that an actor chooses; an ``OfflineAlgorithm``.
+    """Clones what comes of noise that an actor chooses.
 
     Args:
         cfg: See Config.
-        policy: Is steered, and where cloning begins; stays as it is.
-        critics: Their Q' is where the critics of chunks begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches, noise and times.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(TdCritics.Config):
@@ -57,21 +50,14 @@ class Dsrl(ActionSearch):
         noise_critic_lr: float = Field(default=1e-3, gt=0.0)
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
-        self.cfg, self.critics = cfg, TdCritics(cfg, critics)
+    state_parts = ("critics", "actor", "noise_critic", "optimizer")
+
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
+        policy, self.critics = inputs.policy, TdCritics(cfg, inputs.critics)
         seen = policy.obs_spec.size * policy.obs_horizon
         noise = policy.horizon * policy.act_spec.size
-        with seeded_initialization("dsrl", generator.initial_seed()):
+        with seeded_initialization("dsrl", self.generator.initial_seed()):
             self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound)
             sizes = [seen + noise, *cfg.actor.hidden, 1]
             self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True)
@@ -79,10 +65,10 @@ class Dsrl(ActionSearch):
             self.noise_critic.parameters(), cfg.noise_critic_lr, cfg.grad_clip
         )
 
-    @staticmethod
-    def check_settings(policy: DenoisingPolicy.Config) -> None:
-        """See ``Choosy``."""
-        check_eval_is_deterministic(policy)
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Learner``."""
+        check_eval_is_deterministic(policy.cfg)
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
         """See ``ActionSearch``: what steered noise becomes; losses, and what it is worth.
@@ -110,8 +96,8 @@ class Dsrl(ActionSearch):
 
     def _decode(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """Of noise (B, H·A)."""
-        shape = (len(noise), self.behaviour_policy.horizon, -1)
-        return self.behaviour_policy.decode_normalized(obs, noise.view(shape))
+        shape = (len(noise), self.inputs.policy.horizon, -1)
+        return self.inputs.policy.decode_normalized(obs, noise.view(shape))
 
     def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> float:
         with torch.no_grad():
@@ -124,21 +110,3 @@ class Dsrl(ActionSearch):
     def _noise_value(self, seen: Tensor, noise: Tensor) -> Tensor:
         """W of noise (B, H·A) in states seen (B, O): (B,)."""
         return self.noise_critic(torch.cat([seen, noise], dim=-1))[0, :, 0]
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "trainer": super().state_dict(),
-            "critics": self.critics.state_dict(),
-            "actor": self.actor.state_dict(),
-            "worth": self.noise_critic.state_dict(),
-            "optim": self.optimizer.optim.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        super().load_state_dict(state["trainer"])
-        self.critics.load_state_dict(state["critics"])
-        self.actor.load_state_dict(state["actor"])
-        self.noise_critic.load_state_dict(state["worth"])
-        self.optimizer.optim.load_state_dict(state["optim"])

@@ -17,7 +17,7 @@ Shapes: N rows of a batch, m draws a row, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from pydantic import Field
@@ -25,15 +25,13 @@ from torch import Tensor
 
 from robo_rl.algo.offline.action_search import ActionSearch
 from robo_rl.algo.offline.auxiliary_actor import AuxiliaryActor
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline_critics.td_critics import TdCritics
 from robo_rl.algo.policy_samples import act_normalized
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.seeding import seeded_initialization
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.optimizer import frozen_weights
-from robo_rl.policy.base import DenoisingPolicy
 
 
 class SearchResult(NamedTuple):
@@ -53,15 +51,11 @@ class SearchResult(NamedTuple):
 
 
 class Expo(ActionSearch):
-    """Clones the best of a policy's chunks and their edits; an ``OfflineAlgorithm``.
+    """Clones the best of a policy's chunks and their edits.
 
     Args:
         cfg: See Config.
-        policy: Draws, and is where cloning begins; stays as it is.
-        critics: Their Q' is where the critics begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches, chunks, edits, times and noise.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(TdCritics.Config):
@@ -73,21 +67,15 @@ class Expo(ActionSearch):
         actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
-        self.cfg, self.critics = cfg, TdCritics(cfg, critics)
+    state_parts = ("critics", "actor")
+
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
+        self.cfg, self.critics = cfg, TdCritics(cfg, inputs.critics)
+        policy = inputs.policy
         seen = policy.obs_spec.size * policy.obs_horizon
         chunk = policy.horizon * policy.act_spec.size
-        with seeded_initialization("expo", generator.initial_seed()):
+        with seeded_initialization("expo", self.generator.initial_seed()):
             self.actor = AuxiliaryActor(cfg.actor, seen + chunk, chunk, cfg.edit_bound)
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
@@ -112,7 +100,7 @@ class Expo(ActionSearch):
         """
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
-        drawn = act_normalized(self.behaviour_policy, many, self.generator)
+        drawn = act_normalized(self.inputs.policy, many, self.generator)
         edited = drawn + self.actor.sample(self._inputs(many, drawn), self.generator).view_as(drawn)
         judge = self.critics.next_q if ahead else self.critics.q_value
         twice = {name: torch.cat([each, each]) for name, each in many.items()}
@@ -135,17 +123,3 @@ class Expo(ActionSearch):
 
     def _inputs(self, obs: dict[str, Tensor], drawn: Tensor) -> Tensor:
         return torch.cat([self.critics.critic.encode(obs), drawn.flatten(1)], dim=-1)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "trainer": super().state_dict(),
-            "critics": self.critics.state_dict(),
-            "actor": self.actor.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        super().load_state_dict(state["trainer"])
-        self.critics.load_state_dict(state["critics"])
-        self.actor.load_state_dict(state["actor"])

@@ -10,28 +10,21 @@ Shapes: B rows of a batch, H horizon, A act_dim.
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline.action_search import check_eval_is_deterministic
+from robo_rl.algo.offline.base import OfflineInputs, check_eval_is_deterministic
 from robo_rl.algo.offline.one_step_actor import OneStepActor
-from robo_rl.algo.offline_critics.base import OfflineCritics
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
 
 
 class Fql(OneStepActor):
-    """Near the policy's own chunk of the same noise; an ``OfflineAlgorithm``.
+    """Near the policy's own chunk of the same noise.
 
     Args:
         cfg: See Config.
-        policy: What the student stays near; stays as it is.
-        critics: Their Q' is where the student's critics begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches and noise.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(OneStepActor.Config):
@@ -39,26 +32,17 @@ class Fql(OneStepActor):
 
         alpha: float = Field(default=300.0, gt=0.0)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(cfg, cfg.alpha, policy, critics, replay, steps=steps, generator=generator)
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, cfg.alpha, inputs)
 
-    @staticmethod
-    def check_settings(policy: DenoisingPolicy.Config) -> None:
-        """See ``Choosy``."""
-        check_eval_is_deterministic(policy)
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: DenoisingPolicy) -> None:
+        """See ``Learner``."""
+        check_eval_is_deterministic(policy.cfg)
 
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
         """See ``OneStepActor``."""
-        return self.teacher.decode_normalized(batch.obs, noise)
+        return self.inputs.policy.decode_normalized(batch.obs, noise)
 
     def next_q(self, obs: dict[str, Tensor]) -> Tensor:
         """See ``OneStepActor``."""

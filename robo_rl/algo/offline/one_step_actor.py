@@ -11,36 +11,30 @@ Shapes: B rows of a batch, M critics, H horizon, A act_dim.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from abc import abstractmethod
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineInputs, SupervisedAlgorithm
 from robo_rl.algo.offline_critics.td_critics import TdCritics
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.seeding import seeded_initialization
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.optimizer import frozen_weights
-from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 from robo_rl.policy.one_step import make_one_step_student
 
 
-class OneStepActor(ABC):
-    """Learns the student and critics of what it does; an ``OfflineAlgorithm`` once it has its ``Config``.
+class OneStepActor(SupervisedAlgorithm):
+    """Learns a policy of one step, and critics of what that policy does.
 
     Args:
         cfg: Of critics and student.
         nearness: w.
-        policy: Of whose sizes it is, and where its network begins; stays as it is.
-        critics: Their Q' is where the student's critics begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches and noise.
+        inputs: See ``OfflineInputs``; the student has the policy's sizes and begins from its
+            network, the student's critics begin from the critics' Q'.
     """
 
     class Config(TdCritics.Config):
@@ -48,30 +42,16 @@ class OneStepActor(ABC):
 
         optim: SupervisedTrainer.Config = Field(default=SupervisedTrainer.Config(lr=3e-4))
 
-    def __init__(
-        self,
-        cfg: Config,
-        nearness: float,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        self.teacher, self.bc_coef = policy, nearness
-        self.minibatch, self.replay, self.generator = cfg.minibatch, replay, generator
-        with seeded_initialization(type(self).__name__.lower(), generator.initial_seed()):
-            student = make_one_step_student(
-                policy
-            ).train()  # what the policy cannot lend it is drawn
-        self.trainer = SupervisedTrainer(cfg.optim, student, steps)
-        self.critics = TdCritics(cfg, critics)
+    state_parts = ("critics",)
 
-    @property
-    def policy(self) -> DenoisingPolicy:
-        """What came of it: the averaged weights, of one step."""
-        return self.trainer.ema.module.eval()
+    def __init__(self, cfg: Config, nearness: float, inputs: OfflineInputs) -> None:
+        with seeded_initialization(type(self).__name__.lower(), inputs.generator.initial_seed()):
+            student = make_one_step_student(
+                inputs.policy
+            )  # what the policy cannot lend it is drawn
+        super().__init__(cfg, cfg.optim, inputs, student)
+        self.bc_coef, self.minibatch = nearness, cfg.minibatch
+        self.critics = TdCritics(cfg, inputs.critics)
 
     @abstractmethod
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:
@@ -102,7 +82,8 @@ class OneStepActor(ABC):
     def noise(self, obs: dict[str, Tensor]) -> Tensor:
         """(B, H, A), what a chain begins with."""
         rows = len(next(iter(obs.values())))
-        return randn((rows, self.teacher.horizon, self.teacher.act_spec.size), self.generator)
+        policy = self.inputs.policy
+        return randn((rows, policy.horizon, policy.act_spec.size), self.generator)
 
     def _actor_loss(self, batch: Transitions) -> tuple[Tensor, Tensor]:
         """Each row's (B,), and the mean value."""
@@ -115,12 +96,3 @@ class OneStepActor(ABC):
             worth = self.critics.critic(batch.obs, act).mean(dim=0)
         scale = worth.detach().abs().mean().clamp(min=1e-6)
         return self.bc_coef * apart - worth / scale, worth.detach().mean()
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"trainer": self.trainer.state_dict(), "critics": self.critics.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.trainer.load_state_dict(state["trainer"])
-        self.critics.load_state_dict(state["critics"])

@@ -14,25 +14,19 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.offline.action_search import ActionSearch
-from robo_rl.algo.offline_critics.base import OfflineCritics
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.policy_samples import act_normalized
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.models import ConfigModel
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.policy.base import DenoisingPolicy
 
 
 class Parl(ActionSearch):
-    """Clones what critics think best of a policy's own chunks; an ``OfflineAlgorithm``.
+    """Clones what critics think best of a policy's own chunks.
 
     Args:
         cfg: See Config.
-        policy: Where it begins, and what draws; stays as it is.
-        critics: What chunks are worth.
-        replay: The data, of which the states are used.
-        steps: Length of the schedule.
-        generator: Draws batches, chunks, times and noise.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(ConfigModel):
@@ -52,18 +46,9 @@ class Parl(ActionSearch):
         minibatch: int = Field(default=128, ge=1)
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(cfg.optim, cfg.minibatch, policy, replay, steps=steps, generator=generator)
-        self.cfg, self.critics = cfg, critics
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, cfg.optim, cfg.minibatch, inputs)
+        self.cfg, self.critics = cfg, inputs.critics
 
     def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
         """See ``ActionSearch``: the best chunks, and by how much they are better than drawn."""
@@ -75,7 +60,7 @@ class Parl(ActionSearch):
         draws = self.cfg.num_samples
         many = {name: each.repeat_interleave(draws, dim=0) for name, each in obs.items()}
         with torch.no_grad():
-            drawn = act_normalized(self.behaviour_policy, many, self.generator)
+            drawn = act_normalized(self.inputs.policy, many, self.generator)
             worth = self.critics.q_value(many, drawn, self.generator).view(-1, draws)
             top = worth.argmax(dim=1)
             best = drawn.unflatten(0, (-1, draws))[torch.arange(len(top)), top]

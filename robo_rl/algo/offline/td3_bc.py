@@ -10,28 +10,21 @@ Shapes: B rows of a batch, H horizon, A act_dim.
 
 from __future__ import annotations
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.offline.one_step_actor import OneStepActor
-from robo_rl.algo.offline_critics.base import OfflineCritics
-from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 
 
 class Td3Bc(OneStepActor):
-    """Near the data's own chunks; an ``OfflineAlgorithm``.
+    """Near the data's own chunks.
 
     Args:
         cfg: See Config.
-        policy: Where the student's network begins; stays as it is.
-        critics: Their Q' is where the student's critics begin.
-        replay: The data.
-        steps: Length of the schedule.
-        generator: Draws batches and noise.
+        inputs: See ``OfflineInputs``.
     """
 
     class Config(OneStepActor.Config):
@@ -41,19 +34,8 @@ class Td3Bc(OneStepActor):
         smoothing_std: float = Field(default=0.2, ge=0.0)
         smoothing_clip: float = Field(default=0.5, ge=0.0)
 
-    def __init__(
-        self,
-        cfg: Config,
-        policy: DenoisingPolicy,
-        critics: OfflineCritics,
-        replay: Replay,
-        *,
-        steps: int,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(
-            cfg, 1.0 / cfg.alpha, policy, critics, replay, steps=steps, generator=generator
-        )
+    def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
+        super().__init__(cfg, 1.0 / cfg.alpha, inputs)
         self.smoothing_std, self.smoothing_clip = cfg.smoothing_std, cfg.smoothing_clip
 
     def bc_target(self, batch: Transitions, noise: Tensor) -> Tensor:

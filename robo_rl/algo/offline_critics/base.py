@@ -1,26 +1,26 @@
 """Critics of logged decisions: what all of them have, however they learn.
 
 Shapes: B rows of a batch, M critics, H actions of a chunk, A act_dim. An ensemble Q with an average
-of its weights Q', of which a rule makes one value, and V of states: an ``OfflineAlgorithm`` asks them for
-Q' and for Q' − V.
+of its weights Q', of which a rule makes one value, and V of states: offline algorithms ask them
+for Q' and for Q' − V.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from abc import abstractmethod
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
+from robo_rl.core.trainable import Trainable
 from robo_rl.critic.aggregate import EnsembleAggregation
 from robo_rl.critic.q import QCritic
+from robo_rl.critic.q_learner import QLearner
 from robo_rl.critic.value import ValueCritic
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
-from robo_rl.optim.ema import TargetNetwork
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -40,8 +40,8 @@ class OfflineCriticsConfig(ConfigModel):
     value: ValueCritic.Config = ValueCritic.Config()
 
 
-class OfflineCritics(ABC):
-    """Q, Q' and V of a policy's chunks; a ``Learner``.
+class OfflineCritics(QLearner, Trainable):
+    """Q, Q' and V of a policy's chunks.
 
     Args:
         cfg: See ``OfflineCriticsConfig``.
@@ -51,6 +51,7 @@ class OfflineCritics(ABC):
     """
 
     Config = OfflineCriticsConfig
+    state_parts = ("value", "value_optimizer")
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class OfflineCritics(ABC):
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.replay, self.generator = cfg, replay, generator
-        self.critic = QCritic(
+        critic = QCritic(
             cfg.critic,
             policy.obs_spec,
             policy.act_spec,
@@ -68,13 +69,10 @@ class OfflineCritics(ABC):
             exec_horizon=policy.exec_horizon,
             normalizer=policy.normalizer,
         )
+        super().__init__(critic, lr=cfg.lr, grad_clip=cfg.grad_clip, target_ema=cfg.target_ema)
         self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
-        self.target = TargetNetwork(self.critic, cfg.target_ema)
+        self.value_optimizer = ClippedOptimizer(self.value.net.parameters(), cfg.lr, cfg.grad_clip)
         self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)
-        self.optimizers = {
-            "critic": ClippedOptimizer(self.critic.net.parameters(), cfg.lr, cfg.grad_clip),
-            "value": ClippedOptimizer(self.value.net.parameters(), cfg.lr, cfg.grad_clip),
-        }
 
     def step(self) -> dict[str, float]:
         """One gradient step of all of them; returns losses and the mean value.
@@ -83,12 +81,11 @@ class OfflineCritics(ABC):
             PluginError: Gradients were not finite for long.
         """
         found = self.learn(self.replay.sample(self.cfg.minibatch, self.generator))
-        self.target.update(self.critic)
         return {name: float(value.detach()) for name, value in found.items()}
 
     @abstractmethod
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
-        """One gradient step of Q and of V by a batch; the average follows by itself."""
+        """One gradient step of Q and of V on a batch; returns losses and the mean value."""
 
     @torch.no_grad()
     def advantage(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
@@ -101,20 +98,3 @@ class OfflineCritics(ABC):
     def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q'(o, a) likewise; (B,) with gradients by the chunks where they have them."""
         return self.rule(self.target.module(obs, act), generator)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {
-            "critic": self.critic.net.state_dict(),
-            "value": self.value.net.state_dict(),
-            "target": self.target.state_dict(),
-            "optim": {name: d.optim.state_dict() for name, d in self.optimizers.items()},
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        self.critic.net.load_state_dict(state["critic"])
-        self.value.net.load_state_dict(state["value"])
-        self.target.load_state_dict(state["target"])
-        for name, optimizer in self.optimizers.items():
-            optimizer.optim.load_state_dict(state["optim"][name])

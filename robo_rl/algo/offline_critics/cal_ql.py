@@ -74,8 +74,8 @@ class CalQl(OfflineCritics):
             .sum(dim=0)
             .mean()
         )
-        self.optimizers["critic"].step(td_loss + self.alpha * over)
-        value_loss = self._learn_value(batch)
+        value_loss = self._learn_value(batch)  # by Q' as it is before the critic's step
+        self.descend(td_loss + self.alpha * over)
         return {
             "value_loss": value_loss,
             "critic_loss": td_loss,
@@ -102,5 +102,5 @@ class CalQl(OfflineCritics):
             own = self.policy_actions.sample(batch.row, self.generator)
             worth = self.q_value(batch.obs, own, self.generator)
         loss = 0.5 * (worth - self.value(batch.obs)).square().mean()
-        self.optimizers["value"].step(loss)
+        self.value_optimizer.step(loss)
         return loss

@@ -21,7 +21,6 @@ from pydantic import Field
 from torch import Tensor
 
 from robo_rl.algo.offline_critics.base import OfflineCritics, OfflineCriticsConfig
-from robo_rl.critic.q import td_target
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.policy.base import DenoisingPolicy
@@ -53,17 +52,15 @@ class Iql(OfflineCritics):
 
     def learn(self, batch: Transitions) -> dict[str, Tensor]:
         """See ``OfflineCritics``."""
-        act = batch.act_with_masked_tail(self.generator)
+        batch = batch._replace(act=batch.act_with_masked_tail(self.generator))
         with torch.no_grad():
-            worth = self.q_value(batch.obs, act, self.generator)
+            worth = self.q_value(batch.obs, batch.act, self.generator)
         missing = worth - self.value(batch.obs)
         value_loss = expectile_loss(missing, self.expectile).mean()
-        self.optimizers["value"].step(value_loss)
+        self.value_optimizer.step(value_loss)
         with torch.no_grad():
             ahead = self.value(batch.next_obs)
-            wanted = td_target(batch.rew, batch.discount, batch.terminated, ahead)
-        critic_loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
-        self.optimizers["critic"].step(critic_loss)
+        critic_loss = self.td_step(batch, ahead)
         return {"value_loss": value_loss, "critic_loss": critic_loss, "value": ahead.mean()}
 
 

@@ -17,7 +17,7 @@ from robo_rl.core.errors import PluginError
 from robo_rl.data.rollout import Rollout
 from robo_rl.optim.adaptive_lr import AdaptiveLr, AdaptiveLrConfig
 from robo_rl.optim.ema import Ema, Ewma
-from robo_rl.optim.minibatches import Batch, Minibatches
+from robo_rl.optim.minibatches import Minibatch, Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer, OptimizerConfig
 from robo_rl.optim.precision import autocast
 from robo_rl.optim.step_rollback import StepRollback
@@ -101,7 +101,7 @@ class PpoActor(ActorUpdate):
             objective.size, self.cfg.minibatch, self.generator, objective.shards(rollout)
         )
 
-        def look(batch: Batch) -> tuple[Tensor, float]:
+        def measure(batch: Minibatch) -> tuple[Tensor, float]:
             with autocast(self.cfg.precision, self.policy):
                 found = objective.loss(batch.indices, self._proximal_policy())
             stats.append(found.all_reduce(batch.weight))
@@ -110,7 +110,7 @@ class PpoActor(ActorUpdate):
             return found.loss, per_unit * stats[-1].kl
 
         region = StepRollback(self.rate, self.cfg.target_kl, self._parts())
-        region.descend(batches.epochs(self.cfg.epochs), look, self._step)
+        region.descend(batches.epochs(self.cfg.epochs), measure, self._step)
         return self._metrics(stats, batches.per_epoch, region)
 
     def eval_policy(self) -> DenoisingPolicy:

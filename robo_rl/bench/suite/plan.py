@@ -16,7 +16,6 @@ from robo_rl.config.yaml_nodes import YamlNode
 from robo_rl.core.errors import ConfigError
 from robo_rl.train.pipeline.experiment import HAS_RUN, Experiment
 from robo_rl.train.pipeline.stage import stage_digest
-from robo_rl.train.pipeline.stage_traits import traits
 
 FOLDER = "suite"
 WAIVER = "a benchmark keeps what comes out and builds nothing on it"
@@ -85,7 +84,7 @@ class SuitePlan:
         waive = {
             label: WAIVER
             for label, stage in experiment.stages.items()
-            if traits(stage.cls).waivable and traits(stage.cls).stops
+            if stage.cls.waivable and stage.cls.stops
         }
         named = experiment.model_copy(update={"name": f"{key.seed}-{digest}", "waive": waive})
         return Cell(key, named, digest, tree.values, self.suite.report.stage)

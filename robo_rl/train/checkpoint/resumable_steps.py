@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
 
+from robo_rl.core.stateful import Stateful
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.progress import Progress, running_mean
@@ -16,23 +16,11 @@ from robo_rl.train.checkpoint.series import CheckpointSeries
 _EVERY, _SHARES = 100, 20
 
 
-class Learner(Protocol):
-    """What is trained."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """For checkpoints."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from ``state_dict``."""
-        ...
-
-
 def take_steps(
     folder: Path,
     what: str,
     total: int,
-    learner: Learner,
+    learner: Stateful,
     generator: torch.Generator,
     step: Callable[[], dict[str, float]],
     *,

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.seeding import make_generator, seeded_initialization
+from robo_rl.core.trainable import Trainable
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.replay import Replay
-from robo_rl.ope.estimator import Learns
 from robo_rl.ope.fqe import Fqe
 from robo_rl.ope.resample import Resample
 from robo_rl.ope.time_aware import add_time_feature, returns_to_go
@@ -82,7 +82,7 @@ class OpeData:
         self.replay = Replay(Replay.Config(demo_fraction=1.0))
         self.replay.add_demonstrations(add_time_feature(self.rows, elapsed, self.limit))
 
-    def fit(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
+    def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
         """Take the steps that are left, kept in a folder that is called like ``what``."""
         folder, every = self.folder / what.replace(" ", "_"), self.cfg.checkpoint_every
         with torch.enable_grad():  # who asks first may be about to do without
@@ -116,7 +116,7 @@ class PolicyOpeCase:
         self.replay, self.rows, self.resample = evidence.replay, evidence.rows, evidence.resample
         self.limit, self.seed = evidence.limit, evidence.seed
 
-    def fit(self, what: str, learner: Learns, steps: int, generator: torch.Generator) -> None:
+    def fit(self, what: str, learner: Trainable, steps: int, generator: torch.Generator) -> None:
         """As the evidence does, in a folder of this policy's own."""
         self.data.fit(f"{what} {self.name}", learner, steps, generator)
 

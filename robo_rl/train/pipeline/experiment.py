@@ -17,7 +17,7 @@ from robo_rl.env.device_transfer import to_host
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.preflight import find_problems
-from robo_rl.train.pipeline.stage_traits import Stage, traits
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
 def _named(stages: Any) -> Any:
@@ -96,7 +96,7 @@ class Experiment(ConfigModel):
             if label not in self.stages:
                 known = did_you_mean(label, self.stages)
                 yield f"the experiment has no stage '{label}'; {known}"
-            elif not traits(self.stages[label].cls).waivable:
+            elif not self.stages[label].cls.waivable:
                 yield f"stage '{label}' leaves nothing behind when it fails"
 
     def make_env(self, num_envs: int) -> VecEnv:
@@ -126,7 +126,9 @@ class Experiment(ConfigModel):
         return self.model_dump(mode="json", include={"task", "env"})
 
 
-def stages_until(stages: dict[str, Component[Stage]], until: str | None) -> dict[str, Component[Stage]]:
+def stages_until(
+    stages: dict[str, Component[Stage]], until: str | None
+) -> dict[str, Component[Stage]]:
     """Stages up to that one, all for None or if there is no such stage."""
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)

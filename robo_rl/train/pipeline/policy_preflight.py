@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from robo_rl.algo.base import Algorithm
+from robo_rl.algo.base import Learner
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
@@ -19,7 +19,7 @@ _OBS = ObsSpec(items={"x": TensorSpec(shape=(1,))})
 _ACT = ActSpec(shape=(1,), low=(-1.0,), high=(1.0,), rate_hz=1.0)
 
 
-def check_policy_fits(algo: Component[Algorithm], policy: Component[DenoisingPolicy]) -> None:
+def check_policy_fits(algo: Component[Learner], policy: Component[DenoisingPolicy]) -> None:
     """Ask an algorithm.
 
     Args:

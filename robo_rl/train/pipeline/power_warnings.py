@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from robo_rl.core.errors import Notice
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage_traits import WarnsOfLowPower
 
 
 def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterator[str]:
@@ -19,7 +18,7 @@ def find_power_warnings(experiment: Experiment, labels: Iterable[str]) -> Iterat
     """
     for label in labels:
         stage = experiment.stages[label]
-        if label in experiment.waive or not isinstance(stage.cls, WarnsOfLowPower):
+        if label in experiment.waive:
             continue
         if (doubt := stage.cls.low_power_warning(stage.cfg, experiment.eval)) is not None:
             yield f"stages.{label}: {doubt}"

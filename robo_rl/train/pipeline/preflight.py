@@ -8,7 +8,7 @@ from typing import NamedTuple
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.pipeline.stage_traits import Checked, Leaving, Stage, Traits, missing_artifact, traits
+from robo_rl.train.pipeline.stage_traits import Stage, missing_artifact
 
 
 class Problem(NamedTuple):
@@ -30,15 +30,15 @@ def find_problems(
     made: set[str] | None = set()  # None as soon as anything may be there
     policy: Component[DenoisingPolicy] | None = own
     for label, stage in stages.items():
-        said = traits(stage.cls)
+        said: type[Stage] = stage.cls
         yield from (Problem(label, missing_artifact(kind)) for kind in _missing(said, made))
         try:
-            if policy is not None and isinstance(stage.cls, Checked):
-                stage.cls.check(stage.cfg, policy)
+            if policy is not None:
+                said.check_policy(stage.cfg, policy)
         except ConfigError as error:
             yield Problem(label, str(error))
         try:
-            policy = _left(stage, said, policy, own)
+            policy = said.output_policy(stage.cfg, policy, own)
         except ConfigError as error:
             yield Problem(label, str(error))
             policy = None
@@ -49,7 +49,7 @@ def find_problems(
 def _idle(stages: Mapping[str, Component[Stage]]) -> Iterator[Problem]:
     """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
     *before, last = stages
-    said = traits(stages[last].cls)
+    said: type[Stage] = stages[last].cls
     if before and said.makes and not said.needs:
         text = (
             f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
@@ -58,17 +58,5 @@ def _idle(stages: Mapping[str, Component[Stage]]) -> Iterator[Problem]:
         yield Problem(last, text)
 
 
-def _missing(said: Traits, made: set[str] | None) -> list[str]:
+def _missing(said: type[Stage], made: set[str] | None) -> list[str]:
     return [] if made is None else [kind for kind in said.needs if kind not in made]
-
-
-def _left(
-    stage: Component[Stage],
-    said: Traits,
-    policy: Component[DenoisingPolicy] | None,
-    own: Component[DenoisingPolicy],
-) -> Component[DenoisingPolicy] | None:
-    """The policy behind a stage; None where nobody knows it before it is made."""
-    if isinstance(stage.cls, Leaving):
-        return stage.cls.output_policy(stage.cfg, policy, own)
-    return None if said.makes is None or "policy" in said.makes else policy

@@ -19,7 +19,7 @@ from robo_rl.core.errors import ConfigError
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.stage import Context, Reevaluable, Report, stage_digest
-from robo_rl.train.pipeline.stage_traits import traits
+from robo_rl.train.pipeline.stage_traits import Stage
 
 FILE, MARK = "evaluation.json", "digest"
 
@@ -69,7 +69,7 @@ def only_eval_changed(place: Path, experiment: Experiment, index: int) -> bool:
     return stage_digest(as_made, index) == made.digest
 
 
-def reevaluate_stage(stage: object, context: Context, report: Report) -> Report:
+def reevaluate_stage(stage: Stage, context: Context, report: Report) -> Report:
     """A finished stage's report under the protocol of now, that of before among ``earlier``.
 
     Args:
@@ -90,6 +90,5 @@ def reevaluate_stage(stage: object, context: Context, report: Report) -> Report:
     return found
 
 
-def _is_asked(cls: Any) -> bool:
-    said = traits(cls)
-    return said.evaluates and (said.reads is None or "eval" in said.reads)
+def _is_asked(cls: type[Stage]) -> bool:
+    return cls.evaluates and (cls.reads is None or "eval" in cls.reads)

@@ -31,7 +31,7 @@ from robo_rl.train.pipeline.reevaluation import (
 from robo_rl.train.pipeline.sessions import FILE as STARTS
 from robo_rl.train.pipeline.sessions import record_session
 from robo_rl.train.pipeline.stage import Context, Report, stage_digest, stage_world
-from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts, traits
+from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
 
@@ -261,7 +261,7 @@ def _kept(
 
 def _other(place: Path, experiment: Experiment) -> ConfigError:
     config, stages = place.parent / "config.yaml", experiment.stages.items()
-    heeded = [label for label, stage in stages if not traits(stage.cls).stops]
+    heeded = [label for label, stage in stages if not stage.cls.stops]
     return ConfigError(
         "holds a stage of another configuration",
         where=place,

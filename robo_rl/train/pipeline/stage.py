@@ -27,7 +27,7 @@ from robo_rl.train.evaluation.evaluate import (
 )
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage_traits import missing_artifact, traits
+from robo_rl.train.pipeline.stage_traits import missing_artifact
 from robo_rl.train.pipeline.world_digest import World, world_of
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class MultiProcess(Protocol):
 def stage_world(experiment: Experiment, index: int) -> World:
     """The world that a stage's result depends on; nothing where none up to it reads task or env."""
     upto = list(experiment.stages.values())[: index + 1]
-    read = [traits(stage.cls).reads for stage in upto]
+    read = [stage.cls.reads for stage in upto]
     depends = any(names is None or {"task", "env"} & set(names) for names in read)
     return world_of(experiment) if depends else {}
 
@@ -269,7 +269,7 @@ def stage_digest(experiment: Experiment, index: int) -> str:
     """
     everything = Experiment.model_fields.keys() - {"name", "waive", "launch", "stages"}
     upto = list(experiment.stages.values())[: index + 1]
-    read = [traits(stage.cls).reads for stage in upto]
+    read = [stage.cls.reads for stage in upto]
     fields = {name for names in read for name in (everything if names is None else names)}
     body = experiment.model_dump(mode="json", include=fields)
     stages = list(experiment.model_dump(mode="json")["stages"].items())
@@ -277,7 +277,7 @@ def stage_digest(experiment: Experiment, index: int) -> str:
     waived = [
         label
         for label in labels
-        if label in experiment.waive and not traits(experiment.stages[label].cls).stops
+        if label in experiment.waive and not experiment.stages[label].cls.stops
     ]
     rest = {"waived": waived} if waived else {}
     return digest({"experiment": body, "stages": stages[: index + 1], **rest})

@@ -1,9 +1,10 @@
-"""What a stage's class says of itself beside its settings; all of it may be left unsaid."""
+"""What a stage is, and what its class says of itself beside its settings."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import PluginError
@@ -13,20 +14,10 @@ if TYPE_CHECKING:
     from robo_rl.train.pipeline.stage import Context, Report
 
 
-class Stage(Protocol):
+class Stage(ABC):
     """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
 
-    What its class may say of itself, such as what it needs of earlier stages: ``Traits``. One that
-    is ``Checked`` is asked before anything runs.
-    """
-
-    def run(self, context: Context) -> Report:
-        """Do the work, or the rest of it, and say what came out."""
-        ...
-
-
-class Traits(NamedTuple):
-    """Class attributes of a stage, by the same names.
+    Its class says of itself, all of it optional:
 
     Args:
         needs: Kinds of artifacts that earlier stages must have made.
@@ -37,50 +28,44 @@ class Traits(NamedTuple):
         evaluates: Whether the experiment's ``eval`` has a part in its result, where it reads it.
         stops: Unless it is waived, its gate stops a run; one that does not decides by itself what
             goes on, and is waived by who runs it alone.
+
+    Raises:
+        PluginError: Where a class is defined: what should be several names is one.
     """
 
-    needs: tuple[str, ...] = ()
-    makes: tuple[str, ...] | None = None
-    reads: tuple[str, ...] | None = None
-    waivable: bool = True
-    evaluates: bool = True
-    stops: bool = True
+    needs: ClassVar[tuple[str, ...]] = ()
+    makes: ClassVar[tuple[str, ...] | None] = None
+    reads: ClassVar[tuple[str, ...] | None] = None
+    waivable: ClassVar[bool] = True
+    evaluates: ClassVar[bool] = True
+    stops: ClassVar[bool] = True
 
+    def __init_subclass__(cls) -> None:
+        for name in ("needs", "makes", "reads"):
+            if isinstance(value := getattr(cls, name), str):
+                raise PluginError(
+                    f"stage class {cls.__name__}: '{name}' is a tuple of names",
+                    expected=f'("{value}",)',
+                    found=repr(value),
+                )
 
-@runtime_checkable
-class Checked(Protocol):
-    """A stage that knows of its settings, and of the policy that reaches it, what cannot work."""
-
-    @staticmethod
-    def check(cfg: Any, policy: Component[DenoisingPolicy]) -> None:
-        """Raise ConfigError if that is so; ``cfg`` is the stage's own ``Config``."""
-        ...
-
-
-@runtime_checkable
-class WarnsOfLowPower(Protocol):
-    """A stage whose gate may be foretold to lack the episodes that it takes to pass."""
-
-    @staticmethod
-    def low_power_warning(cfg: Any, protocol: Any) -> str | None:
-        """Why it can hardly pass; None where it well can.
+    @classmethod
+    def check_policy(cls, cfg: Any, policy: Component[DenoisingPolicy]) -> None:
+        """Raise ConfigError for settings, or a policy that reaches the stage, that cannot work.
 
         Args:
             cfg: The stage's own ``Config``.
-            protocol: The experiment's ``eval``.
+            policy: Family and settings.
         """
-        ...
+        del cfg, policy
 
-
-@runtime_checkable
-class Leaving(Protocol):
-    """A stage of which it is known beforehand what policy it leaves."""
-
-    @staticmethod
+    @classmethod
     def output_policy(
-        cfg: Any, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+        cls, cfg: Any, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """Its family and settings; None where nobody knows.
+        """Family and settings of the policy behind the stage; None where nobody knows.
+
+        By default that which reaches it, unless it may make one.
 
         Args:
             cfg: The stage's own ``Config``.
@@ -90,34 +75,31 @@ class Leaving(Protocol):
         Raises:
             ConfigError: It cannot be made.
         """
-        ...
+        del cfg, own
+        return None if cls.makes is None or "policy" in cls.makes else policy
+
+    @classmethod
+    def low_power_warning(cls, cfg: Any, protocol: Any) -> str | None:
+        """Why its gate can hardly pass with so many episodes; None where it well can.
+
+        Args:
+            cfg: The stage's own ``Config``.
+            protocol: The experiment's ``eval``.
+        """
+        del cfg, protocol
+
+    @abstractmethod
+    def run(self, context: Context) -> Report:
+        """Do the work, or the rest of it, and say what came out."""
 
 
-def traits(stage: Any) -> Traits:
-    """Those of a stage's class.
-
-    Raises:
-        PluginError: What should be several names is one.
-    """
-    unsaid = Traits()._asdict()
-    said = {name: getattr(stage, name, value) for name, value in unsaid.items()}
-    for name, value in said.items():
-        if isinstance(value, str):
-            raise PluginError(
-                f"stage class {stage.__name__}: '{name}' is a tuple of names",
-                expected=f'("{value}",)',
-                found=repr(value),
-            )
-    return Traits(**said)
-
-
-def check_artifacts(stage: Any, artifacts: Iterable[str], label: str) -> None:
+def check_artifacts(stage: type[Stage], artifacts: Iterable[str], label: str) -> None:
     """Demand that a stage left what its class says, by which later stages were checked.
 
     Raises:
         PluginError: It left something else.
     """
-    makes = traits(stage).makes
+    makes = stage.makes
     unsaid = [] if makes is None else sorted(set(artifacts) - set(makes))
     if unsaid:
         raise PluginError(

@@ -25,7 +25,9 @@ class ExplorationConfig(ConfigModel):
     finetune_steps: int | None = Field(default=None, ge=0)
 
 
-def exploration_policy(policy: Component[DenoisingPolicy], cfg: ExplorationConfig) -> Component[DenoisingPolicy] | None:
+def exploration_policy(
+    policy: Component[DenoisingPolicy], cfg: ExplorationConfig
+) -> Component[DenoisingPolicy] | None:
     """The family's settings under another sampler; None where nothing is to change.
 
     Raises:
@@ -69,6 +71,6 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
         other = family.build(policy.obs_spec, policy.act_spec, policy.normalizer)
     cast(nn.Module, other.net).load_state_dict(policy.net.state_dict())
     if policy.reference_net is not None:
-        other.anchor()
+        other.freeze_reference()
         cast(nn.Module, other.reference_net).load_state_dict(policy.reference_net.state_dict())
     return other.eval()

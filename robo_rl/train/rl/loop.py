@@ -207,7 +207,9 @@ class Loop(Stateful):
             self.collector.start(derive("online", self.seed))
             self.guard.begin(self._acting())
         else:
-            if self.joint_distillation is None:  # the is_main_process process has the student, alone
+            if (
+                self.joint_distillation is None
+            ):  # the is_main_process process has the student, alone
                 state = {name: part for name, part in state.items() if name != "joint_distillation"}
             self.load_state_dict(state)
         check_identical([torch.tensor(self.algo.updates), *self.policy.parameters()])

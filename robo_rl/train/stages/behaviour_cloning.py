@@ -22,13 +22,14 @@ from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.stages.video import record_video
 
 LOG_EVERY = 100
 """Steps between lines of ``metrics.jsonl``."""
 
 
-class CloneBehaviour:
+class CloneBehaviour(Stage):
     """Fits the experiment's policy to the newest dataset; the averaged weights are the result.
 
     Args:
@@ -59,11 +60,11 @@ class CloneBehaviour:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
+    @classmethod
     def output_policy(
-        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+        cls, cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """See ``Leaving``."""
+        """See ``Stage``."""
         del cfg, policy
         return own
 

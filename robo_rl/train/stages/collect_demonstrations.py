@@ -28,9 +28,10 @@ from robo_rl.train.datasets.episode_recorder import (
 )
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
-class CollectDemonstrations:
+class CollectDemonstrations(Stage):
     """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
 
     Args:

@@ -33,9 +33,10 @@ from robo_rl.train.datasets.episode_recorder import (
     success_share,
 )
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
-class CollectRollouts:
+class CollectRollouts(Stage):
     """Records whole episodes, wave by wave; a wave's seed depends on its index alone.
 
     Args:

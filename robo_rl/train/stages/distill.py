@@ -23,6 +23,7 @@ from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.stages.video import record_video
 
 WHY = "distillation"
@@ -31,7 +32,7 @@ LOG_EVERY = 100
 """Steps between lines of ``metrics.jsonl``."""
 
 
-class Distill:
+class Distill(Stage):
     """Rounds of acting with the student and regressing it onto the teacher, DAgger-like.
 
     The first round acts with the teacher; every further one with the student as it stands,
@@ -64,15 +65,15 @@ class Distill:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
-    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
-        """See ``Checked``."""
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
+        """See ``Stage``."""
         del cfg
         check_distillable(policy.cfg, WHY)
 
-    @staticmethod
-    def low_power_warning(cfg: Config, protocol: EvalProtocol) -> str | None:
-        """See ``WarnsOfLowPower``."""
+    @classmethod
+    def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Stage``."""
         return low_power_warning(protocol, cfg.margin)
 
     def run(self, context: Context) -> Report:

@@ -23,12 +23,13 @@ from robo_rl.train.checkpoint.policies import check_distillable, load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.pipeline.world_digest import world_of
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}
 
 
-class Export:
+class Export(Stage):
     """Exports with proof: numeric, closed-loop and latency parity; see ``build_bundle``.
 
     Args:
@@ -51,9 +52,9 @@ class Export:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
-    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
-        """See ``Checked``."""
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
+        """See ``Stage``."""
         del cfg
         check_distillable(policy.cfg, "export")
 

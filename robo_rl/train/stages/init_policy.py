@@ -23,9 +23,10 @@ from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
-class InitPolicy:
+class InitPolicy(Stage):
     """Makes a policy with random weights, and its normaliser from random actions.
 
     Observations get mean 0 and deviation 1 under uniformly random actions, where the env's limits
@@ -49,11 +50,11 @@ class InitPolicy:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
+    @classmethod
     def output_policy(
-        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+        cls, cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """See ``Leaving``."""
+        """See ``Stage``."""
         del policy
         return cfg.policy or own
 

@@ -13,10 +13,11 @@ from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.pipeline.world_digest import read_world
 
 
-class LoadDataset:
+class LoadDataset(Stage):
     """Hands a dataset to the stages behind it, if the experiment's policy can learn from it.
 
     Args:

@@ -15,9 +15,10 @@ from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 
-class LoadPolicy:
+class LoadPolicy(Stage):
     """Copies a policy into the run, if it is the experiment's kind and of its world.
 
     A stage's gate comes with it: one that failed is to be waived here, too.
@@ -39,11 +40,11 @@ class LoadPolicy:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
+    @classmethod
     def output_policy(
-        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+        cls, cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """See ``Leaving``."""
+        """See ``Stage``."""
         del cfg, policy
         return own
 

@@ -17,13 +17,14 @@ from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_polic
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 
 MEMBERS = "members.json"
 """Of each estimator its values, one a resample of the episodes: by them policies are compared that
 were judged on one dataset with one seed."""
 
 
-class EvaluateOffPolicy:
+class EvaluateOffPolicy(Stage):
     """Judges the newest policy on all episodes of the newest dataset.
 
     Args:

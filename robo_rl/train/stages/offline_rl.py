@@ -1,19 +1,20 @@
 """Stage ``offline``: a policy is improved on the dataset alone, and passed on only if it is better.
 
-No env is asked by which anything is chosen. Critics learn what actions are worth;
-an ``OfflineAlgorithm`` makes the policy better by them; then fitted Q evaluation says what the two policies
-would come to, on the same resamples of the data. Unless the new one is better by more than the
-margin, the one before goes on: that is the gate, and refusing is no failure. Where the experiment
-waives it the new one goes on all the same, and the reason with it. What both really come to is
-measured afterwards, in the units of the gate too, and stands beside it.
+No env is asked by which anything is chosen. Critics learn what actions are worth; an
+``OfflineAlgorithm`` makes the policy better by them; then fitted Q evaluation says what the two
+policies would come to, on the same resamples of the data. Unless the new one is better by more than
+the margin, the one before goes on: that is the gate, and refusing is no failure. Where the
+experiment waives it the new one goes on all the same, and the reason with it. What both really come
+to is measured afterwards, in the units of the gate too, and stands beside it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from robo_rl.algo.offline.base import OfflineAlgorithm, OfflineInputs
 from robo_rl.algo.offline_critics.base import OfflineCritics
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.seeding import make_generator, seeded_initialization
@@ -23,47 +24,23 @@ from robo_rl.ope.policy_comparison import OpeAnswer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy, save_policy
-from robo_rl.train.checkpoint.resumable_steps import Learner, take_steps
+from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
 from robo_rl.train.datasets.demonstrations import policy_transitions
 from robo_rl.train.datasets.split import split
 from robo_rl.train.evaluation.gate import Gate, episodes_needed_text
 from robo_rl.train.evaluation.gate import GateAnswer as GateAnswer
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator, OpeResult
+from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.stages.video import record_video
 
 UNGATED = "ungated"
 """Folder of the new policy, whether or not it goes on."""
 
 
-class OfflineAlgorithm(Learner, Protocol):
-    """Makes a policy better by critics of logged decisions.
-
-    Built as ``OfflineAlgorithm(cfg, policy, critics, replay, steps=…, generator=…)``.
-    """
-
-    @property
-    def policy(self) -> DenoisingPolicy:
-        """What came of it."""
-        ...
-
-    def step(self) -> dict[str, float]:
-        """One gradient step; returns its figures."""
-        ...
-
-
-@runtime_checkable
-class Choosy(Protocol):
-    """An improver's class that knows of a policy's settings what it cannot improve."""
-
-    @staticmethod
-    def check_settings(policy: DenoisingPolicy.Config) -> None:
-        """Raise ConfigError if that is so."""
-        ...
-
-
-class OfflineRl:
+class OfflineRl(Stage):
     """Improves the newest policy on the newest dataset.
 
     Args:
@@ -71,13 +48,13 @@ class OfflineRl:
     """
 
     class Config(OpeConfig):
-        """Lengths, critics, what improves, and the gate; who judges: ``OpeConfig``.
+        """Lengths, critics, algorithm, and the gate; who judges: ``OpeConfig``.
 
         Args:
             critic_steps: Gradient steps of the critics.
             steps: Of the policy.
             critics: What actions are worth.
-            improver: How the policy is made better.
+            algo: How the policy is made better.
             holdout_fraction: Share of the episodes that only the judge sees: a policy that is judged by
                 the very episodes that it was made of looks as lucky as they were. 0 does so.
             margin: By how much the new policy's value must be above the old one's.
@@ -97,16 +74,16 @@ class OfflineRl:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
-    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
-        """See ``Checked``."""
-        if isinstance(cfg.algo.cls, Choosy):
-            cfg.algo.cls.check_settings(policy.cfg)
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
+        """See ``Stage``."""
+        check_policy_fits(cfg.algo, policy)
 
     def run(self, context: Context) -> Report:
         """Learn critics, improve, judge, and keep whichever policy is to go on."""
         old = load_policy(context.artifact("policy"))
         check_trains_all_steps(old)
+        self.cfg.algo.cls.check_policy(self.cfg.algo.cfg, old)
         data, apart = self._data(context, old)
         replay = self._replay(data, old, context.experiment.gamma)
         critics, figures = self._critics(context, replay, old)
@@ -163,7 +140,7 @@ class OfflineRl:
         return data, apart
 
     def _replay(self, data: WindowDataset, policy: DenoisingPolicy, gamma: float) -> Replay:
-        """What critics and improver see."""
+        """What critics and algorithm see."""
         replay = Replay(Replay.Config(demo_fraction=1.0))
         replay.add_demonstrations(policy_transitions(data, policy, gamma))
         return replay
@@ -202,19 +179,18 @@ class OfflineRl:
         self, context: Context, replay: Replay, old: DenoisingPolicy, critics: OfflineCritics
     ) -> DenoisingPolicy:
         generator, steps = make_generator("offline", context.seed), self.cfg.steps
-        improver: OfflineAlgorithm = self.cfg.algo.build(
-            old, critics, replay, steps=steps, generator=generator
-        )
+        inputs = OfflineInputs(old, critics, replay, steps, generator)
+        algo: OfflineAlgorithm = self.cfg.algo.build(inputs)
         take_steps(
             context.directory,
             "offline",
             steps,
-            improver,
+            algo,
             generator,
-            improver.step,
+            algo.step,
             checkpoint_every=self.cfg.checkpoint_every,
         )
-        return improver.policy
+        return algo.policy
 
 
 def _gate(judgement: OpeResult, goes_on: str, episodes: int, *, passed: bool) -> Gate:

@@ -16,6 +16,7 @@ from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
 from robo_rl.train.pipeline.multi_process import pinned_resources
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.rl.exploration import exploration_policy, with_exploration
 from robo_rl.train.rl.joint_distillation import WHY
 from robo_rl.train.rl.loop import Loop
@@ -23,7 +24,7 @@ from robo_rl.train.rl.loop_config import LoopConfig
 from robo_rl.train.stages.video import record_video
 
 
-class OnlineRl:
+class OnlineRl(Stage):
     """Fine-tunes the newest policy until its budget is spent or training success is enough.
 
     It leaves a ``head`` where a student learns along.
@@ -43,17 +44,17 @@ class OnlineRl:
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
 
-    @staticmethod
+    @classmethod
     def output_policy(
-        cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
+        cls, cfg: Config, policy: Component[DenoisingPolicy] | None, own: Component[DenoisingPolicy]
     ) -> Component[DenoisingPolicy] | None:
-        """See ``Leaving``."""
+        """See ``Stage``."""
         del own
         return policy and (exploration_policy(policy, cfg.exploration) or policy)
 
-    @staticmethod
-    def check(cfg: Config, policy: Component[DenoisingPolicy]) -> None:
-        """See ``Checked``."""
+    @classmethod
+    def check_policy(cls, cfg: Config, policy: Component[DenoisingPolicy]) -> None:
+        """See ``Stage``."""
         acting = exploration_policy(policy, cfg.exploration) or policy
         check_policy_fits(cfg.algo, acting)
         if cfg.student.steps:
@@ -62,9 +63,9 @@ class OnlineRl:
         if cfg.num_envs != "auto":
             check_groups(size, cfg.num_envs)
 
-    @staticmethod
-    def low_power_warning(cfg: Config, protocol: EvalProtocol) -> str | None:
-        """See ``WarnsOfLowPower``."""
+    @classmethod
+    def low_power_warning(cls, cfg: Config, protocol: EvalProtocol) -> str | None:
+        """See ``Stage``."""
         return low_power_warning(protocol, cfg.margin)
 
     def assist(self, context: Context) -> Loop:

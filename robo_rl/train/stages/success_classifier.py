@@ -30,6 +30,7 @@ from robo_rl.train.datasets.labelled_episodes import (
 from robo_rl.train.evaluation.classifier_metrics import episode_metrics, row_metrics
 from robo_rl.train.evaluation.gate import Gate, GateAnswer, episodes_needed_text
 from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.world.calibration import best_threshold, correct_prior, fit_temperature
 from robo_rl.world.success import Calibration, SuccessClassifier, sustained_log_odds
 from robo_rl.world.success_trainer import SuccessTrainer
@@ -37,7 +38,7 @@ from robo_rl.world.success_trainer import SuccessTrainer
 _EPS = 1e-12
 
 
-class TrainSuccessClassifier:
+class TrainSuccessClassifier(Stage):
     """Learns it from the newest dataset, whose episodes are marked as succeeded or failed.
 
     Args:

@@ -235,7 +235,7 @@ def test_learner_actor_and_base_see_the_same_where_statistics_move(generator):
     tracker = RunningObsStats(policy.normalizer, weight=10.0)
     tracker.update({name: 3.0 * o.float() + 5.0 for name, o in make_obs(500, seed=7).items()})
     data = NftBatch.of(one_decision(policy, generator), torch.zeros(ROWS))
-    losses = nft.actor.objective.loss(data, nft.actor.base)
+    losses = nft.actor.objective.loss(data, nft.actor.reference)
     assert float(losses.action_shift_sq) == float(losses.reference_mse) == 0.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import judged_world, logged_columns, paying
+from small_logged import judged_world, logged_columns, offline_inputs, paying
 
 from robo_rl.algo.offline.awr import Awr, advantage_weights, floor_advantage
 from robo_rl.data.replay import Replay
@@ -31,9 +31,7 @@ def test_what_pays_is_done_more_often_than_in_the_data_and_the_policy_before_sta
     shares = {}
     for temperature in (0.5, 1e6):
         cfg = Awr.Config(temperature=temperature, optim={"lr": 3e-3, "ema_decay": 0.9})  # pyright: ignore
-        improver = Awr(
-            cfg, policy, critics, replay, steps=400, generator=torch.Generator().manual_seed(1)
-        )
+        improver = Awr(cfg, offline_inputs((policy, critics, replay), 400))
         for _ in range(400):
             improver.step()
         obs = replay.transitions(torch.arange(400)).obs
@@ -58,8 +56,7 @@ def test_what_a_human_did_is_cloned_whatever_critics_think_of_it():
     found = []
     for human in (0.0, 1.5):
         cfg = Awr.Config(intervention_min_advantage=human, optim={"lr": 3e-3, "ema_decay": 0.9})  # pyright: ignore
-        generator = torch.Generator().manual_seed(1)
-        improver = Awr(cfg, policy, critics, replay, steps=400, generator=generator)
+        improver = Awr(cfg, offline_inputs((policy, critics, replay), 400))
         for _ in range(400):
             improver.step()
         found.append(paying(improver.policy, replay))

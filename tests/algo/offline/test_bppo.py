@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from small_logged import World, judged_world, paying
+from small_logged import World, judged_world, offline_inputs, paying
 
 from robo_rl.algo.offline.bppo import Bppo, standardize
 from robo_rl.core.errors import ConfigError
@@ -18,10 +18,8 @@ def world() -> World:
 
 
 def improver(world: World, steps: int, **settings: object) -> Bppo:
-    policy, critics, replay = world
     cfg = Bppo.Config(lr=3e-3, minibatch=128, behaviour_update_every=20, **settings)  # pyright: ignore
-    generator = torch.Generator().manual_seed(1)
-    return Bppo(cfg, policy, critics, replay, steps=steps, generator=generator)
+    return Bppo(cfg, offline_inputs(world, steps))
 
 
 @pytest.mark.parametrize("ratio", ["joint", "per_step"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import World, demand_goes_on, judged_world, paying
+from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
 from small_policies import make_policy
 
 from robo_rl.algo.offline.dsrl import Dsrl
@@ -20,7 +20,7 @@ def world() -> World:
 def improver(world: World, steps: int = 300, **settings: object) -> Dsrl:
     optim, actor = {"lr": 3e-3, "ema_decay": 0.9}, {"hidden": (32,), "lr": 3e-3}
     cfg = Dsrl.Config(minibatch=64, optim=optim, actor=actor, **settings)  # pyright: ignore
-    return Dsrl(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+    return Dsrl(cfg, offline_inputs(world, steps))
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
@@ -62,9 +62,10 @@ def test_values_of_noise_are_those_of_what_it_becomes(world: World):
 
 @pytest.mark.parametrize("improver_class", [Dsrl, Fql])
 def test_a_policy_that_draws_on_the_way_is_refused(improver_class: type[Dsrl | Fql]):
-    improver_class.check_settings(make_policy("ddpm", 4).cfg)
+    cfg = improver_class.Config()
+    improver_class.check_policy(cfg, make_policy("ddpm", 4))  # pyright: ignore
     with pytest.raises(ConfigError, match="eval_eta"):
-        improver_class.check_settings(make_policy("ddpm", 4, eval_eta=1.0).cfg)
+        improver_class.check_policy(cfg, make_policy("ddpm", 4, eval_eta=1.0))  # pyright: ignore
 
 
 def test_a_run_that_is_cut_off_goes_on_to_the_bit(world: World):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import World, demand_goes_on, judged_world, paying
+from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
 
 from robo_rl.algo.offline.expo import Expo
 
@@ -17,7 +17,7 @@ def world() -> World:
 def improver(world: World, steps: int = 300, **settings: object) -> Expo:
     optim, actor = {"lr": 3e-3, "ema_decay": 0.9}, {"hidden": (32,), "lr": 3e-3}
     cfg = Expo.Config(minibatch=64, optim=optim, actor=actor, **settings)  # pyright: ignore
-    return Expo(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+    return Expo(cfg, offline_inputs(world, steps))
 
 
 def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_logged import World, demand_goes_on, judged_world, paying
+from small_logged import World, demand_goes_on, judged_world, offline_inputs, paying
 
 from robo_rl.algo.offline.td3_bc import Td3Bc
 
@@ -16,7 +16,7 @@ def world() -> World:
 
 def improver(world: World, steps: int = 300, **settings: object) -> Td3Bc:
     cfg = Td3Bc.Config(minibatch=64, optim={"lr": 3e-3, "ema_decay": 0.9}, **settings)  # pyright: ignore
-    return Td3Bc(cfg, *world, steps=steps, generator=torch.Generator().manual_seed(1))
+    return Td3Bc(cfg, offline_inputs(world, steps))
 
 
 def made(improving: Td3Bc, world: World) -> torch.Tensor:

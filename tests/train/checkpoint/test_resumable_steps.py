@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from robo_rl.core.stateful import Stateful
 from robo_rl.train.checkpoint.metrics_log import read_metrics
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 
 
-class Walk:
+class Walk(Stateful):
     """Adds what is drawn; may break off."""
+
+    state_parts = ("place",)
 
     def __init__(self, stop_at: int = -1) -> None:
         self.place, self.taken, self.stop_at = torch.zeros(()), 0, stop_at
@@ -25,12 +27,6 @@ class Walk:
             raise KeyboardInterrupt
         self.place = self.place + torch.randn((), generator=self.generator)
         return {"place": float(self.place)}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"place": self.place}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.place = state["place"]
 
 
 def walked(folder: Path, walk: Walk) -> dict[str, float]:

@@ -18,7 +18,6 @@ from robo_rl.train.pipeline import reevaluation as again
 from robo_rl.train.pipeline import run as pipeline
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report
-from robo_rl.train.pipeline.stage_traits import traits
 from robo_rl.train.stages import video
 
 MORE = {**EXPERIMENT["eval"], "episodes": 12, "seed": 3}
@@ -116,8 +115,7 @@ def test_a_stage_that_says_nothing_of_evaluating_again_is_refused(
 @pytest.mark.parametrize("name", names("stages"))
 def test_every_stage_of_ours_that_evaluates_can_be_evaluated_again(name: str):
     cls = load("stages", name)
-    reads = traits(cls).reads
-    asked = traits(cls).evaluates and (reads is None or "eval" in reads)
+    asked = cls.evaluates and (cls.reads is None or "eval" in cls.reads)
     assert asked == hasattr(cls, "evaluate")
     assert asked == (name in {"bc", "offline", "online", "distill", "export", "ope", "policy"})
 

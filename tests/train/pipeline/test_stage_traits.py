@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import pytest
 
+from robo_rl.config.registry import Component
 from robo_rl.core.errors import PluginError
-from robo_rl.train.pipeline.stage_traits import Traits, check_artifacts, traits
+from robo_rl.train.pipeline.stage import Context, Report
+from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts
+
+REACHES, OWN = (Component("policies", name, object, None) for name in ("reaches", "own"))
 
 
-class Silent:
-    pass
+class Silent(Stage):
+    def run(self, context: Context) -> Report:
+        return Report("silent")
 
 
-class Quiet:
+class Quiet(Silent):
     makes = ("policy",)
     waivable = False
 
 
-def test_what_is_not_said_is_the_default():
-    assert traits(Silent) == Traits()
-    assert traits(Quiet) == Traits(makes=("policy",), waivable=False)
+class Beside(Silent):
+    makes = ("dataset",)
+
+
+def test_a_policy_passes_a_stage_that_makes_none_and_is_unknown_behind_any_other():
+    assert Beside.output_policy(None, REACHES, OWN) is REACHES
+    assert Quiet.output_policy(None, REACHES, OWN) is None
+    assert Silent.output_policy(None, REACHES, OWN) is None
 
 
 @pytest.mark.parametrize("name", ["needs", "makes", "reads"])
 def test_one_name_is_not_several(name: str):
-    cls = type("Careless", (), {name: "policy"})
     with pytest.raises(PluginError, match=f"Careless: '{name}' is a tuple of names"):
-        traits(cls)
+        type("Careless", (Stage,), {name: "policy"})
 
 
 def test_a_stage_leaves_what_it_says():

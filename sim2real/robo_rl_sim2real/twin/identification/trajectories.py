@@ -56,7 +56,7 @@ def trajectory_segments(bag: BagReader, wanted: ConversionSpec) -> list[Trajecto
     joints = tuple(
         name for name, arm in zip(target.names, target.tracks_command, strict=True) if arm
     )
-    if robot.hand is not None and {*joints} & {*robot.hand.names}:
+    if robot.end_effector is not None and {*joints} & {*robot.end_effector.names}:
         hint = "record a policy that commands joints"
         raise DataError("commands of a hand: latency is found of joints", where=bag.path, hint=hint)
     given = commands(bag, wanted)
