@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-_SERVE: Any = importlib.import_module("robo_rl_serve")  # the file that loads this one
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name there
 
 
 def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "") -> MjlabEnvs:

@@ -11,13 +11,12 @@ import numpy as np
 
 from robo_rl.api.robot import Robot
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.core.rotations import (
-    normalize_quat,
-    quat_conj,
+from robo_rl.core.rotations import quat_conj,
     quat_mul,
     quat_to_rotvec,
     rotvec_to_quat,
-)
+    rotvec_to_quat,
+)unit_quat
 from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 
 
@@ -65,7 +64,7 @@ class EePoseAxes(NamedTuple):
         """
         self.check_frame(reading, where)
         back = quat_conj(np.array(self.upright))
-        turn = quat_mul(normalize_quat(select_by_name(reading, "orientation", (), where)), back)
+        turn = quat_mul(unit_quat(select_by_name(reading, "orientation", (), where)), back)
         return np.concatenate(
             [select_by_name(reading, "position", (), where), quat_to_rotvec(turn)]
         )
@@ -73,8 +72,7 @@ class EePoseAxes(NamedTuple):
     def integrate_twist(self, numbers: Values, twist: Reading, span_s: float) -> Values:
         """Where a velocity takes the hand within ``span_s``."""
         linear, angular = twist.fields["linear"], twist.fields["angular"]
-        turn = quat_to_rotvec(
-            quat_mul(rotvec_to_quat(angular * span_s), rotvec_to_quat(numbers[3:]))
+        turn = quat_to_rotvec(quat_mul(rotvec_to_quat(angular * span_s), rotvec_to_quat(numbers[3:]))
         )
         return np.concatenate([numbers[:3] + linear * span_s, turn])
 
