@@ -20,15 +20,15 @@ from _fault_stage import (
 from _fault_table import TOLERANCE, TrialCounts
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.braking import Limits
+from robo_rl_sim2real.control.commands.contract import command_spec
+from robo_rl_sim2real.control.commands.limiter import Limiter
 from robo_rl_sim2real.control.inference import (
     InferenceRequest,
     InferenceResult,
     InferenceRunner,
     InlineInferenceRunner,
 )
-from robo_rl_sim2real.control.limiter import Limiter
 from robo_rl_sim2real.core.lifecycle_states import State
 
 BAD = (np.nan, np.inf, -np.inf, 1e30, -1e12)

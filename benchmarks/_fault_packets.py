@@ -27,7 +27,7 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 
 from robo_rl.bundle.bundle import Bundle
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.contract import command_spec
 from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.dds.codec import Codec

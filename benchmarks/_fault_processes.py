@@ -35,8 +35,8 @@ from _standstill import StallMonitor, watched
 
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.config.models import to_yaml
-from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.braking import Limits
+from robo_rl_sim2real.control.commands.contract import command_spec
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import SENSOR, Qos

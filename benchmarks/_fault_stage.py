@@ -28,7 +28,7 @@ from robo_rl.bundle.manifest import (
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State

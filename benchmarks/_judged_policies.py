@@ -17,7 +17,7 @@ from _kept import load_result, resolve_experiment, save_result
 from robo_rl.config.models import digest
 from robo_rl.core.atomic_files import make_directory, write_file
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.ope.conformal import distance_outside
 from robo_rl.ope.policy_comparison import bootstrap_interval, clip_interval, hull
 from robo_rl.policy.base import DenoisingPolicy

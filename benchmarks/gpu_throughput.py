@@ -1,7 +1,7 @@
 """Env steps a second on a GPU: ``SimEnv`` on MuJoCo Warp beside bare Warp and MJX, by envs.
 
-Needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic,
-omegaconf where they are missing); nothing has to be installed. MJX is measured where jax and
+Needs this tree and the wheels of mujoco, mujoco-warp and warp-lang (and etils, absl-py, pydantic
+where they are missing); nothing has to be installed. MJX is measured where jax and
 mujoco-mjx are there. All sides step the same model from such starts as the task draws: ``SimEnv``
 and bare Warp with the same controls, anew every control step, MJX with one a world throughout.
 ``SimEnv`` adds observations, rewards, ends and resets, which here all envs have at once.

@@ -58,7 +58,7 @@ def _say(what: object) -> None:
 def _store(directory: Path) -> None:
     from small_stores import make_episode, make_store
 
-    from robo_rl.data.zarr_store import ZarrStore
+    from robo_rl.data.store.zarr_store import ZarrStore
 
     path = directory / "data.zarr"
     store = ZarrStore.open(path) if path.exists() else make_store(path)

@@ -10,7 +10,7 @@ import numpy as np
 from small_flights import NAMES
 
 from robo_rl.config.registry import component
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.messages.kinds import MsgType, to_message
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.rosbags_types import message_factory, type_store

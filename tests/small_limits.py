@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.commands.braking import Limits
 
 Array = NDArray[np.float64]
 JOINTS = 5

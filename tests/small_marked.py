@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.stage import Context, Report
 
 OBS = ObsSpec(items={"place": TensorSpec(shape=(1,)), "speed": TensorSpec(shape=(2,))})

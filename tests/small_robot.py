@@ -12,13 +12,13 @@ from small_limits import JOINTS, limits
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
+from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import InferenceRequest, InferenceResult
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts, TickOutput
-from robo_rl_sim2real.control.safety import Safety
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.readings import Inbox, Reading
 from robo_rl_sim2real.perception.observer import Observer, Source

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 
 OBS = ObsSpec(
     items={

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from small_stores import flat_rows, make_episode
 
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint import files as checkpoint
 from robo_rl.train.checkpoint.series import CheckpointSeries
 

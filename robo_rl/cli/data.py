@@ -14,12 +14,12 @@ from robo_rl.config.compose import overlay, resolve_tree
 from robo_rl.config.models import ConfigModel, validate
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import DataError
-from robo_rl.data.action_limits import LimitViolations
 
 if TYPE_CHECKING:
     from robo_rl.data.convert import Converter
-    from robo_rl.data.verify import VerifyReport
-    from robo_rl.data.zarr_store import ZarrStore
+    from robo_rl.data.store.action_limits import LimitViolations
+    from robo_rl.data.store.verify import VerifyReport
+    from robo_rl.data.store.zarr_store import ZarrStore
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,7 +38,7 @@ class _From(ConfigModel):
 def info(path: _Store) -> None:
     """Say what a dataset holds."""
     from robo_rl.config.models import to_yaml
-    from robo_rl.data.zarr_store import ZarrStore
+    from robo_rl.data.store.zarr_store import ZarrStore
 
     store = ZarrStore.open(path)
     typer.echo(format_table(_summary(store)))
@@ -62,7 +62,7 @@ def info(path: _Store) -> None:
 @app.command()
 def verify(path: _Store) -> None:
     """Check every committed byte; list damaged files, and actions outside their limits."""
-    from robo_rl.data.verify import verify
+    from robo_rl.data.store.verify import verify
 
     report = verify(path)
     typer.echo(
@@ -86,7 +86,7 @@ def verify(path: _Store) -> None:
 @app.command()
 def repair(path: _Store) -> None:
     """Set damaged episodes aside, so that the rest can be used."""
-    from robo_rl.data.verify import repair
+    from robo_rl.data.store.verify import repair
 
     done = repair(path)
     for reason in done.quarantined:

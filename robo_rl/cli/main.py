@@ -1,6 +1,7 @@
-"""The command line: verbs by name, each in a module of its own, imported only when it is used.
+"""The command line: verbs by name, imported only when they are used.
 
-A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group).
+A verb's module has a function ``run`` (a command) or a ``typer.Typer`` called ``app`` (a group);
+the verbs that run an experiment up to a stage share one.
 The deployed half's verbs are found by entry points, as all of it is.
 """
 
@@ -43,7 +44,9 @@ VERBS = {
     "config": "Print a composed experiment; say where each value comes from.",
     "doctor": "Check this machine: versions, rendering, disk, plugins.",
 }
-RESUMABLE = ("demo", "run", "collect", "train", "distill", "export", "bench")
+UP_TO = {"collect": "collect", "train": "online", "distill": "distill", "export": "export"}
+"""Verbs that are ``run`` up to a stage, and that stage."""
+RESUMABLE = ("demo", "run", *UP_TO, "bench")
 """Those that go on from what they saved."""
 ON_ROBOTS = ("deploy", "deploy check", "deploy latency", "sim-robot")
 _as_it_was = warnings.formatwarning
@@ -146,6 +149,10 @@ def load_verb(verb: str) -> Any:
         code = load("verbs", name)
         demand_interface("verbs", name, code, Verb)
         return code
+    if verb in UP_TO:
+        from robo_rl.cli.run import up_to
+
+        return up_to(UP_TO[verb])
     module: Any = import_module(f"robo_rl.cli.{verb.replace('-', '_')}")
     return getattr(module, "app", None) or module.run
 

@@ -1,7 +1,8 @@
-"""``robo-rl run``: all stages of an experiment, or those up to one."""
+"""``robo-rl run``: all stages of an experiment or those up to one, and verbs for some of these."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -19,3 +20,14 @@ def run(
 ) -> None:
     """Run an experiment's stages with their gates; what is done already is not done again."""
     execute(experiment, overrides, out, json_file, until)
+
+
+def up_to(stage: str) -> Callable[..., None]:
+    """The command that runs an experiment up to a stage."""
+
+    def run(
+        experiment: Name, overrides: Overrides = None, out: Out = RUNS, json_file: Json = None
+    ) -> None:
+        execute(experiment, overrides, out, json_file, until=stage)
+
+    return run

@@ -55,7 +55,7 @@ def run_until(
     Raises:
         RoboRlError: See ``robo_rl.train.pipeline.run.run_experiment``.
     """
-    from robo_rl.train.pipeline.launch import num_processes, run_processes
+    from robo_rl.train.pipeline.processes.launch import num_processes, run_processes
     from robo_rl.train.pipeline.run import run_experiment
 
     number = num_processes(experiment, overrides)

@@ -1,29 +1,27 @@
 """From YAML files and overrides to one tree of values, each with the place that it came from.
 
 A file may have ``base: [task/lift_cube, policy/flow]``: bases are merged in order, each file once,
-and the file's own values over them (``config_files``, ``config_merge``). Overrides
+and the file's own values over them (``search_path``, ``merge``). Overrides
 (``algo.lr=1e-4``, ``stages.bc.steps=100``, ``stages.0.steps=100``) are merged last, all at once.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from robo_rl.config.interpolation import KeyPath, interpolate, keys_of
 from robo_rl.config.merge import combine, merge, nest_under
 from robo_rl.config.search_path import read_config
 from robo_rl.config.yaml_nodes import YamlNode, parse
 from robo_rl.core.errors import ConfigError
 
-KeyPath = tuple[str | int, ...]
-
 
 @dataclass(frozen=True)
 class ConfigTree:
-    """Composed values, interpolations resolved, and where each was written.
+    """Composed values, references resolved, and where each was written.
 
     Args:
         values: Nested plain dicts, lists and scalars.
@@ -49,7 +47,7 @@ def compose(
     Args:
         name_or_path: ``demo`` (also in ``experiment/``), ``task/lift_cube``, or a file's path.
         overrides: ``dotted.key=value`` each; the value is YAML.
-        search: Folders in which names are looked for; ``config_files.default_search()`` if
+        search: Folders in which names are looked for; ``search_path.default_search()`` if
             not given.
 
     Raises:
@@ -69,27 +67,27 @@ def overlay(overrides: Sequence[str]) -> YamlNode:
     for override in overrides:
         origin = f"override '{override}'"
         key, _, text = override.partition("=")
-        node = nest_under(parse(text, lambda _, o=origin: o), _keys(key))
+        node = nest_under(parse(text, lambda _, o=origin: o), keys_of(key))
         tree = combine(tree, node)
     return tree
 
 
 def resolve_tree(root: YamlNode) -> ConfigTree:
-    """The tree of merged nodes, with interpolations (``${task.dt_s}``) resolved."""
-    origins = dict(_walk(root, ()))
-    return ConfigTree(_resolve(_plain(root), origins), origins)
+    """The tree of merged nodes, with references (``${task.dt_s}``) resolved.
+
+    Raises:
+        ConfigError: See ``interpolate``.
+    """
+    written = ConfigTree(_plain(root), dict(_walk(root, ())))
+    return ConfigTree(interpolate(written.values, written.origin), written.origins)
 
 
 def _check_override(override: str) -> None:
     key, equals, _ = override.partition("=")
-    if not equals or not all(_keys(key)):
+    if not equals or not all(keys_of(key)):
         raise ConfigError(
             "not an override", where=f"override '{override}'", expected="dotted.key=value"
         )
-
-
-def _keys(key: str) -> list[str]:
-    return re.sub(r"\[(\d+)\]", r".\1", key.strip()).split(".")
 
 
 def _walk(node: YamlNode, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -108,28 +106,3 @@ def _plain(node: YamlNode) -> Any:
     if isinstance(node.value, list):
         return [_plain(child) for child in cast("list[YamlNode]", node.value)]
     return node.value
-
-
-def _resolve(values: dict[str, Any], origins: dict[KeyPath, str]) -> dict[str, Any]:
-    if not _interpolates(values):
-        return values
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    try:
-        return cast(
-            "dict[str, Any]", OmegaConf.to_container(OmegaConf.create(values), resolve=True)
-        )
-    except (OmegaConfBaseException, RecursionError, ValueError) as error:
-        key = str(getattr(error, "full_key", None) or "")
-        path = tuple(int(k) if k.isdigit() else k for k in _keys(key)) if key else ()
-        tree = ConfigTree(values, origins)
-        problem = str(error).splitlines()[0] if str(error) else "cyclic interpolation"
-        raise ConfigError(problem, where=f"{tree.origin(path)} {key}".strip()) from error
-
-
-def _interpolates(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        items = value.values() if isinstance(value, dict) else value
-        return any(_interpolates(item) for item in cast("Iterable[Any]", items))
-    return isinstance(value, str) and "${" in value

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 import shutil
@@ -19,7 +18,6 @@ from pathlib import Path
 
 _TEMPORARY = ".tmp-"
 _OLD = ".old-"
-_BLOCK = 1 << 20
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -159,15 +157,6 @@ def sync(paths: Iterable[Path]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _recover(final: Path) -> None:

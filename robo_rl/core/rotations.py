@@ -1,75 +1,160 @@
-"""Rotations on batches of tensors: quaternions, rotation vectors and matrices.
+"""Rotations on batches: quaternions, rotation vectors, matrices and yaw; torch or numpy.
 
-Shapes: … any batch axes. Quaternions are wxyz and of unit length.
+Shapes: … any batch axes. Quaternions are wxyz and of unit length; rotation vectors and yaw, the
+angle about the world's z axis, are in rad. Arguments of numpy give arrays of numpy without an
+import of torch; tensors give tensors.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import numpy as np
+
+from robo_rl.core.errors import SpecError
+
+ArrayT = TypeVar("ArrayT")
+"""A tensor of torch, or an array of numpy."""
+
+_TINY = 1e-9
+_TINY_SINE = 1e-6
+_LENGTH_TOLERANCE = 1e-2
 
 
-def quat_mul(left: Tensor, right: Tensor) -> Tensor:
-    """The Hamilton product of quaternions (…, 4): first turn by right, then by left."""
-    import torch
+def quat_mul(left: ArrayT, right: ArrayT) -> ArrayT:
+    """The Hamilton product of quaternions (…, 4): first turn by right, then by left.
 
-    a, b, c, d = left.unbind(-1)
-    e, f, g, h = right.unbind(-1)
+    Arrays of numpy are summed so that a quaternion and its inverse leave a vector part of exactly
+    0: a robot that is told to stay has no velocity. Tensors are summed in the order that trained
+    weights depend on.
+    """
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return _array_mul(left, right)
+    (a, b, c, d), (e, f, g, h) = _parts(left), _parts(right)
     parts = [
         a * e - b * f - c * g - d * h,
         a * f + b * e + c * h - d * g,
         a * g - b * h + c * e + d * f,
         a * h + b * g - c * f + d * e,
     ]
-    return torch.stack(parts, dim=-1)
+    return _library(left).stack(parts, axis=-1)
 
 
-def rotvec_to_quat(turn: Tensor) -> Tensor:
-    """The quaternion (…, 4) of a rotation vector (…, 3), rad."""
-    import torch
-
-    half = turn.norm(dim=-1, keepdim=True) / 2
-    # sin(x) / x without a division by 0: torch.sinc(x) is sin(pi x) / (pi x).
-    return torch.cat([torch.cos(half), turn / 2 * torch.sinc(half / math.pi)], dim=-1)
-
-
-def quat_to_rotvec(quat: Tensor) -> Tensor:
-    """The rotation vector (…, 3), rad, of at most half a turn, of a unit quaternion (…, 4)."""
-    import torch
-
-    quat = torch.where(quat[..., :1] < 0, -quat, quat)
-    sine = quat[..., 1:].norm(dim=-1, keepdim=True)
-    angle = 2 * torch.atan2(sine, quat[..., :1])
-    return quat[..., 1:] * torch.where(sine > 1e-9, angle / sine.clamp(min=1e-9), 2.0)
-
-
-def quat_to_matrix(quat: Tensor) -> Tensor:
-    """The rotation matrix (…, 3, 3) of a unit quaternion (…, 4)."""
-    import torch
-
-    w, x, y, z = quat.unbind(-1)
-    rows = [
-        torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], -1),
-        torch.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], -1),
-        torch.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], -1),
-    ]
-    return torch.stack(rows, dim=-2)
-
-
-def matrix_to_rotvec(rot: Tensor) -> Tensor:
-    """The rotation vector (…, 3), rad, of a rotation matrix (…, 3, 3) of less than half a turn."""
-    import torch
-
-    skew = (rot - rot.mT) / 2
-    axis = torch.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], dim=-1)
-    sine = axis.norm(dim=-1, keepdim=True)
-    cosine = (rot.diagonal(dim1=-2, dim2=-1).sum(-1, keepdim=True) - 1) / 2
-    return axis * torch.where(sine > 1e-6, torch.atan2(sine, cosine) / sine.clamp(min=1e-6), 1.0)
-
-
-def quat_conj(quat: Tensor) -> Tensor:
+def quat_conj(quat: ArrayT) -> ArrayT:
     """The inverse turn of unit quaternions (…, 4)."""
-    return quat * quat.new_tensor([1.0, -1.0, -1.0, -1.0])
+    scalar, vector = _split(quat)
+    return _library(quat).concatenate([scalar, -vector], axis=-1)
+
+
+def rotvec_to_quat(turn: ArrayT) -> ArrayT:
+    """The quaternion (…, 4) of a rotation vector (…, 3)."""
+    lib, vector = _library(turn), _any(turn)
+    half = _norm(vector) / 2
+    # sin(x) / x without a division by 0: sinc(x) is sin(pi x) / (pi x).
+    return lib.concatenate([lib.cos(half), vector / 2 * lib.sinc(half / np.pi)], axis=-1)
+
+
+def quat_to_rotvec(quat: ArrayT) -> ArrayT:
+    """The rotation vector (…, 3), of at most half a turn, of a unit quaternion (…, 4)."""
+    lib, either = _library(quat), _any(quat)
+    scalar, vector = _split(lib.where(either[..., :1] < 0, -either, either))
+    sine = _norm(vector)
+    angle = 2 * lib.arctan2(sine, scalar)
+    return vector * lib.where(sine > _TINY, angle / lib.where(sine > _TINY, sine, _TINY), 2.0)
+
+
+def quat_to_matrix(quat: ArrayT) -> ArrayT:
+    """The rotation matrix (…, 3, 3) of a unit quaternion (…, 4)."""
+    lib = _library(quat)
+    return lib.stack([lib.stack(column, axis=-1) for column in _columns(quat)], axis=-1)
+
+
+def quat_to_rot6d(quat: ArrayT) -> ArrayT:
+    """The first two columns of the rotation matrix, (…, 6): continuous, and the same for q and -q.
+
+    Source: Zhou et al., "On the Continuity of Rotation Representations in Neural Networks", 2019
+        (arXiv 1812.07035), eq. 17.
+    """
+    columns = _columns(quat)
+    return _library(quat).stack(next(columns) + next(columns), axis=-1)
+
+
+def matrix_to_rotvec(rot: ArrayT) -> ArrayT:
+    """The rotation vector (…, 3) of a rotation matrix (…, 3, 3) of less than half a turn."""
+    lib, matrix = _library(rot), _any(rot)
+    skew = (matrix - lib.swapaxes(matrix, -1, -2)) / 2
+    axis = lib.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], axis=-1)
+    sine = _norm(axis)
+    trace = matrix[..., 0, 0] + matrix[..., 1, 1] + matrix[..., 2, 2]
+    angle = lib.arctan2(sine, (trace[..., None] - 1) / 2)
+    near_zero = sine <= _TINY_SINE
+    return axis * lib.where(near_zero, 1.0, angle / lib.where(near_zero, _TINY_SINE, sine))
+
+
+def yaw_to_quat(yaw: ArrayT) -> ArrayT:
+    """The quaternion (…, 4) of a turn about z by yaw (…,)."""
+    lib, half = _library(yaw), _any(yaw) / 2
+    zero = lib.zeros_like(half)
+    return lib.stack([lib.cos(half), zero, zero, lib.sin(half)], axis=-1)
+
+
+def quat_to_yaw(quat: ArrayT) -> ArrayT:
+    """The yaw (…,) of the body's x axis, of its quaternion (…, 4)."""
+    w, x, y, z = _parts(quat)
+    return _library(quat).arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+
+
+def unit_quat(quat: ArrayT) -> ArrayT:
+    """One quaternion (4,) that a message brought, scaled to unit length.
+
+    Raises:
+        SpecError: The length is not near 1.
+    """
+    norm = _norm(_any(quat))
+    if not abs(float(norm[0]) - 1.0) < _LENGTH_TOLERANCE:
+        raise SpecError(
+            "a quaternion that is no orientation", expected="length 1", found=float(norm[0])
+        )
+    return _any(quat) / norm
+
+
+def _array_mul(left: Any, right: Any) -> Any:
+    """The product as (a·b − u·v, a·v + b·u + u × v) of quaternions (a, u) and (b, v)."""
+    (a, u), (b, v) = _split(left), _split(right)
+    scalar = a * b - (u * v).sum(-1, keepdims=True)
+    return np.concatenate([scalar, a * v + b * u + np.cross(u, v)], axis=-1)
+
+
+def _library(array: object) -> Any:
+    """The package whose functions take this array: numpy, or torch."""
+    return np if isinstance(array, np.ndarray) else sys.modules["torch"]
+
+
+def _norm(vector: Any) -> Any:
+    """Euclidean length, (…, n) → (…, 1)."""
+    return _library(vector).linalg.norm(vector, axis=-1, keepdims=True)
+
+
+def _columns(quat: Any) -> Iterator[list[Any]]:
+    """The columns of the rotation matrix, each as its three elements (…,)."""
+    w, x, y, z = _parts(quat)
+    yield [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
+    yield [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
+    yield [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)]
+
+
+def _parts(array: Any) -> Any:
+    """The elements of the last axis, (…,) each."""
+    return np.moveaxis(array, -1, 0) if isinstance(array, np.ndarray) else array.unbind(-1)
+
+
+def _split(quat: Any) -> tuple[Any, Any]:
+    """Scalar (…, 1) and vector (…, 3) part."""
+    return quat[..., :1], quat[..., 1:]
+
+
+def _any(array: object) -> Any:
+    """The same array; torch and numpy share no type with operators."""
+    return array

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.commits import EpisodeRecord
-from robo_rl.data.episode import first_not_finite
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.commits import EpisodeRecord
+from robo_rl.data.store.episode import first_not_finite
+from robo_rl.data.store.zarr_store import ZarrStore
 
 INTERVENTION = "intervention"
 """Column of a store, where it has one: whether a human commanded the row."""

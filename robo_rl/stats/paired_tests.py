@@ -1,13 +1,12 @@
 """What episodes prove of two policies: non-inferiority, paired where both met the same starts.
 
-And how many episodes that takes. Floor 1: numpy and the standard library.
+How many episodes would tell is in ``power``. Floor 1: numpy and the standard library.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,36 +43,15 @@ class Comparison(NamedTuple):
         return "inferior" if self.interval.high < -self.margin else "cannot tell"
 
 
-def noninferiority(
-    successes_new: int,
-    n_new: int,
-    successes_ref: int,
-    n_ref: int,
-    margin: float,
-    confidence: float = 0.95,
-) -> Comparison:
-    """Compare two success rates from independent episodes.
-
-    The hybrid score interval puts the two Wilson intervals together. ``noninferior`` is a one-sided
-    test at level (1 − confidence) / 2.
-
-    Source: Newcombe, Statistics in Medicine 17 (1998) 873–890, method 10.
-
-    Raises:
-        ValueError: A count is impossible, or no episodes.
-    """
-    if min(n_new, n_ref) == 0:
-        raise ValueError("comparing two policies takes at least one episode of each")
-    interval = newcombe_interval(successes_new, n_new, successes_ref, n_ref, confidence)
-    return Comparison(successes_new / n_new - successes_ref / n_ref, interval, margin)
-
-
 def newcombe_interval(
     successes_new: float, n_new: int, successes_ref: float, n_ref: int, confidence: float = 0.95
 ) -> Interval:
-    """Newcombe's interval of the difference of two independent rates; see ``noninferiority``.
+    """Newcombe's interval of the difference of two rates from independent episodes.
 
-    Successes may be expected ones, which are no whole numbers.
+    The hybrid score interval puts the two Wilson intervals together. Successes may be expected
+    ones, which are no whole numbers; n_new and n_ref are at least 1.
+
+    Source: Newcombe, Statistics in Medicine 17 (1998) 873–890, method 10.
     """
     new, ref = wilson(successes_new, n_new, confidence), wilson(successes_ref, n_ref, confidence)
     p_new, p_ref = successes_new / n_new, successes_ref / n_ref
@@ -143,37 +121,6 @@ def paired_change(
     tail = (1 - confidence) / 2
     low, high = np.quantile([_change(x[pick], y[pick]) for pick in picks], [tail, 1 - tail])
     return Comparison(_change(x, y), Interval(float(low), float(high)), margin)
-
-
-def mcnemar(new: ArrayLike, ref: ArrayLike) -> float:
-    """Two-sided exact p-value that new (n,) and ref (n,), paired, succeed equally often.
-
-    Under that hypothesis each discordant pair falls either way with probability 1/2.
-
-    Source: McNemar, Psychometrika 12 (1947), with the exact binomial distribution.
-    """
-    only_new, only_ref, _ = discordant(new, ref)
-    total = only_new + only_ref
-    tail = sum(math.comb(total, k) for k in range(min(only_new, only_ref) + 1))
-    return min(1.0, 2 * tail / 2**total)
-
-
-def episodes_needed(p: float, gap: float, power: float = 0.8, confidence: float = 0.95) -> int:
-    """Episodes of each of two policies, at success rates p and p + gap, to see that they differ.
-
-    Source: Fleiss, Levin and Paik, Statistical Methods for Rates and Proportions (2003), eq. 4.14:
-        the two-sided test of two independent proportions, without continuity correction.
-
-    Raises:
-        ValueError: gap is 0, or p + gap is no probability.
-    """
-    other = p + gap
-    if gap == 0 or not (0 <= p <= 1 and 0 <= other <= 1):
-        raise ValueError(f"p and p + gap must be two probabilities, found {p} and {other}")
-    mean = (p + other) / 2
-    same = normal_quantile(confidence) * math.sqrt(2 * mean * (1 - mean))
-    apart = NormalDist().inv_cdf(power) * math.sqrt(p * (1 - p) + other * (1 - other))
-    return math.ceil(((same + apart) / gap) ** 2)
 
 
 def _change(new: NDArray[Any], ref: NDArray[Any]) -> float:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from robo_rl.core.errors import ConfigError
+from robo_rl.core.rotations import quat_to_rot6d
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl_tasks.cartesian_controller import CartesianController
-from robo_rl_tasks.poses import quat_to_rot6d
+from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
+from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,25 +20,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.control_axes import CommandAxis, Joint
+    from robo_rl.api.control_axes import CommandAxis
     from robo_rl.api.env import SimView
     from robo_rl.api.robot import Robot
 
 
 Actions = Literal["joints", "pose"]
 """What a task's actions are: targets of joints, or poses of the end effector."""
-
-
-def arm_indices(robot: Robot) -> list[int]:
-    """Indices in qpos of the actuated joints but the gripper, in control order."""
-    return [robot.joint_names.index(joint.name) for joint in arm_joints(robot)]
-
-
-def arm_joints(robot: Robot) -> list[Joint]:
-    """The actuated joints but the gripper, in control order."""
-    gripper = robot.gripper.actuator if robot.gripper else None
-    pairs = zip(robot.actuated_joints, robot.actuator_names, strict=True)
-    return [joint for joint, actuator in pairs if actuator != gripper]
 
 
 class ArmTask:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.rotations import quat_conj, quat_mul
-from robo_rl_tasks.differential_ik import DifferentialIk
+from robo_rl.core.rotations import quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
+from robo_rl_tasks.kinematics.differential_ik import DifferentialIk
 from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
-from robo_rl_tasks.poses import quat_to_yaw, wrap_angle, yaw_to_quat
+from robo_rl_tasks.poses import wrap_angle
 
 if TYPE_CHECKING:
     import torch

@@ -6,20 +6,18 @@ Shapes: B envs. Success is the cube's height alone, so the task says nothing abo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.api.robot import Robot
 from robo_rl.api.task import Reset
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
+from robo_rl.core.rotations import quat_to_rot6d, yaw_to_quat
 from robo_rl.core.spec import TensorSpec
 from robo_rl_tasks import rewards
-from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.lift_expert import LiftExpert, LiftExpertConfig
-from robo_rl_tasks.poses import quat_to_rot6d, uniform, yaw_to_quat
+from robo_rl_tasks.poses import uniform
 from robo_rl_tasks.scene import add_object, tabletop
+from robo_rl_tasks.tabletop_task import TabletopConfig, TabletopTask
 
 if TYPE_CHECKING:
     import torch
@@ -29,45 +27,30 @@ if TYPE_CHECKING:
 
 # Four contacts a pad resist turning without torsional friction, which would cost time.
 GRIP = {"condim": 3, "priority": 2, "friction": [1.0, 0.01, 0.0001], "solref": [0.01, 1.0]}
-WEIGHTS = {"reach": 0.02, "grasp": 0.03, "lift": 0.05}
 REACH_SCALE_M = 0.1
 
 
-class LiftCubeConfig(ConfigModel):
-    """Settings of ``LiftCube``.
+class LiftCubeConfig(TabletopConfig):
+    """Settings of ``LiftCube`` beside those of ``TabletopConfig``.
 
     Args:
-        robot: A robot with a gripper.
-        reward: ``sparse``: 1 at success; ``dense``: also reach, grasp and lift as costs.
-        terminate_on_success: Whether an episode ends with its success.
         lift_height_m: Height above rest that counts as lifted.
         cube_half_m: Half the cube's edge.
         cube_mass_kg: Its mass.
         spawn_low: Lower corner (x, y, yaw) of the region of starts, m and rad.
         spawn_high: Upper corner.
-        start: (J,) arm joints at reset, rad; empty for the robot's home.
-        start_noise: Standard deviation of the arm joints about it, rad.
-        episode_s: Time limit.
-        actions: Targets of the joints, or poses of the end effector.
         expert: Settings of the scripted demonstrator.
     """
 
-    robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
-    reward: Literal["dense", "sparse"] = "dense"
-    terminate_on_success: bool = True
     lift_height_m: float = Field(default=0.08, gt=0)
     cube_half_m: float = Field(default=0.02, gt=0)
     cube_mass_kg: float = Field(default=0.05, gt=0)
     spawn_low: tuple[float, float, float] = (0.42, -0.15, -math.pi / 4)
     spawn_high: tuple[float, float, float] = (0.62, 0.15, math.pi / 4)
-    start_joint_pos: tuple[float, ...] = ()
-    start_noise: float = Field(default=0.02, ge=0)
-    episode_s: float = Field(default=4.0, gt=0)
-    actions: Actions = "joints"
     expert: LiftExpertConfig = LiftExpertConfig()
 
 
-class LiftCube(ArmTask):
+class LiftCube(TabletopTask[LiftCubeConfig]):
     """A cube on the table, to be lifted.
 
     Args:
@@ -75,16 +58,7 @@ class LiftCube(ArmTask):
     """
 
     Config = LiftCubeConfig
-
-    def __init__(self, cfg: LiftCubeConfig) -> None:
-        self.cfg = cfg
-        super().__init__(
-            cfg.robot.build(),
-            cfg.episode_s,
-            cfg.start_joint_pos,
-            cfg.start_noise,
-            actions=cfg.actions,
-        )
+    weights: ClassVar = {"reach": 0.02, "grasp": 0.03, "lift": 0.05}
 
     def scene(self) -> Any:
         """The robot, a table and the cube."""
@@ -104,18 +78,6 @@ class LiftCube(ArmTask):
         height = torch.full((num, 1), self.cfg.cube_half_m)
         qpos = torch.cat([arm, pose[:, :2], height, yaw_to_quat(pose[:, 2])], dim=-1)
         return Reset(qpos=qpos, qvel=torch.zeros(num, arm.shape[1] + 6), goal={})
-
-    def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """1 at success; dense adds what is missing in reaching, grasping and lifting as costs."""
-        success = self.success(view).float()
-        if self.cfg.reward == "sparse":
-            return success, {"success": success}
-        parts = self._progress(view)
-        return rewards.shaped(parts, WEIGHTS, success), parts
-
-    def terminated(self, view: SimView) -> Tensor:
-        """With the success, if so configured."""
-        return self.success(view) & self.cfg.terminate_on_success
 
     def success(self, view: SimView) -> Tensor:
         """Whether the cube is ``lift_height_m`` above its rest."""

@@ -1,8 +1,6 @@
 """A scripted demonstrator that grasps a cube from above and lifts it.
 
-Shapes: B envs, n of them. The phases of all envs are one tensor. To the trembling of its joints
-noise adds a cube that is seen in the wrong place for as long as one attempt lasts. A cube that was
-lost is noticed and tried again.
+Shapes: B envs, n of them. A cube that was lost is noticed and tried again.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
+from robo_rl_tasks.phased_expert import PhasedExpert, PhasedExpertConfig
 from robo_rl_tasks.poses import planar_pose, rotate_planar
 from robo_rl_tasks.rewards import distance
 
@@ -21,36 +19,28 @@ if TYPE_CHECKING:
     from robo_rl.api.env import SimView
     from robo_rl_tasks.lift_cube import LiftCube
 
-PHASES = 4
-ABOVE, DOWN, CLOSE, LIFT = range(PHASES)
-_ON_THE_SPOT_M = 1e-3
+ABOVE, DOWN, CLOSE, LIFT = range(4)
 
 
-class LiftExpertConfig(ArmExpertConfig):
-    """Settings of ``LiftExpert``.
+class LiftExpertConfig(PhasedExpertConfig):
+    """Settings of ``LiftExpert`` beside those of ``PhasedExpertConfig``.
 
     Args:
         grasp_offset_m: End effector minus cube at the grasp, in axes of the hand's yaw, m.
         pregrasp_height_m: Height over the grasp from which the gripper comes down.
         lift_m: Height over the grasp that it goes up to.
         gripper_close_s: Time given to the fingers.
-        waypoint_tolerance_m: Distance at which a waypoint counts as reached.
         drop_distance_m: Distance of end effector and cube at which a lifted cube counts as lost.
-        perception_noise_m: Standard deviation of the cube's seen position at noise 1, per axis.
-        perception_noise_rad: Standard deviation of its seen yaw at noise 1.
     """
 
     grasp_offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     pregrasp_height_m: float = 0.1
     lift_m: float = 0.12
     gripper_close_s: float = 0.3
-    waypoint_tolerance_m: float = 0.02
     drop_distance_m: float = 0.05
-    perception_noise_m: float = 0.025
-    perception_noise_rad: float = 0.4
 
 
-class LiftExpert(ArmExpert):
+class LiftExpert(PhasedExpert):
     """Above, down, close, lift.
 
     Args:
@@ -60,19 +50,16 @@ class LiftExpert(ArmExpert):
         noise: 0 for its best, 1 for mostly failing.
     """
 
+    phases = 4
+
     def __init__(
         self, task: LiftCube, num_envs: int, generator: torch.Generator, noise: float
     ) -> None:
-        import torch
-
         super().__init__(task, task.cfg.expert, num_envs, generator, noise)
         self._task, self._cfg = task, task.cfg.expert
-        self._phase, self._steps = torch.zeros(2, num_envs, dtype=torch.long)
-        self._misjudged = torch.zeros(num_envs, 3)
 
     def _begin(self, view: SimView, ids: Tensor) -> None:
         super()._begin(view, ids)
-        self._phase[ids] = self._steps[ids] = 0
         self._misjudge(ids)
 
     def _decide(self, view: SimView) -> Tensor:
@@ -85,16 +72,6 @@ class LiftExpert(ArmExpert):
         # A cube looks the same after a quarter turn; once held, the hand turns no more.
         self._turn(torch.where(self._phase <= DOWN, cube[:, 2], self._yaw), math.pi / 2)
         return torch.where(self._phase < CLOSE, self._task.gripper.open, self._task.gripper.closed)
-
-    def _misjudge(self, ids: Tensor) -> None:
-        import torch
-
-        cfg = self._cfg
-        scale = torch.tensor(
-            [cfg.perception_noise_m, cfg.perception_noise_m, cfg.perception_noise_rad]
-        )
-        drawn = torch.randn(len(ids), 3, generator=self._generator)
-        self._misjudged[ids] = self._noise * scale * drawn
 
     def _waypoint(self, cube: Tensor) -> Tensor:
         """Where the end effector goes in the present phase, (B, 3)."""
@@ -112,13 +89,9 @@ class LiftExpert(ArmExpert):
         """On to the next phase where this one is done; from a lost cube back to the first."""
         import torch
 
-        ee_pos, cfg = view.sensor("ee_pos"), self._cfg
-        arrived = distance(self._pos, waypoint) < _ON_THE_SPOT_M
-        arrived &= distance(ee_pos, waypoint) < cfg.waypoint_tolerance_m
-        closed = self._steps * self._task.dt_s >= cfg.gripper_close_s
-        lost = distance(ee_pos, view.sensor("cube_pos")) > cfg.drop_distance_m
+        closed = self._steps * self._task.dt_s >= self._cfg.gripper_close_s
+        lost = distance(view.sensor("ee_pos"), view.sensor("cube_pos")) > self._cfg.drop_distance_m
         held = torch.where(self._phase == CLOSE, closed, lost)
-        done = torch.where(self._phase < CLOSE, arrived, held)
-        self._steps = torch.where(done, 0, self._steps + 1)
-        self._phase = (self._phase + done) % PHASES
+        done = torch.where(self._phase < CLOSE, self._arrived(view, waypoint), held)
+        self._advance(done)
         self._misjudge((done & (self._phase == ABOVE)).nonzero().squeeze(-1))

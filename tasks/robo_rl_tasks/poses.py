@@ -1,13 +1,15 @@
-"""Rotations and planar poses on batches of tensors.
+"""Planar poses on batches of tensors, and draws of them.
 
-Shapes: … any batch axes. Quaternions are wxyz and of unit length; yaw is the angle about the
-world's z axis in rad; a planar pose is (x, y, yaw).
+Shapes: … any batch axes. Yaw is the angle about the world's z axis in rad; a planar pose is
+(x, y, yaw), in m and rad.
 """
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
+
+from robo_rl.core.rotations import quat_to_yaw
 
 if TYPE_CHECKING:
     import torch
@@ -17,35 +19,6 @@ if TYPE_CHECKING:
 def wrap_angle(angle: Tensor, period: float = 2 * math.pi) -> Tensor:
     """The representative of an angle in [-period/2, period/2)."""
     return (angle + period / 2) % period - period / 2
-
-
-def yaw_to_quat(yaw: Tensor) -> Tensor:
-    """Yaw (…,) to the quaternion (…, 4) of a turn about z."""
-    import torch
-
-    zero = torch.zeros_like(yaw)
-    return torch.stack([torch.cos(yaw / 2), zero, zero, torch.sin(yaw / 2)], dim=-1)
-
-
-def quat_to_yaw(quat: Tensor) -> Tensor:
-    """The yaw (…,) of the body's x axis, out of its quaternion (…, 4)."""
-    import torch
-
-    w, x, y, z = quat.unbind(-1)
-    return torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-
-
-def quat_to_rot6d(quat: Tensor) -> Tensor:
-    """The first two columns of the rotation matrix, (…, 6): continuous, and the same for q and -q.
-
-    Source: Zhou et al., "On the Continuity of Rotation Representations in Neural Networks", eq. 17.
-    """
-    import torch
-
-    w, x, y, z = quat.unbind(-1)
-    first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
-    second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
-    return torch.stack(first + second, dim=-1)
 
 
 def rotate_planar(yaw: Tensor, point: Tensor) -> Tensor:

@@ -5,20 +5,17 @@ Shapes: B envs. The goal is a point in the world, drawn at reset.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.api.robot import Robot
 from robo_rl.api.task import Reset
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
 from robo_rl.core.spec import TensorSpec
 from robo_rl_tasks import rewards
-from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
 from robo_rl_tasks.poses import uniform
 from robo_rl_tasks.scene import add_marker, tabletop
+from robo_rl_tasks.tabletop_task import TabletopConfig, TabletopTask
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
     from robo_rl.api.env import SimView
 
 GOAL = "goal_pos"
-WEIGHTS = {"reach": 0.1}
 REACH_SCALE_M = 0.1
 
 
@@ -41,37 +37,25 @@ class ReachExpertConfig(ArmExpertConfig):
     perception_noise_m: float = 0.035
 
 
-class ReachConfig(ConfigModel):
-    """Settings of ``Reach``.
+class ReachConfig(TabletopConfig):
+    """Settings of ``Reach`` beside those of ``TabletopConfig``.
 
     Args:
-        robot: A robot with a gripper.
-        reward: ``sparse``: 1 at success; ``dense``: also the distance as a cost.
-        terminate_on_success: Whether an episode ends with its success.
         success_m: Distance at which the goal counts as reached.
         goal_low: Lower corner of the box of goals in the world, m.
         goal_high: Upper corner.
-        start: (J,) arm joints at reset, rad; empty for the robot's home.
-        start_noise: Standard deviation of the arm joints about it, rad.
-        episode_s: Time limit.
-        actions: Targets of the joints, or poses of the end effector.
         expert: Settings of the scripted demonstrator.
     """
 
-    robot: Annotated[Component[Robot], component("robots")] = cast("Component[Robot]", "panda")
-    reward: Literal["dense", "sparse"] = "dense"
-    terminate_on_success: bool = True
     success_m: float = Field(default=0.02, gt=0)
     goal_low: tuple[float, float, float] = (0.35, -0.3, 0.1)
     goal_high: tuple[float, float, float] = (0.65, 0.3, 0.5)
-    start_joint_pos: tuple[float, ...] = ()
     start_noise: float = Field(default=0.05, ge=0)
     episode_s: float = Field(default=2.5, gt=0)
-    actions: Actions = "joints"
     expert: ReachExpertConfig = ReachExpertConfig()
 
 
-class Reach(ArmTask):
+class Reach(TabletopTask[ReachConfig]):
     """A point in space, to be touched by the end effector; the gripper stays closed.
 
     Args:
@@ -79,17 +63,10 @@ class Reach(ArmTask):
     """
 
     Config = ReachConfig
+    weights: ClassVar = {"reach": 0.1}
 
     def __init__(self, cfg: ReachConfig) -> None:
-        self.cfg = cfg
-        super().__init__(
-            cfg.robot.build(),
-            cfg.episode_s,
-            cfg.start_joint_pos,
-            cfg.start_noise,
-            holds_m=0.0,
-            actions=cfg.actions,
-        )
+        super().__init__(cfg, holds_m=0.0)
 
     def scene(self) -> Any:
         """The robot, a table and a marker of the goal."""
@@ -106,18 +83,6 @@ class Reach(ArmTask):
         goal = {GOAL: uniform(low, high, num, generator)}
         return Reset(qpos=qpos, qvel=torch.zeros_like(qpos), goal=goal)
 
-    def reward(self, view: SimView, act: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """1 at success; dense adds the distance as a cost."""
-        success = self.success(view).float()
-        if self.cfg.reward == "sparse":
-            return success, {"success": success}
-        parts = {"reach": rewards.closeness(self._distance(view), REACH_SCALE_M)}
-        return rewards.shaped(parts, WEIGHTS, success), parts
-
-    def terminated(self, view: SimView) -> Tensor:
-        """With the success, if so configured."""
-        return self.success(view) & self.cfg.terminate_on_success
-
     def success(self, view: SimView) -> Tensor:
         """Whether the end effector is within ``success_m`` of the goal."""
         return self._distance(view) <= self.cfg.success_m
@@ -128,6 +93,9 @@ class Reach(ArmTask):
 
     def _distance(self, view: SimView) -> Tensor:
         return rewards.distance(view.sensor("ee_pos"), view.goal[GOAL])
+
+    def _progress(self, view: SimView) -> dict[str, Tensor]:
+        return {"reach": rewards.closeness(self._distance(view), REACH_SCALE_M)}
 
     def _task_items(self) -> dict[str, TensorSpec]:
         position = TensorSpec(shape=(3,), unit="m", frame="world")

@@ -5,6 +5,7 @@ Shapes: B envs; lengths in m. Parts of a reward lie in [0, 1] and grow towards s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def grasp(near: Tensor, opening: Tensor, opened: float, closed: float) -> Tensor
     return near * progress(opening, opened, closed)
 
 
-def shaped(parts: dict[str, Tensor], weights: dict[str, float], bonus: Tensor) -> Tensor:
+def shaped(parts: Mapping[str, Tensor], weights: Mapping[str, float], bonus: Tensor) -> Tensor:
     """The dense reward: what is still missing from each part as a cost, and the bonus.
 
     Costs, because an episode ends with its success: with gains it would pay to linger.

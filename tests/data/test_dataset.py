@@ -108,7 +108,7 @@ def test_nothing_to_learn_from_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_data_that_are_not_finite_stop_training_before_it_begins(store, monkeypatch, value):
-    monkeypatch.setattr("robo_rl.data.episode.first_not_finite", lambda rows: None)
+    monkeypatch.setattr("robo_rl.data.store.episode.first_not_finite", lambda rows: None)
     bad = make_episode(7)
     bad["obs"]["joint_pos"][2, 1] = value
     start = store.append(bad).start

@@ -11,8 +11,8 @@ from robo_rl.config.registry import component
 from robo_rl.core.errors import DeviceError, SpecError
 from robo_rl.data.dataset import WindowDataset
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.verify import verify
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.verify import verify
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.mujoco.sim_env import SimEnv
 from robo_rl.train.datasets.episode_recorder import RecordedEnv
 

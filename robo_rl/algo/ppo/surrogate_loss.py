@@ -72,7 +72,7 @@ def surrogate(
 ) -> SurrogateLoss:
     """The trust region's loss over units.
 
-    ``behind`` decouples the policy that the update must stay near from the one that acted (Hilton
+    ``proximal_log_ratio`` decouples the policy that the update must stay near from the one that acted (Hilton
     et al. 2022, arXiv 2110.00641, eq. 3): the trust region holds r_θ/r_prox, and r_prox weighs
     the unit.
 
@@ -80,7 +80,7 @@ def surrogate(
         scored: The policy under training.
         adv: (R,), the denoising discount applied.
         rule: How ratios become a loss.
-        behind: (R,) ln r of the proximal policy to the acting one, without gradient.
+        proximal_log_ratio: (R,) ln r of the proximal policy to the acting one, without gradient.
     """
     trusted = (
         scored.trust_region_log_ratio

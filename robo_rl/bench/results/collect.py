@@ -16,8 +16,8 @@ from robo_rl.bench.suite.curves import Point, eval_curve, training_curve
 from robo_rl.bench.suite.plan import Cell
 from robo_rl.core.errors import DataError
 from robo_rl.train.checkpoint.metrics_log import read_metrics
+from robo_rl.train.pipeline.processes.sessions import read_sessions
 from robo_rl.train.pipeline.run import RUN, stage_folder
-from robo_rl.train.pipeline.sessions import read_sessions
 from robo_rl.train.pipeline.stage import Report
 
 

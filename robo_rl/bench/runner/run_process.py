@@ -49,8 +49,8 @@ class RunProcess:
             prepare()
             config = out / f"{experiment.name}.yaml"
             write_file(config, to_yaml(experiment).encode())
-            words = ["-m", "robo_rl.train.pipeline.child_process", "run", str(config.absolute())]
-            words += ["--out", str(out.absolute())]
+            words = ["-m", "robo_rl.train.pipeline.processes.child_process", "run"]
+            words += [str(config.absolute()), "--out", str(out.absolute())]
             self._process = self._started([sys.executable, *words], threads)
         except BaseException:
             self._lock.close()

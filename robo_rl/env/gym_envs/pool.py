@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from robo_rl.core.errors import PluginError, RoboRlError
 from robo_rl.env.gym_envs.steps import copy_block
-from robo_rl.env.serve.server import Arrays, exit_description
+from robo_rl.env.serve.server import exit_description
+from robo_rl.env.serve.shared_arrays import Arrays
 from robo_rl.env.workers.channel import PickleConnection
 from robo_rl.env.workers.child_interpreter import start_interpreter
 from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError, WorkerPool

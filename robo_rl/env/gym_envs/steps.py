@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robo_rl.env.serve.server import Arrays
+    from robo_rl.env.serve.shared_arrays import Arrays
 
     Block = dict[str, Tensor]
 

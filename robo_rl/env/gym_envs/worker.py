@@ -22,7 +22,7 @@ import numpy as np
 from robo_rl.core.errors import ConfigError, PluginError, RoboRlError, SpecError
 from robo_rl.core.labels import as_flag
 from robo_rl.core.suggestions import as_array_name, is_array_name
-from robo_rl.env.serve.server import Arrays, arrays_in
+from robo_rl.env.serve.shared_arrays import Arrays, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
 from robo_rl.env.workers.shared_memory import EnvInterface, EnvRequest, shared_fields
 

@@ -1,6 +1,6 @@
 """Envs of simulators that cannot share our interpreter, as a ``VecEnv``; the side that trains.
 
-Shapes: B envs, A act_dim. Envs are spread over worker processes (``serve/server.py``); a step is
+Shapes: B envs, A act_dim. Envs are spread over worker processes (``robo_rl.env.serve``); a step is
 one message to and from each, and arrays are in shared memory, also where the simulator runs on a
 GPU. Handing over device memory (CUDA IPC), where both sides have it, would save these copies.
 """
@@ -25,7 +25,7 @@ from robo_rl.env.remote.fingerprint import remote_fingerprint
 from robo_rl.env.remote.pool import RemotePool
 from robo_rl.env.remote.server_process import RemoteServer
 from robo_rl.env.remote.worker import WorkerTimeouts
-from robo_rl.env.serve.server import adapters
+from robo_rl.env.serve.adapters import adapters
 from robo_rl.env.workers.pooled_env import PooledEnv
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RemoteConfig(ConfigModel):
 
     Args:
         adapter: ``robosuite``, ``mjlab``, ``isaaclab``, ``point_mass``, or the path of an adapter
-            of your own (``Session`` in ``robo_rl/env/serve/server.py`` says what is in one).
+            of your own (``Session`` in ``robo_rl/env/serve/session.py`` says what is in one).
         kwargs: Arguments of the adapter, for example ``{task: Lift}``.
         python: Interpreter that has the simulator; empty for the one that ``robo-rl env create``
             made for the adapter, and our own for an adapter that needs none.

@@ -27,7 +27,7 @@ class RemotePool(WorkerPool[RemoteWorker]):
         patience: How long a worker may take.
 
     Attributes:
-        world: What the worlds say of themselves, see ``Session`` in ``serve/server.py``.
+        world: What the worlds say of themselves, see ``Session`` in ``serve/session.py``.
         busy_s: Seconds in which any world was at work.
 
     Raises:

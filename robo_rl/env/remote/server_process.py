@@ -17,8 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from robo_rl.core.errors import DeviceError, PluginError
-from robo_rl.env.serve import server
-from robo_rl.env.serve.server import JsonConnection
+from robo_rl.env import serve
+from robo_rl.env.serve.connection import JsonConnection
+from robo_rl.env.serve.server import GRACE_S
 
 _LISTEN_S, _ENDS_S = 30.0, 3.0
 _LOG_LINES = 5
@@ -28,7 +29,7 @@ _NOT_THEIRS = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
 
 def server_command(python: str, *words: str) -> list[str]:
     """The command line of a server in an interpreter."""
-    return [python, server.__file__, *words]
+    return [python, str(Path(serve.__file__).parent), *words]
 
 
 def server_environment() -> dict[str, str]:
@@ -99,7 +100,7 @@ class RemoteServer:
             if self._process.stdin is not None:
                 self._process.stdin.close()  # which tells it to end
             try:
-                self._process.wait(server.GRACE_S + _ENDS_S)
+                self._process.wait(GRACE_S + _ENDS_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from robo_rl.core.errors import ConfigError, DeviceError, PluginError, RoboRlError, SpecError
 from robo_rl.env.remote.server_process import RemoteServer
-from robo_rl.env.serve.server import PROTOCOL, Arrays, RequestError, shared_fields
+from robo_rl.env.serve.connection import PROTOCOL, RequestError
+from robo_rl.env.serve.shared_arrays import Arrays, shared_fields
 from robo_rl.env.workers.pool import WorkerLoss, WorkerLostError
 from robo_rl.env.workers.shared_memory import share_arrays
 
@@ -47,7 +48,7 @@ class RemoteWorker:
         patience: See ``Patience``.
 
     Attributes:
-        arrays: What ``server.fields`` says, in shared memory.
+        arrays: What ``shared_arrays.fields`` says, in shared memory.
         world_s: Seconds that its world took for the last command.
 
     Raises:
@@ -135,7 +136,7 @@ class RemoteWorker:
                 where=self._where,
                 expected=PROTOCOL,
                 found=hello.get("protocol"),
-                hint="serve it with this robo-rl's own server file (robo-rl serve-env)",
+                hint="serve it with this robo-rl's own files (robo-rl serve-env)",
             )
         self.pid = int(_number(hello.get("pid")))
 

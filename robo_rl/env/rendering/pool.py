@@ -27,7 +27,7 @@ from robo_rl.core.errors import DeviceError
 from robo_rl.env.rendering import offscreen
 from robo_rl.env.rendering.process import RenderProcess, RenderProcessLostError
 from robo_rl.env.rendering.worker import READY, CameraView, RenderJob
-from robo_rl.env.serve.server import Fields, arrays_in, layout
+from robo_rl.env.serve.shared_arrays import Fields, arrays_in, layout
 from robo_rl.env.threads import usable_cores
 from robo_rl.env.workers.pool import shut_down
 from robo_rl.env.workers.shared_memory import allocate

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from robo_rl.api.renderer import MOCAP
 from robo_rl.env.rendering.offscreen import draw_fast
-from robo_rl.env.serve.server import Fields, arrays_in
+from robo_rl.env.serve.shared_arrays import Fields, arrays_in
 from robo_rl.env.workers.channel import PickleConnection
 
 READY = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_SERVE: Any = importlib.import_module("robo_rl_serve")  # the file that loads this one
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name there
 
 
 def make_all(
@@ -56,7 +56,7 @@ class IsaacLabEnvs:
         limited = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
         limits = {"low": space.low.tolist(), "high": space.high.tolist()} if limited else {}
         self.world: dict[str, Any] = {
-            "obs": _SERVE.specs(obs),
+            "obs": _SERVE.obs_specs(obs),
             "act": {"shape": list(space.shape), **limits},
             "dt_s": float(env.step_dt),
             "max_episode_steps": int(env.max_episode_length),
@@ -67,7 +67,7 @@ class IsaacLabEnvs:
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
         """Start every env anew; the first seed stands for all, whose streams are one."""
         with self._torch.no_grad():
-            return _SERVE.flat(self._env.reset(seed=seeds[0] if seeds else None)[0])
+            return _SERVE.flatten_obs(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
         """Start the envs ids (n,) anew; groups of observations with a history begin with zeros."""
@@ -77,16 +77,16 @@ class IsaacLabEnvs:
         env.scene.write_data_to_sim()
         env.sim.forward()
         manager = getattr(env, "observation_manager", None)
-        return _SERVE.flat(manager.compute() if manager else env._compute_observations())
+        return _SERVE.flatten_obs(manager.compute() if manager else env._compute_observations())
 
     def step(self, act: Any) -> dict[str, Any]:
         """One control step."""
         with self._torch.no_grad():  # in inference mode tasks could not reset what they made here
             obs, rew, ended, cut, extras = self._env.step(self._torch.from_numpy(act))
-        obs, terminated, truncated = _SERVE.flat(obs), ended.cpu().numpy(), cut.cpu().numpy()
+        obs, terminated, truncated = _SERVE.flatten_obs(obs), ended.cpu().numpy(), cut.cpu().numpy()
         over, next_obs = terminated | truncated, obs
         if over.any():
-            final = _SERVE.flat(extras["final_obs"])
+            final = _SERVE.flatten_obs(extras["final_obs"])
             next_obs = {name: part.copy() for name, part in obs.items()}
             for name, part in next_obs.items():
                 part[over] = final[name][over]

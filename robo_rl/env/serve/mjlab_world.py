@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-_SERVE: Any = importlib.import_module("robo_rl_serve")  # the file that loads this one
+_SERVE: Any = importlib.import_module("robo_rl_serve")  # this folder's name there
 
 
 def make_all(num_envs: int, task: str = "Mjlab-Lift-Cube-Yam", device: str = "") -> MjlabEnvs:
@@ -47,7 +47,7 @@ class MjlabEnvs:
         size = int(env.action_manager.total_action_dim)
         self.step(np.zeros((env.num_envs, size), np.float32))  # kernels compile now
         self.world: dict[str, Any] = {
-            "obs": _SERVE.specs(obs),
+            "obs": _SERVE.obs_specs(obs),
             "act": {"shape": [size]},
             "dt_s": float(env.step_dt),
             "max_episode_steps": int(env.max_episode_length),
@@ -57,17 +57,17 @@ class MjlabEnvs:
 
     def reset(self, seeds: Sequence[int] | None) -> dict[str, Any]:
         """Start every env anew; the first seed stands for all, whose streams are one."""
-        return _SERVE.flat(self._env.reset(seed=seeds[0] if seeds else None)[0])
+        return _SERVE.flatten_obs(self._env.reset(seed=seeds[0] if seeds else None)[0])
 
     def restart(self, ids: Any) -> dict[str, Any]:
         """Start the envs ids (n,) anew."""
         rows = self._torch.as_tensor(ids, dtype=self._torch.int64, device=self._env.device)
-        return _SERVE.flat(self._env.reset(env_ids=rows)[0])
+        return _SERVE.flatten_obs(self._env.reset(env_ids=rows)[0])
 
     def step(self, act: Any) -> dict[str, Any]:
         """One control step."""
         successor, rew, terminated, truncated, _ = self._env.step(self._torch.from_numpy(act))
-        next_obs = _SERVE.flat(successor)
+        next_obs = _SERVE.flatten_obs(successor)
         ended, cut = terminated.cpu().numpy(), truncated.cpu().numpy()
         step = {"next_obs": next_obs, "rew": rew.cpu().numpy(), "metrics": {}}
         step |= {"terminated": ended.copy(), "truncated": cut & ~ended}

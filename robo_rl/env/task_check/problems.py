@@ -15,8 +15,6 @@ from torch import Tensor
 from robo_rl.config.plugin_fault import display_path, fault_of, format_exception_line, package_of
 from robo_rl.core.errors import PluginError, RoboRlError
 
-Size = int | Sequence[int]
-
 
 class Problems:
     """The lines, as they are found.

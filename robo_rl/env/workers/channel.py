@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from robo_rl.env.serve.server import JsonConnection
+from robo_rl.env.serve.connection import JsonConnection
 
 
 class PickleConnection(JsonConnection):

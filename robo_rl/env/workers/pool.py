@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from robo_rl.core.errors import PluginError, RoboRlError
-from robo_rl.env.serve.server import Arrays
+from robo_rl.env.serve.shared_arrays import Arrays
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robo_rl.core.errors import DeviceError
-from robo_rl.env.serve.server import Arrays, Fields, arrays_in, layout
+from robo_rl.env.serve.shared_arrays import Arrays, Fields, arrays_in, layout
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
     ckpt/000123/meta.json             sealed: schema version, SHA-256 of the tensors, all else
 
 A checkpoint is written out of sight, flushed, read back and compared before it takes its name
-(``durable.py``).
+(``core/atomic_files.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor
 
 from robo_rl.core.atomic_files import find_directory, staged_directory
 from robo_rl.core.checksummed_json import seal, unseal
@@ -71,29 +71,6 @@ def load(path: Path) -> Checkpoint:
     doc = _read_meta(path / META_FILE)
     tensors = _read_tensors(path / TENSORS_FILE, doc)
     return Checkpoint(tensors, doc["meta"])
-
-
-def load_into(module: nn.Module, tensors: Mapping[str, Tensor], where: object) -> None:
-    """Load a state dict that must fit exactly.
-
-    Raises:
-        CheckpointError: Keys are missing or too many, or shapes differ; the first few are listed.
-    """
-    own = module.state_dict()
-    problems = [f"{key} is missing" for key in own.keys() - tensors.keys()]
-    problems += [f"{key} is unknown" for key in tensors.keys() - own.keys()]
-    for key in own.keys() & tensors.keys():
-        if own[key].shape != tensors[key].shape:
-            problems.append(f"{key} is {tuple(tensors[key].shape)}, not {tuple(own[key].shape)}")
-    if problems:
-        shown = "; ".join(sorted(problems)[:8]) + ("; …" if len(problems) > 8 else "")
-        raise CheckpointError(
-            "the weights are of another network",
-            where=where,
-            found=shown,
-            hint="use the config that was saved beside them",
-        )
-    module.load_state_dict(dict(tensors))
 
 
 _KEPT = "nothing was replaced, the checkpoint before is still good; free space or check permissions"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 
 from robo_rl.core.errors import DataError, Notice
-from robo_rl.core.spec import ObsSpec, TensorSpec
-from robo_rl.data.action_limits import LimitViolations, dataset_limit_violations
+from robo_rl.core.spec import ObsSpec
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.action_limits import LimitViolations, dataset_limit_violations
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
+from robo_rl.train.datasets.spec_checks import demand_same_arrays
 
 
 def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
@@ -22,7 +22,7 @@ def check_policy_specs(store: ZarrStore, policy: DenoisingPolicy) -> None:
     ours = {"act": policy.act_spec, **policy.obs_spec.items}
     theirs = {"act": store.act_spec, **store.obs_spec.items}
     hint = "take a dataset of the same robot and task, or a policy of this one"
-    _demand_same(store, ours, theirs, "the policy reads and says", hint)
+    demand_same_arrays(store.path, ours, theirs, "the policy reads and says", hint)
 
 
 def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:
@@ -33,7 +33,7 @@ def check_obs_recorded(store: ZarrStore, obs_spec: ObsSpec) -> None:
     """
     theirs = {name: spec for name, spec in store.obs_spec.items.items() if name in obs_spec.items}
     hint = "take a dataset of the same robot and task, or learn success from one of this one"
-    _demand_same(store, obs_spec.items, theirs, "the classifier of success sees", hint)
+    demand_same_arrays(store.path, obs_spec.items, theirs, "the classifier of success sees", hint)
 
 
 def check_outcomes_differ(store: ZarrStore, *parts: WindowDataset) -> None:
@@ -92,33 +92,3 @@ def _demand_differences(store: ZarrStore, part: WindowDataset) -> None:
             expected="what was commanded, row by row",
             hint="record what was sent, and convert it again",
         )
-
-
-def _demand_same(
-    store: ZarrStore,
-    ours: Mapping[str, TensorSpec],
-    theirs: Mapping[str, TensorSpec],
-    what: str,
-    hint: str,
-) -> None:
-    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if apart:
-        pairs = [(name, *_differences(ours.get(name), theirs.get(name))) for name in apart]
-        raise DataError(
-            f"holds other arrays than {what}: {', '.join(apart)}",
-            where=store.path,
-            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
-            found="; ".join(f"{name} {found}" for name, _, found in pairs),
-            hint=hint,
-        )
-
-
-def _differences(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
-    """Of two that are not the same, the fields in which they differ."""
-    sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
-    apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
-    shown = [
-        ", ".join(f"{name} {side[name]}" for name in apart) if side else "is not there"
-        for side in sides
-    ]
-    return shown[0], shown[1]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from robo_rl.api.env import Step, VecEnv
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.stats.intervals import wilson
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.progress import Progress

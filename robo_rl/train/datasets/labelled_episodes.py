@@ -16,7 +16,7 @@ from torch import Tensor
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 
 
 class SplitFractions(ConfigModel):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robo_rl.api.env import VecEnv
 from robo_rl.core.errors import DataError, Notice
-from robo_rl.core.spec import ActSpec, ObsSpec
+from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.pipeline.world_digest import describe_changes, world_of
 
@@ -43,14 +43,50 @@ def check_same_specs(where: Path, obs_spec: ObsSpec, act_spec: ActSpec, env: Vec
         env: In which it is to be used.
 
     Raises:
-        DataError: One is another, or missing.
+        DataError: Some are others, or missing.
     """
-    pairs = {
-        f"obs '{name}'": (spec, obs_spec.items.get(name))
-        for name, spec in env.obs_spec.items.items()
-    }
-    for what, (wanted, found) in {**pairs, "act": (env.act_spec, act_spec)}.items():
-        if found != wanted:
-            problem = f"{what} is another" if found is not None else f"{what} is missing"
-            there = found if found is not None else f"only {', '.join(obs_spec.items)}"
-            raise DataError(problem, where=where, expected=wanted, found=there, hint=_HINT)
+    ours: dict[str, TensorSpec] = {"act": env.act_spec, **env.obs_spec.items}
+    theirs = {name: spec for name, spec in obs_spec.items.items() if name in ours}
+    demand_same_arrays(where, ours, {**theirs, "act": act_spec}, "the env has", _HINT)
+
+
+def demand_same_arrays(
+    where: Path,
+    ours: Mapping[str, TensorSpec],
+    theirs: Mapping[str, TensorSpec],
+    what: str,
+    hint: str,
+) -> None:
+    """Two sets of arrays must be the same.
+
+    Args:
+        where: What ``theirs`` are of, for the error.
+        ours: What is wanted, by name.
+        theirs: What is there.
+        what: Whose ``ours`` are: 'the env has'.
+        hint: What to do.
+
+    Raises:
+        DataError: They are not; each that differs is named, with the fields that do.
+    """
+    apart = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
+    if apart:
+        pairs = [(name, *_fields_apart(ours.get(name), theirs.get(name))) for name in apart]
+        raise DataError(
+            f"holds other arrays than {what}: {', '.join(apart)}",
+            where=where,
+            expected="; ".join(f"{name} {wanted}" for name, wanted, _ in pairs),
+            found="; ".join(f"{name} {found}" for name, _, found in pairs),
+            hint=hint,
+        )
+
+
+def _fields_apart(ours: TensorSpec | None, theirs: TensorSpec | None) -> tuple[str, str]:
+    """Of two that are not the same, the fields in which they differ."""
+    sides = [{} if spec is None else spec.model_dump() for spec in (ours, theirs)]
+    apart = [name for name in {**sides[0], **sides[1]} if sides[0].get(name) != sides[1].get(name)]
+    shown = [
+        ", ".join(f"{name} {side[name]}" for name in apart) if side else "is not there"
+        for side in sides
+    ]
+    return shown[0], shown[1]

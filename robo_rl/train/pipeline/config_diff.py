@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from robo_rl.config.compose import KeyPath, compose
-from robo_rl.config.models import leaves
+from robo_rl.config.compose import compose
+from robo_rl.config.differences import UNSET, Difference, differences
 from robo_rl.core.errors import ConfigError
 
 _IDLE = frozenset({"name", "launch"})
@@ -16,7 +16,6 @@ _WAIVERS = "waive"
 """What makes another only of a stage that heeds it."""
 _NAMED = 4
 """Settings that are named."""
-_NONE = "unset"
 
 
 def changed_settings(
@@ -33,18 +32,17 @@ def changed_settings(
         None where they do not differ, or nobody can read any more what they were.
     """
     try:
-        then = dict(leaves(compose(str(config)).values))
+        then = compose(str(config)).values
     except ConfigError:
         return None
-    now = dict(leaves(dict(settings)))
-    keys = [key for key in {**then, **now} if then.get(key, _NONE) != now.get(key, _NONE)]
-    waived = [key for key in keys if key[:1] == (_WAIVERS,) and (key in then) != (key in now)]
-    keys = [key for key in keys if key and key[0] not in {*_IDLE, _WAIVERS}]
-    keys = [key for key in waived if key[-1] in heeded] + keys
-    said = [_said(key, then, now) for key in keys[:_NAMED]]
-    more = [f"and {len(keys) - _NAMED} more"] if len(keys) > _NAMED else []
+    found = list(differences(then, dict(settings)))
+    waived = [each for each in found if _is_waiver(each) and each.path[-1] in heeded]
+    found = waived + [each for each in found if each.path[0] not in {*_IDLE, _WAIVERS}]
+    said = [f"{each.key}: {each.one} → {each.other}" for each in found[:_NAMED]]
+    more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
     return "; ".join(said + more) or None
 
 
-def _said(key: KeyPath, then: Mapping[KeyPath, Any], now: Mapping[KeyPath, Any]) -> str:
-    return f"{'.'.join(map(str, key))}: {then.get(key, _NONE)} → {now.get(key, _NONE)}"
+def _is_waiver(difference: Difference) -> bool:
+    """Whether a stage is waived in one of both alone."""
+    return difference.path[0] == _WAIVERS and UNSET in (difference.one, difference.other)

@@ -17,8 +17,10 @@ from robo_rl.distributed.process_group import joined_processes, single_process
 from robo_rl.report import write_report
 from robo_rl.train.pipeline.config_diff import changed_settings
 from robo_rl.train.pipeline.experiment import Experiment, run_until, stages_until
-from robo_rl.train.pipeline.multi_process import assist, lead, skip
 from robo_rl.train.pipeline.power_warnings import emit_power_warnings
+from robo_rl.train.pipeline.processes.multi_process import assist, lead, skip
+from robo_rl.train.pipeline.processes.sessions import FILE as STARTS
+from robo_rl.train.pipeline.processes.sessions import record_session
 from robo_rl.train.pipeline.reevaluation import (
     FILE,
     MARK,
@@ -28,8 +30,6 @@ from robo_rl.train.pipeline.reevaluation import (
     reevaluate_stage,
     write_mark,
 )
-from robo_rl.train.pipeline.sessions import FILE as STARTS
-from robo_rl.train.pipeline.sessions import record_session
 from robo_rl.train.pipeline.stage import Context, Report, stage_digest, stage_world
 from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch

@@ -31,7 +31,7 @@ from robo_rl.train.pipeline.stage_traits import missing_artifact
 from robo_rl.train.pipeline.world_digest import World, world_of
 
 if TYPE_CHECKING:
-    from robo_rl.data.zarr_store import ZarrStore
+    from robo_rl.data.store.zarr_store import ZarrStore
 
 REPORT = "report.json"
 
@@ -166,7 +166,7 @@ class Context:
             GateError: No earlier stage made one.
             DataError: It is not there, damaged, or another by now.
         """
-        from robo_rl.data.zarr_store import ZarrStore
+        from robo_rl.data.store.zarr_store import ZarrStore
 
         store = ZarrStore.open(self.artifact("dataset"))
         makers = (report for _, report in reversed(self.earlier) if "dataset" in report.artifacts)

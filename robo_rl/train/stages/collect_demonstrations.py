@@ -18,7 +18,7 @@ from robo_rl.api.task import Demonstrable
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import derive, make_generator
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.episode_recorder import (
     EpisodeRecorder,
     Episodes,

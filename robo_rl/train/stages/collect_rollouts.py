@@ -20,7 +20,7 @@ from robo_rl.api.env import VecEnv
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.seeding import derive, make_generator
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.env.chunk_env import ChunkEnv
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.stats.across_runs import stratified_bootstrap

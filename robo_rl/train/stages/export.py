@@ -14,7 +14,7 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.seeding import make_generator
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.export.build import BundleEvidence, build_bundle
 from robo_rl.export.onnx import contract_of
 from robo_rl.export.parity import MIN_ROWS, policy_latency, session_as_policy

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from robo_rl.config.differences import differences
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import DataError
@@ -85,16 +85,7 @@ def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) ->
     """What the experiment says of its policy is true of this one, for all stages behind."""
     wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
     found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
-    for key, ours, theirs in _differences(wanted, found, "policy"):
-        hint = f"set {key}={theirs}; how to explore is said by online.explore"
-        raise DataError(f"{key} is another", where=where, expected=ours, found=theirs, hint=hint)
-
-
-def _differences(one: Any, other: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
-    """Dotted key and both values, wherever they differ."""
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        if one != other:
-            yield key, one, other
-        return
-    for name in {**one, **other}:
-        yield from _differences(one.get(name), other.get(name), f"{key}.{name}")
+    if first := next(differences(wanted, found, ("policy",)), None):
+        hint = f"set {first.key}={first.other}; how to explore is said by online.explore"
+        problem = f"{first.key} is another"
+        raise DataError(problem, where=where, expected=first.one, found=first.other, hint=hint)

@@ -13,8 +13,8 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
-from robo_rl.train.pipeline.multi_process import pinned_resources
 from robo_rl.train.pipeline.policy_preflight import check_policy_fits
+from robo_rl.train.pipeline.processes.multi_process import pinned_resources
 from robo_rl.train.pipeline.stage import Context, Report
 from robo_rl.train.pipeline.stage_traits import Stage
 from robo_rl.train.rl.exploration import exploration_policy, with_exploration

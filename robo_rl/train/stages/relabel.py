@@ -19,10 +19,10 @@ from pydantic import JsonValue
 
 from robo_rl.config.models import ConfigModel, digest
 from robo_rl.core.errors import DataError
-from robo_rl.data.commits import EpisodeRecord
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.relabel import relabel
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.commits import EpisodeRecord
+from robo_rl.data.store.relabel import relabel
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import load_success
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.policies import weights_digest

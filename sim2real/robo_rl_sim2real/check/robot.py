@@ -13,8 +13,8 @@ import numpy as np
 from robo_rl.core.errors import SpecError
 from robo_rl_sim2real.check.check_result import CheckResult, failed, ok, warning
 from robo_rl_sim2real.check.survey import SurveyResult, current_observation
-from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.braking import Limits
+from robo_rl_sim2real.control.commands.contract import command_spec
 
 _SLACK = 0.02
 """Share of a joint's range by which a sensor may say that it is beyond it."""

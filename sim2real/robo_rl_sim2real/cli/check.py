@@ -16,7 +16,7 @@ from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl_sim2real.check import machine, robot, topics
 from robo_rl_sim2real.check.check_result import CheckResult, Severity, failed
 from robo_rl_sim2real.check.survey import SurveyResult, survey
-from robo_rl_sim2real.cli.deploy import Over, Overrides, read_settings
+from robo_rl_sim2real.cli.deploy import BundlePath, Over, Overrides, SettingsName, read_settings
 from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.base import Transport
 
@@ -41,11 +41,9 @@ RULES: tuple[Callable[[SurveyResult], Iterator[CheckResult]], ...] = (
 
 
 def run(
-    bundle: Annotated[Path, typer.Argument(help="An export bundle.")],
+    bundle: BundlePath,
     overrides: Overrides = None,
-    settings: Annotated[
-        str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
-    ] = "",
+    settings: SettingsName = "",
     transport: Over = "",
     seconds: Annotated[float, typer.Option(min=0.5, help="How long to listen.")] = 3.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="File to write it to.")] = None,

@@ -39,15 +39,17 @@ _YOUNG_S = 2.0  # how much before now a recording of this run may have begun
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
 ]
+BundlePath = Annotated[Path, typer.Argument(help="An export bundle.")]
+SettingsName = Annotated[
+    str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
+]
 Over = Annotated[str, typer.Option("--transport", help="Such as dds; the settings' if left out.")]
 
 
 def run(
-    bundle: Annotated[Path, typer.Argument(help="An export bundle.")],
+    bundle: BundlePath,
     overrides: Overrides = None,
-    settings: Annotated[
-        str, typer.Option(help="A config; deploy/ROBOT_TASK of the bundle's if left out.")
-    ] = "",
+    settings: SettingsName = "",
     transport: Over = "",
     dry_run: Annotated[bool, typer.Option(help="Work commands out, send none.")] = False,
     home: Annotated[bool, typer.Option(help="Go to the start first, slowly.")] = False,

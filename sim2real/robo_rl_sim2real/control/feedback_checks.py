@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values, select_by_name

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl_sim2real.control.safety import Reason
+from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import Event, State, TransitionError, after
 from robo_rl_sim2real.messages.readings import Values
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from robo_rl.core.errors import RoboRlError, SpecError
 from robo_rl_sim2real.control.chunk_scheduler import Chunk, ChunkScheduler
+from robo_rl_sim2real.control.commands.safety import Command, Reason, Safety, SafetyInput
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import InferenceRequest, InferenceRunner
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.safety import Command, Reason, Safety, SafetyInput
 from robo_rl_sim2real.control.teleop import Teleop, TeleopInput
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox, Values

@@ -20,7 +20,7 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import ConfigError, SpecError
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.control.braking import Limits
+from robo_rl_sim2real.control.commands.braking import Limits
 from robo_rl_sim2real.control.plausibility import AxisLimits, PlausibilityCheck
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType, TopicName

@@ -16,9 +16,9 @@ import numpy as np
 
 from robo_rl.core.errors import DataError, SpecError
 from robo_rl.core.labels import as_label
-from robo_rl_sim2real.control.command_publishers import make_command_topics
-from robo_rl_sim2real.control.command_topic import CommandTopic
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.contract import command_spec
+from robo_rl_sim2real.control.commands.publishers import make_command_topics
+from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.control.events import CommandSource
 from robo_rl_sim2real.convert.bag_reader import BagMessage, BagReader
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec

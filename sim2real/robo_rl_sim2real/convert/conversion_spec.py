@@ -13,9 +13,9 @@ from robo_rl.bundle.manifest import MANIFEST_FILE, Contract
 from robo_rl.config.models import ConfigModel, compose, validate
 from robo_rl.config.registry import Component, component
 from robo_rl.core.errors import ConfigError, DataError
-from robo_rl.data.zarr_store import ZarrStore
-from robo_rl_sim2real.control.command_publishers import CommandConfig
-from robo_rl_sim2real.control.safety import Safety
+from robo_rl.data.store.zarr_store import ZarrStore
+from robo_rl_sim2real.control.commands.publishers import CommandConfig
+from robo_rl_sim2real.control.commands.safety import Safety
 from robo_rl_sim2real.convert.bag_reader import BagReader
 from robo_rl_sim2real.perception.camera_guard import CameraGuard
 from robo_rl_sim2real.perception.cameras import CameraPreprocessor, make_preprocessors

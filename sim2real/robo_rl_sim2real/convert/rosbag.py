@@ -12,9 +12,9 @@ from pydantic import Field
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.action_limits import dataset_limit_violations
 from robo_rl.data.convert import Converted
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.action_limits import dataset_limit_violations
+from robo_rl.data.store.zarr_store import ZarrStore
 
 if TYPE_CHECKING:
     from robo_rl_sim2real.convert.control_periods import ControlPeriod

@@ -11,12 +11,12 @@ import numpy as np
 
 from robo_rl.api.robot import Robot
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.core.rotations import (
-    normalize_quat,
+from robo_rl.core.rotations import (
     quat_conj,
     quat_mul,
     quat_to_rotvec,
     rotvec_to_quat,
+    unit_quat,
 )
 from robo_rl_sim2real.messages.readings import Reading, Values, select_by_name
 
@@ -65,7 +65,7 @@ class EePoseAxes(NamedTuple):
         """
         self.check_frame(reading, where)
         back = quat_conj(np.array(self.upright))
-        turn = quat_mul(normalize_quat(select_by_name(reading, "orientation", (), where)), back)
+        turn = quat_mul(unit_quat(select_by_name(reading, "orientation", (), where)), back)
         return np.concatenate(
             [select_by_name(reading, "position", (), where), quat_to_rotvec(turn)]
         )

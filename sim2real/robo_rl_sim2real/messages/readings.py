@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.errors import SpecError
+from robo_rl.core.rotations import quat_to_rot6d, unit_quat
 from robo_rl.core.suggestions import did_you_mean
-from robo_rl_sim2real.core.rotations import normalize_quat
 
 Values = NDArray[Any]
 
@@ -120,7 +120,8 @@ def select_by_name(reading: Reading, field: str, names: tuple[str, ...], where: 
         SpecError: No such field or element, lengths that differ, a value that is not finite, or an
             orientation that is none.
     """
-    values = quat_to_rot6d(reading.fields["orientation"]) if _follows(reading, field) else None
+    follows = _follows(reading, field)
+    values = quat_to_rot6d(unit_quat(reading.fields["orientation"])) if follows else None
     if values is None:
         values = reading.fields.get(field)
     if values is None:
@@ -131,20 +132,6 @@ def select_by_name(reading: Reading, field: str, names: tuple[str, ...], where: 
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise SpecError("not finite", where=where, found=values.tolist())
     return values
-
-
-def quat_to_rot6d(quat: Values) -> Values:
-    """First two columns of the rotation matrix of a quaternion wxyz: (4,) → (6,).
-
-    Raises:
-        SpecError: It is not of unit length.
-
-    Source: Zhou et al. 2019 (arXiv 1812.07035), eq. 17.
-    """
-    w, x, y, z = normalize_quat(quat)
-    first = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)]
-    second = [2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)]
-    return np.array(first + second)
 
 
 def _is_older(reading: Reading, before: Reading) -> bool:

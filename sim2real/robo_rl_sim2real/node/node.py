@@ -10,12 +10,12 @@ import numpy as np
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.bundle.manifest import Contract
 from robo_rl.core.errors import RoboRlError
-from robo_rl_sim2real.control.command_publishers import CommandPublishers
+from robo_rl_sim2real.control.commands.publishers import CommandPublishers
+from robo_rl_sim2real.control.commands.safety import Command, Reason
 from robo_rl_sim2real.control.events import Listeners, Tick
 from robo_rl_sim2real.control.health import Health, HealthCounters
 from robo_rl_sim2real.control.inference import Query
 from robo_rl_sim2real.control.runtime import TickOutput
-from robo_rl_sim2real.control.safety import Command, Reason
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values

@@ -17,13 +17,15 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component, default
 from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.control.chunk_scheduler import ChunkScheduler
-from robo_rl_sim2real.control.command_publishers import (
+from robo_rl_sim2real.control.commands.contract import CommandSpec, command_spec
+from robo_rl_sim2real.control.commands.limiter import check_computable
+from robo_rl_sim2real.control.commands.publishers import (
     CommandConfig,
     make_command_topics,
     position_indices,
 )
-from robo_rl_sim2real.control.command_topic import CommandTopic
-from robo_rl_sim2real.control.contract import CommandSpec, command_spec
+from robo_rl_sim2real.control.commands.safety import Safety
+from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.control.feedback import Feedback
 from robo_rl_sim2real.control.feedback_checks import FeedbackChecker
 from robo_rl_sim2real.control.inference import (
@@ -33,10 +35,8 @@ from robo_rl_sim2real.control.inference import (
     ThreadedInferenceRunner,
 )
 from robo_rl_sim2real.control.lifecycle import Lifecycle
-from robo_rl_sim2real.control.limiter import check_computable
 from robo_rl_sim2real.control.plausibility import PlausibilityCheck
 from robo_rl_sim2real.control.runtime import Runtime, RuntimeParts
-from robo_rl_sim2real.control.safety import Safety
 from robo_rl_sim2real.control.teleop import Teleop
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType, TopicName

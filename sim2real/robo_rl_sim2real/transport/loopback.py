@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.kinds import STAMPED, MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.trajectory import FOLLOW
@@ -31,6 +30,7 @@ from robo_rl_sim2real.transport.base import (
     qos_incompatibility,
     service_response,
 )
+from robo_rl_sim2real.transport.publishers import ClosablePublisher
 
 
 class _Subscription(NamedTuple):
@@ -73,6 +73,7 @@ class Loopback:
         self.bus, self.node = bus, node
         self._ears: list[tuple[str, _Subscription]] = []
         self._mouths: list[tuple[str, _Publication]] = []
+        self._outs: list[_TopicPublisher] = []
         self._services: list[str] = []
         self._pursued: list[str] = []
 
@@ -93,7 +94,8 @@ class Loopback:
         with self.bus.lock:
             self.bus.mouths[topic].append(mouth)
             self._mouths.append((topic, mouth))
-        return _TopicPublisher(self.bus, topic, mouth)
+        self._outs.append(_TopicPublisher(self.bus, topic, mouth))
+        return self._outs[-1]
 
     def create_goal_publisher(self, action: str) -> Publisher:
         """See ``Transport``."""
@@ -160,30 +162,26 @@ class Loopback:
                 self.bus.mouths[topic] = [m for m in self.bus.mouths[topic] if m is not mouth]
             for name in self._services:
                 self.bus.services.pop(name, None)
-        self._ears, self._mouths, self._services = [], [], []
+        for out in self._outs:
+            out.close()
+        self._ears, self._mouths, self._outs, self._services = [], [], [], []
 
 
-class _TopicPublisher:
-    """A publisher."""
+class _TopicPublisher(ClosablePublisher[_Publication]):
+    """A publisher to all who hear it; nothing is shared with them."""
 
     def __init__(self, bus: Bus, topic: str, mouth: _Publication) -> None:
-        self._bus, self._topic, self._mouth = bus, topic, mouth
+        super().__init__(mouth)
+        self._bus, self._topic = bus, topic
 
-    def send(self, reading: Reading) -> None:
-        """To all who hear it; nothing is shared with them.
-
-        Raises:
-            RoboRlError: The transport was closed.
-        """
-        if not any(m is self._mouth for m in self._bus.mouths[self._topic]):
-            raise RoboRlError("the transport was closed")
+    def _publish(self, end: _Publication, reading: Reading) -> None:
         fields = {name: np.array(value) for name, value in reading.fields.items()}
         now_s = self._bus.now_s()
-        said_s = (reading.stamp_s or now_s) if self._mouth.kind in STAMPED else 0.0
+        said_s = (reading.stamp_s or now_s) if end.kind in STAMPED else 0.0
         sent = Reading(fields, reading.names, now_s, sent_s=said_s)
         with self._bus.lock:
-            self._mouth.said.append(sent)
-            ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(self._mouth, ear)]
+            end.said.append(sent)
+            ears = [ear for ear in self._bus.ears[self._topic] if not _deaf(end, ear)]
         for ear in ears:
             try:
                 ear.put(sent)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from robo_rl_sim2real.control.braking import Limits, Motion
-from robo_rl_sim2real.control.limiter import Limiter
+from robo_rl_sim2real.control.commands.braking import Limits, Motion
+from robo_rl_sim2real.control.commands.limiter import Limiter
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.watchdog.heartbeat import Heartbeat
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DeviceError
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.watchdog.assessment import ProcessState, SilenceTimer
 from robo_rl_sim2real.watchdog.heartbeat import HeartbeatMemory, Phase
 from robo_rl_sim2real.watchdog.job import WatchdogJob

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 
 _MAGIC, _VERSION = b"beat", 1
 _HEAD, _SUM = struct.Struct("<4sBBHQd"), struct.Struct("<I")

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
 from robo_rl.config.registry import Component, component
-from robo_rl_sim2real.control.braking import Limits
-from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.control.commands.braking import Limits
+from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.transport.base import Transport
 from robo_rl_sim2real.watchdog.assessment import SilenceLimits
 

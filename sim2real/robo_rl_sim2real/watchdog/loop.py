@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.control.command_publishers import CommandPublishers
+from robo_rl_sim2real.control.commands.braking import Motion
+from robo_rl_sim2real.control.commands.publishers import CommandPublishers
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType

@@ -76,7 +76,7 @@ class Bench:
                 words, place = (path / "cmdline").read_bytes(), (path / "cwd").readlink()
             except OSError:
                 continue
-            if b"robo_rl.train.pipeline.child_process" in words and place == self.folder:
+            if b"robo_rl.train.pipeline.processes.child_process" in words and place == self.folder:
                 found.append(path.name)
         return found
 

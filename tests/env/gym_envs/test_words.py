@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from robo_rl.core.errors import ConfigError, SpecError
-from robo_rl.data.schema import StoreSchema
+from robo_rl.data.store.schema import StoreSchema
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -15,7 +15,7 @@ from small_domains import free_domain
 from robo_rl.cli.main import main
 from robo_rl.config.registry import load
 from robo_rl.core.errors import ConfigError
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.cli.deploy import read_settings
 
 pytest.importorskip("cyclonedds", reason="pip install 'robo-rl[dds]'")

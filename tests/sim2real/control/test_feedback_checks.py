@@ -9,8 +9,8 @@ import pytest
 from small_limits import JOINTS, excess
 from small_robot import HORIZON, NAMES, TOPIC, Bench, wave
 
+from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.runtime import Runtime
-from robo_rl_sim2real.control.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Reading
 

@@ -9,9 +9,9 @@ import pytest
 from small_limits import JOINTS, excess
 from small_robot import HORIZON, TOPIC, Bench, wave
 
+from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.lifecycle import Lifecycle
 from robo_rl_sim2real.control.runtime import TickOutput
-from robo_rl_sim2real.control.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State, TransitionError
 from robo_rl_sim2real.messages.readings import Inbox
 

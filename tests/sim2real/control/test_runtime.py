@@ -7,9 +7,9 @@ import pytest
 from small_limits import JOINTS, excess
 from small_robot import HORIZON, NAMES, TOPIC, Bench, SlowPolicy, contract, wave
 
+from robo_rl_sim2real.control.commands.safety import Reason
 from robo_rl_sim2real.control.inference import InferenceRequest
 from robo_rl_sim2real.control.runtime import Runtime, TickOutput
-from robo_rl_sim2real.control.safety import Reason
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.perception.observer import Observer, Source

@@ -16,7 +16,7 @@ from small_flights import HOME, ROBOT
 from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError
 from robo_rl.data.convert import Converted
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 

@@ -14,7 +14,7 @@ from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError
 from robo_rl.core.images import resize
 from robo_rl.core.spec import TensorSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.loopback import Loopback

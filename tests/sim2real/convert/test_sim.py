@@ -17,7 +17,7 @@ from robo_rl.api.task import Task
 from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
 from robo_rl.config.models import ConfigTree, compose, validate
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading

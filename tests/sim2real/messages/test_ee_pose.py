@@ -9,7 +9,7 @@ import pytest
 
 from robo_rl.config.registry import load
 from robo_rl.core.errors import SpecError
-from robo_rl_sim2real.core.rotations import quat_mul, rotvec_to_quat
+from robo_rl.core.rotations import quat_mul, rotvec_to_quat
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Reading
 

@@ -18,7 +18,7 @@ from robo_rl.bundle.bundle import Bundle
 from robo_rl.cli.main import main
 from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl_sim2real.check.check_result import CheckResult, Severity
 from robo_rl_sim2real.check.survey import survey
 from robo_rl_sim2real.cli.check import RULES

@@ -17,7 +17,7 @@ from robo_rl.config.registry import load
 from robo_rl.core.errors import BundleError, ConfigError
 from robo_rl.core.spec import TensorSpec
 from robo_rl_sim2real.cli.deploy import RequestSequence
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.control.inference import InferenceRequest
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State

@@ -8,11 +8,11 @@ import torch
 from small_robot import contract
 
 from robo_rl.core.errors import ConfigError, SpecError
+from robo_rl.core.rotations import quat_to_rot6d as quat_to_rot6d_tensor
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl_sim2real.messages.kinds import MsgType
-from robo_rl_sim2real.messages.readings import Inbox, Reading, quat_to_rot6d
+from robo_rl_sim2real.messages.readings import Inbox, Reading, select_by_name
 from robo_rl_sim2real.perception.observer import Observer, Source
-from robo_rl_tasks.poses import quat_to_rot6d as quat_to_rot6d_tensor
 
 SPEC = ObsSpec(
     items={
@@ -62,7 +62,8 @@ def test_items_come_by_name_in_the_order_and_type_of_training():
 
 def test_a_turn_is_the_one_that_tasks_observe():
     ours = quat_to_rot6d_tensor(torch.from_numpy(QUAT)).numpy()
-    np.testing.assert_allclose(quat_to_rot6d(QUAT), ours, atol=1e-12)
+    reading = Reading({"orientation": QUAT}, (), 0.0)
+    np.testing.assert_allclose(select_by_name(reading, "quat_to_rot6d", (), "/hand"), ours, atol=1e-12)
 
 
 def test_it_is_as_old_as_its_oldest_reading_and_nothing_before_all_came():

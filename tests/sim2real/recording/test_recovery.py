@@ -21,9 +21,9 @@ from robo_rl.core.errors import DataError
 
 pytest.importorskip("rosbags", reason="pip install 'robo-rl[dds]'")
 
+from robo_rl_sim2real.control.commands.safety import Command
 from robo_rl_sim2real.control.events import Tick
 from robo_rl_sim2real.control.runtime import TickOutput
-from robo_rl_sim2real.control.safety import Command
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.rosbags_types import type_store
 from robo_rl_sim2real.recording.bag_writer import BagWriter

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_limits import JOINTS
 
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.watchdog.assessment import (
     ProcessState,
     SilenceLimits,

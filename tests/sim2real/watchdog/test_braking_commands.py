@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_limits import JOINTS, excess, limits
 
-from robo_rl_sim2real.control.braking import Array, Limits
-from robo_rl_sim2real.control.limiter import Limiter
+from robo_rl_sim2real.control.commands.braking import Array, Limits
+from robo_rl_sim2real.control.commands.limiter import Limiter
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.watchdog.braking_commands import braking_commands
 from robo_rl_sim2real.watchdog.heartbeat import Heartbeat, Phase

@@ -15,7 +15,7 @@ from robo_rl.config.models import validate_strict
 from robo_rl.config.registry import load
 from robo_rl.core.errors import DeviceError
 from robo_rl_sim2real.cli.watchdog import watchdog_job
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from small_limits import JOINTS
 
-from robo_rl_sim2real.control.braking import Motion
+from robo_rl_sim2real.control.commands.braking import Motion
 from robo_rl_sim2real.watchdog.heartbeat import HeartbeatBuffer, HeartbeatMemory, Phase
 
 
@@ -87,7 +87,7 @@ def test_a_reader_beside_a_writer_that_never_rests_believes_only_what_was_writte
     path.write_bytes(b"\0" * HeartbeatMemory.size(JOINTS))
     code = (
         "import sys, numpy as np\n"
-        "from robo_rl_sim2real.control.braking import Motion\n"
+        "from robo_rl_sim2real.control.commands.braking import Motion\n"
         "from robo_rl_sim2real.watchdog.heartbeat import Block, Phase\n"
         "file = open(sys.argv[1], 'r+b')\n"
         f"block = Block.on(file.fileno(), {JOINTS})\n"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from robo_rl.config.registry import load
-from robo_rl_sim2real.control.braking import Motion
-from robo_rl_sim2real.control.command_publishers import CommandPublishers
-from robo_rl_sim2real.control.command_topic import CommandTopic
+from robo_rl_sim2real.control.commands.braking import Motion
+from robo_rl_sim2real.control.commands.publishers import CommandPublishers
+from robo_rl_sim2real.control.commands.topic import CommandTopic
 from robo_rl_sim2real.core.clock import Clock
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.kinds import MsgType

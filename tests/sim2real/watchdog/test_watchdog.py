@@ -26,7 +26,7 @@ from small_listener import Listener
 
 from robo_rl.bundle.manifest import Contract
 from robo_rl.config.registry import load
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.contract import command_spec
 
 ROBOT = load("robots", "panda")
 DT_S = 1.0 / ROBOT.rates.control_hz

@@ -15,7 +15,7 @@ from small_stores import ACT, OBS, make_episode, make_store
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import (
     check_obs_recorded,
     check_outcomes_differ,

@@ -13,7 +13,7 @@ from robo_rl.algo.off_policy.sac import Sac
 from robo_rl.algo.ppo.ppo import Ppo
 from robo_rl.config.models import validate
 from robo_rl.core.errors import ConfigError
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.datasets.demonstrations import load_demonstrations
 from robo_rl.train.pipeline.experiment import Experiment

@@ -14,7 +14,7 @@ from torch import Tensor
 from robo_rl.api.env import Step
 from robo_rl.core.errors import PluginError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.pipeline.stage import Context
 from robo_rl.train.stages.collect_demonstrations import CollectDemonstrations
 

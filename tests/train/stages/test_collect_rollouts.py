@@ -16,7 +16,7 @@ from robo_rl.config.registry import component
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import save_policy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.stage import Context, Report

@@ -16,7 +16,7 @@ from small_runs import EXPERIMENT, STAGES, Runner, write_experiment
 from robo_rl.config.models import ConfigTree, validate
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.policies import load_policy
 from robo_rl.train.pipeline.experiment import Experiment
 from robo_rl.train.pipeline.run import run_experiment

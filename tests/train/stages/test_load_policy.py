@@ -68,7 +68,7 @@ def test_the_gate_of_the_stage_that_made_it_comes_along(made: Path, tmp_path: Pa
             {"policy": {**EXPERIMENT["policy"], "sampler": "flow_sde"}},
             r"policy\.sampler\..*another",
         ),
-        ({"task": {**EXPERIMENT["task"], "robot": "so101"}}, "is another"),
+        ({"task": {**EXPERIMENT["task"], "robot": "so101"}}, "other arrays than the env has"),
     ],
 )
 def test_another_kind_or_another_world_is_refused(

@@ -16,8 +16,8 @@ from torch import Tensor
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.normalize import Normalizer
-from robo_rl.data.relabel import relabel
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.relabel import relabel
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import save_success
 from robo_rl.train.pipeline.run import run_experiment
 from robo_rl.train.pipeline.stage import Report

@@ -13,7 +13,7 @@ from small_marked import OBS, context, empty_store, marked_episode, marked_store
 
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ObsSpec, TensorSpec
-from robo_rl.data.zarr_store import ZarrStore
+from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.checkpoint.classifiers import load_success
 from robo_rl.train.datasets.labelled_episodes import SplitFractions, split_episodes
 from robo_rl.train.pipeline.stage import Report

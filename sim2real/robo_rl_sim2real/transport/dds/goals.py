@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from cyclonedds.domain import DomainParticipant
 
-from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
-from robo_rl_sim2real.transport.base import NO_TAKER, SEND_GOAL, Put
+from robo_rl_sim2real.transport.base import SEND_GOAL, Put
 from robo_rl_sim2real.transport.dds.action_interfaces import (
     GOAL,
     SEND,
@@ -36,6 +35,7 @@ from robo_rl_sim2real.transport.dds.framing import (
     take_samples,
 )
 from robo_rl_sim2real.transport.dds.graph import Graph
+from robo_rl_sim2real.transport.publishers import GoalPublisher
 from robo_rl_sim2real.transport.warm_up import blank_message, warm_up_type
 
 _REQUEST, _RESPONSE = f"{SEND}_Request", f"{SEND}_Response"
@@ -52,15 +52,15 @@ class TrajectoryGoals:
 
     def __init__(self, participant: DomainParticipant, graph: Graph, codec: Codec) -> None:
         self._participant, self._graph, self._codec = participant, graph, codec
-        self._pursuits: list[GoalPublisher] = []
+        self._pursuits: list[GoalWriter] = []
         self._servers: list[ServiceServer] = []
         self._bad = dict[str, str]()
 
-    def create_goal_publisher(self, action: str) -> GoalPublisher:
+    def create_goal_publisher(self, action: str) -> GoalWriter:
         """See ``Transport``."""
         ends = client_endpoints(self._participant, f"{action}{SEND_GOAL}", self._interface())
         self._name(*ends)
-        self._pursuits.append(GoalPublisher(action, ends, self._codec))
+        self._pursuits.append(GoalWriter(action, ends, self._codec))
         return self._pursuits[-1]
 
     def create_goal_server(self, action: str, put: Put) -> None:
@@ -108,7 +108,7 @@ class TrajectoryGoals:
         self._graph.add_writer(writer)
 
 
-class GoalPublisher:
+class GoalWriter(GoalPublisher[ServiceEndpoints]):
     """A publisher of goals.
 
     Args:
@@ -118,48 +118,25 @@ class GoalPublisher:
     """
 
     def __init__(self, action: str, ends: ServiceEndpoints, codec: Codec) -> None:
-        self.action, self._codec = action, codec
-        self._ends: ServiceEndpoints | None = ends
+        super().__init__(action, ends)
+        self._codec = codec
         self._guid, self._numbers = secrets.randbits(63), itertools.count(1)
-        self._sent = self._refused = 0
         self._lock = threading.Lock()  # whoever asks for problems hears the answers
         self._goal = blank_message(codec.store, GOAL)
 
-    def send(self, reading: Reading) -> None:
-        """See ``Publisher``.
-
-        Raises:
-            RoboRlError: The transport was closed.
-        """
-        ends = self._ends
-        if ends is None:
-            raise RoboRlError("the transport was closed")
+    def _publish(self, end: ServiceEndpoints, reading: Reading) -> None:
         types = self._codec.store.types
         trajectory = to_message(MsgType.TRAJECTORY, reading, self._codec.dialect)
         uuid = np.frombuffer(secrets.token_bytes(16), np.uint8)
         goal_id = types["unique_identifier_msgs/msg/UUID"](uuid=uuid)
         goal = types[_REQUEST](goal_id=goal_id, goal=replace(self._goal, trajectory=trajectory))
-        ends.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
+        end.writer.write(self._codec.frame(_REQUEST, self._guid, next(self._numbers), goal))
         self._sent += 1
 
-    def status(self) -> str:
-        """What is wrong, empty for nothing."""
-        ends = self._ends
-        if ends is None:
-            return ""
-        try:
-            self._hear(ends)
-        except Exception as error:  # an answer that cannot be read is no reason to stop
-            return f"an answer to a goal: {type(error).__name__}: {error}"
-        if not ends.writer.get_matched_subscriptions():
-            return NO_TAKER
-        return f"{self._refused} goals of {self._sent} were refused" if self._refused else ""
-
-    def close(self) -> None:
-        """Send no more."""
-        self._ends = None
-
-    def _hear(self, ends: ServiceEndpoints) -> None:
+    def _hear(self, end: ServiceEndpoints) -> None:
         with self._lock:
-            answers = [found for found in take_samples(ends.reader) if found.guid == self._guid]
+            answers = [found for found in take_samples(end.reader) if found.guid == self._guid]
             self._refused += sum(not found.message.accepted for found in answers)
+
+    def _has_taker(self, end: ServiceEndpoints) -> bool:
+        return bool(end.writer.get_matched_subscriptions())

@@ -28,7 +28,7 @@ from cyclonedds.util import duration
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import ConfigError, RoboRlError
+from robo_rl.core.errors import ConfigError
 from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.transport.base import (
@@ -47,6 +47,7 @@ from robo_rl_sim2real.transport.dds.discovery import Discovery
 from robo_rl_sim2real.transport.dds.goals import TrajectoryGoals
 from robo_rl_sim2real.transport.dds.graph import Graph
 from robo_rl_sim2real.transport.dds.services import Services
+from robo_rl_sim2real.transport.publishers import ClosablePublisher
 from robo_rl_sim2real.transport.warm_up import warm_up_type
 
 _ONLY_HERE = """<CycloneDDS><Domain Id="any">
@@ -276,24 +277,13 @@ def _join(cfg: Dds.Config) -> None:
         )
 
 
-class _TopicPublisher:
+class _TopicPublisher(ClosablePublisher[DataWriter[Any]]):
     """A publisher."""
 
     def __init__(self, writer: DataWriter[Any], kind: MsgType, codec: Codec) -> None:
-        self._writer: DataWriter[Any] | None = writer
+        super().__init__(writer)
         self._kind, self._codec = kind, codec
 
-    def close(self) -> None:
-        """Nothing is published any more."""
-        self._writer = None
-
-    def send(self, reading: Reading) -> None:
-        """See ``Publisher``.
-
-        Raises:
-            RoboRlError: The transport was closed.
-        """
-        if self._writer is None:
-            raise RoboRlError("the transport was closed")
+    def _publish(self, end: DataWriter[Any], reading: Reading) -> None:
         message = to_message(self._kind, reading, self._codec.dialect)
-        self._writer.write(self._codec.wrap(self._kind.value, message))
+        end.write(self._codec.wrap(self._kind.value, message))

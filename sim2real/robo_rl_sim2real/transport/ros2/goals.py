@@ -15,19 +15,19 @@ from typing import Any
 import rclpy.serialization
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 
-from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
 from robo_rl_sim2real.messages.trajectory import FOLLOW
-from robo_rl_sim2real.transport.base import NEWEST, NO_TAKER, SEND_GOAL, Endpoint, Put
+from robo_rl_sim2real.transport.base import NEWEST, SEND_GOAL, Endpoint, Put
+from robo_rl_sim2real.transport.publishers import GoalPublisher
 from robo_rl_sim2real.transport.ros2.messages import DIALECT, interface
 
 _UUID = "unique_identifier_msgs/msg/UUID"
 _RESULT_S = 1
 
 
-class GoalPublisher:
-    """A publisher of goals.
+class GoalClient(GoalPublisher[Any]):
+    """A publisher of goals; where nobody takes them, none is kept for later.
 
     Args:
         node: rclpy's.
@@ -36,44 +36,30 @@ class GoalPublisher:
     """
 
     def __init__(self, node: Any, action: str, group: Any) -> None:
-        self.action, self._node = action, node
-        self._service = interface(FOLLOW).Impl.SendGoalService
+        self._node, self._service = node, interface(FOLLOW).Impl.SendGoalService
         name = f"{action}{SEND_GOAL}"
         self._client = node.create_client(self._service, name, callback_group=group)
-        self._open, self._refused = True, 0
+        super().__init__(action, self._client)
         pack = rclpy.serialization  # packing one that is empty loads all that it needs
         pack.serialize_message(self._service.Request())
 
-    def send(self, reading: Reading) -> None:
-        """See ``Publisher``; where nobody takes goals, none is kept for later.
+    def destroy(self) -> None:
+        """Free it, once no executor runs any more."""
+        self._node.destroy_client(self._client)
 
-        Raises:
-            RoboRlError: The transport was closed.
-        """
-        if not self._open:
-            raise RoboRlError("the transport was closed")
-        if not self._client.service_is_ready():
+    def _publish(self, end: Any, reading: Reading) -> None:
+        if not end.service_is_ready():
             return
         trajectory = to_message(MsgType.TRAJECTORY, reading, DIALECT)
         request = self._service.Request(
             goal_id=interface(_UUID)(uuid=list(secrets.token_bytes(16))),
             goal=interface(FOLLOW).Goal(trajectory=trajectory),
         )
-        self._client.call_async(request).add_done_callback(self._answered)
+        end.call_async(request).add_done_callback(self._answered)
+        self._sent += 1
 
-    def status(self) -> str:
-        """What is wrong, empty for nothing."""
-        if self._open and not self._client.service_is_ready():
-            return NO_TAKER
-        return f"{self._refused} goals were refused" if self._refused else ""
-
-    def close(self) -> None:
-        """Send no more."""
-        self._open = False
-
-    def destroy(self) -> None:
-        """Free it, once no executor runs any more."""
-        self._node.destroy_client(self._client)
+    def _has_taker(self, end: Any) -> bool:
+        return end.service_is_ready()
 
     def _answered(self, future: Any) -> None:
         found = future.result()  # answers come one by one: they share a callback group

@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import Field
 
 from robo_rl.config.models import ConfigModel
-from robo_rl.core.errors import RoboRlError
 from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.kinds import MsgType, to_message, to_reading
 from robo_rl_sim2real.messages.readings import Reading
@@ -32,6 +31,7 @@ from robo_rl_sim2real.transport.base import (
     no_service_message,
     service_response,
 )
+from robo_rl_sim2real.transport.publishers import ClosablePublisher
 from robo_rl_sim2real.transport.ros2.installation import configure_discovery, rclpy_modules
 from robo_rl_sim2real.transport.ros2.messages import DIALECT, interface
 
@@ -125,9 +125,9 @@ class Ros2:
 
     def create_goal_publisher(self, action: str) -> Publisher:
         """See ``Transport``."""
-        from robo_rl_sim2real.transport.ros2.goals import GoalPublisher
+        from robo_rl_sim2real.transport.ros2.goals import GoalClient
 
-        self._pursuits.append(found := GoalPublisher(self.node, action, self._group()))
+        self._pursuits.append(found := GoalClient(self.node, action, self._group()))
         return found
 
     def create_goal_server(self, action: str, put: Put) -> None:
@@ -270,23 +270,12 @@ def _name(info: Any) -> str:
     return f"{info.node_namespace.rstrip('/')}/{info.node_name}"
 
 
-class _TopicPublisher:
+class _TopicPublisher(ClosablePublisher[Any]):
     """A publisher."""
 
     def __init__(self, publisher: Any, kind: MsgType) -> None:
-        self._publisher, self._kind = publisher, kind
+        super().__init__(publisher)
+        self._kind = kind
 
-    def close(self) -> None:
-        """Nothing is published any more."""
-        self._publisher = None
-
-    def send(self, reading: Reading) -> None:
-        """See ``Publisher``.
-
-        Raises:
-            RoboRlError: The transport was closed.
-        """
-        publisher = self._publisher
-        if publisher is None:
-            raise RoboRlError("the transport was closed")
-        publisher.publish(to_message(self._kind, reading, DIALECT))
+    def _publish(self, end: Any, reading: Reading) -> None:
+        end.publish(to_message(self._kind, reading, DIALECT))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from robo_rl.core.errors import DataError
-from robo_rl_sim2real.control.contract import command_spec
+from robo_rl_sim2real.control.commands.contract import command_spec
 from robo_rl_sim2real.convert.bag_reader import BagReader
 from robo_rl_sim2real.convert.control_periods import commands
 from robo_rl_sim2real.convert.conversion_spec import ConversionSpec

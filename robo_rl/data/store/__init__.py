@@ -1,0 +1,1 @@
+"""Demonstrations on disk: episodes as durable commits, and their damage."""

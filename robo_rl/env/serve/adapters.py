@@ -1,0 +1,56 @@
+"""Adapters, the files that make worlds: how they are found, and what helps to write them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .connection import RequestError
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def adapters() -> list[str]:
+    """Names of the adapters that lie beside this file."""
+    files = (name for name in os.listdir(_HERE) if name.endswith("_world.py"))
+    return sorted(name[: -len("_world.py")] for name in files)
+
+
+def load_adapter(name: str) -> Any:
+    """The module behind a name, or behind the path of a Python file.
+
+    Raises:
+        RequestError: There is none, or it has no function that makes a world.
+    """
+    path = os.path.join(_HERE, f"{name}_world.py") if name in adapters() else name
+    if not (path.endswith(".py") and os.path.isfile(path)):
+        expected = f"one of {', '.join(adapters())}, or the path of a Python file"
+        raise RequestError("plugin", "unknown adapter", expected=expected, found=name)
+    spec: Any = importlib.util.spec_from_file_location("robo_rl_adapter", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not (hasattr(module, "make_all") or hasattr(module, "make_one")):
+        raise RequestError("plugin", "the adapter has neither make_all nor make_one", found=path)
+    return module
+
+
+def flatten_obs(groups: Mapping[str, Any]) -> dict[str, Any]:
+    """Torch observations as numpy copies, float32 or uint8: name → (B, …), name_term of a dict."""
+    found: dict[str, Any] = {}
+    for name, group in groups.items():
+        terms = group.items() if isinstance(group, dict) else [("", group)]
+        for term, part in terms:
+            array = part.detach().cpu().numpy()
+            kind = "uint8" if array.dtype == "uint8" else "float32"
+            found[f"{name}_{term}" if term else name] = array.astype(kind)
+    return found
+
+
+def obs_specs(obs: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``world`` says of observations (B, …)."""
+    return {
+        name: {"shape": list(part.shape[1:]), "dtype": str(part.dtype)}
+        for name, part in obs.items()
+    }

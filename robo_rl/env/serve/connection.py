@@ -1,0 +1,146 @@
+"""One end of a connection between a run and a simulator's interpreter: JSON in frames.
+
+A frame is its length in 4 bytes, then a JSON object with a ``kind``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+PROTOCOL = 1
+MAX_FRAME = 1 << 20
+_HEADER = struct.Struct("!I")
+_MESSAGE_S = 10.0
+
+
+class RequestError(Exception):
+    """What the other side is to be told.
+
+    Args:
+        code: ``plugin``, ``spec``, ``config`` or ``device``: the kind of error that it becomes.
+        problem: One clause.
+        details: ``expected``, ``found``, ``hint``, ``trace``, as far as there are any.
+    """
+
+    def __init__(self, code: str, problem: str, **details: Any) -> None:
+        super().__init__(problem)
+        self.message = {"kind": "error", "code": code, "problem": problem}
+        self.message.update({name: str(text) for name, text in details.items()})
+
+
+class JsonConnection:
+    """One end of a connection that carries JSON objects; several threads may send.
+
+    Args:
+        sock: Connected stream socket of the Unix family; closed with the line.
+        timeout_s: How long one message may take on its way once it has begun; None for ever.
+    """
+
+    max_frame = MAX_FRAME
+
+    def __init__(self, sock: socket.socket, timeout_s: float | None = _MESSAGE_S) -> None:
+        sock.settimeout(timeout_s)
+        self._sock, self._timeout_s, self._lock = sock, timeout_s, threading.Lock()
+        self._poll, self._room = select.poll(), select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._room.register(sock, select.POLLOUT)
+
+    def send(self, message: Any, fd: int | None = None) -> None:
+        """Send an object, with a file descriptor if need be.
+
+        Raises:
+            RequestError: It is too long, or not JSON.
+            OSError: The other end is gone.
+        """
+        data = self.encode(message)
+        packet = _HEADER.pack(len(data)) + data
+        with self._lock:
+            if fd is not None:
+                packet = packet[socket.send_fds(self._sock, [packet], [fd]) :]
+            self._sock.sendall(packet)
+
+    def receive(self) -> tuple[Any, int | None]:
+        """Wait for an object; the second is the descriptor that came with it, now ours to close.
+
+        Raises:
+            EOFError: The other end is gone.
+            OSError: Likewise, or it stopped in mid-frame, or announced too long a one.
+            RequestError: The frame holds no message; the next one may.
+        """
+        self._poll.poll()
+        header, fds, _, _ = socket.recv_fds(self._sock, _HEADER.size, 1)
+        try:
+            if not header:
+                raise EOFError
+            (size,) = _HEADER.unpack(header + self._exactly(_HEADER.size - len(header)))
+            if size > self.max_frame:
+                raise OSError(f"a frame of {size} bytes")
+            return self.decode(self._exactly(size)), fds.pop() if fds else None
+        finally:
+            for extra in fds:
+                os.close(extra)
+
+    def poll(self, timeout_s: float) -> bool:
+        """Whether a message, or the news that the other end is gone, arrives in time."""
+        return bool(self._poll.poll(timeout_s * 1000))
+
+    def has_room(self) -> bool:
+        """Whether a short message can be sent at once, as the other end does listen."""
+        return bool(self._room.poll(0))
+
+    def close(self) -> None:
+        """Close this end; calling it twice is harmless."""
+        self._sock.close()
+
+    def encode(self, message: Any) -> bytes:
+        """An object as it is sent behind its length."""
+        return to_json(message)
+
+    def decode(self, data: bytes) -> Any:
+        """The object again."""
+        return _from_json(data)
+
+    def _exactly(self, size: int) -> bytes:
+        data, deadline = b"", time.monotonic() + (self._timeout_s or math.inf)
+        while len(data) < size:
+            if time.monotonic() > deadline:
+                raise OSError("a frame that does not end")
+            part = self._sock.recv(size - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+
+def to_json(message: Mapping[str, Any]) -> bytes:
+    """A message as it is sent behind its length.
+
+    Raises:
+        RequestError: It is too long, or not JSON.
+    """
+    try:
+        data = json.dumps(message).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RequestError("spec", f"what is to be said is not JSON: {error}") from None
+    if len(data) > MAX_FRAME:
+        raise RequestError("spec", "a message is too long", expected=MAX_FRAME, found=len(data))
+    return data
+
+
+def _from_json(data: bytes) -> dict[str, Any]:
+    try:
+        message: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise RequestError("plugin", "a frame is not JSON", found=error) from None
+    if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
+        raise RequestError("plugin", "a frame is no message", expected="an object with a kind")
+    return message

@@ -1,0 +1,177 @@
+"""Several processes for one run on this machine, without ``torchrun``.
+
+They find each other by a file and speak over the loopback interface alone. The first one's words
+are the run's; of the others only what ended the run is told. They end with the process that
+launched them, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from robo_rl.config.models import compose, validate
+from robo_rl.core.errors import DeviceError, LostProcessError, ParallelError
+from robo_rl.distributed.process_group import LAUNCHER, STORE, launched_rank_info
+from robo_rl.train.checkpoint.interrupt import Interrupted, signal_handler
+from robo_rl.train.pipeline.experiment import Experiment, Launch
+
+_POLL_S, _GRACE_S = 0.2, 10.0
+_SAVING_S = 120.0
+"""For how long the others may save once one of those that a signal ends is gone."""
+_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+_INNOCENT = (0, LostProcessError.status)
+
+Process = subprocess.Popen[bytes]
+
+
+def num_processes(experiment: str, overrides: Sequence[str]) -> int:
+    """How many processes an experiment asks for; 1 in one that was launched together with others.
+
+    Raises:
+        ConfigError: The experiment does not validate.
+        DeviceError: It asks for more GPUs than there are.
+    """
+    launch = validate(compose(experiment, overrides), Experiment).launch
+    if launched_rank_info().world_size > 1:
+        return 1
+    return max(1, launch.processes, _gpus(launch))
+
+
+def run_processes(number: int, words: Sequence[str]) -> None:
+    """Run a command line in so many processes, and wait for all of them.
+
+    A signal is passed on to all of them, which end after the same update. A second one ends them
+    at once.
+
+    Raises:
+        ParallelError: One ended before its time, and the first did not say why.
+        SystemExit: The first one ended with an error and has said it, or was interrupted.
+    """
+    running = list[Process]()
+    relay = _Relay(running)
+    with tempfile.TemporaryDirectory(prefix="robo-rl-") as name, signal_handler(relay.on_signal):
+        folder = Path(name)
+        try:
+            while len(running) < number and not relay.heard:
+                running.append(_start(len(running), number, words, folder))
+            while not (relay.urgent or _settled(running)):
+                time.sleep(_POLL_S)
+        finally:
+            ours = _end(running, relay)
+        ends = {rank: process.returncode for rank, process in enumerate(running)}
+        if relay.heard and any(ends.values()):
+            raise SystemExit(Interrupted(relay.heard).status)  # the first one has said so
+        _explain({rank: end for rank, end in ends.items() if rank not in ours}, number, folder)
+
+
+class _Relay:
+    """Passes signals on to the processes themselves; what these start is theirs to end."""
+
+    def __init__(self, running: Sequence[Process]) -> None:
+        self._running, self.heard, self.urgent = running, 0, False
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.heard, self.urgent = number, bool(self.heard)
+        for process in self._running:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, number)
+
+
+def _gpus(launch: Launch) -> int:
+    there = torch.cuda.device_count() if launch.gpus else 0
+    if launch.gpus > there:
+        hint = "launch.processes=N trains in N processes on the CPU"
+        expected = f"at most {there}"
+        raise DeviceError("launch.gpus", expected=expected, found=launch.gpus, hint=hint)
+    return launch.gpus
+
+
+def _start(rank: int, number: int, words: Sequence[str], folder: Path) -> Process:
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number}
+    environment = {
+        **os.environ,
+        **{name: str(value) for name, value in place.items()},
+        **_LOOPBACK,
+        STORE: str(folder / "store"),
+        LAUNCHER: "1",
+    }
+    with _words_of(rank, folder).open("wb") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "robo_rl.train.pipeline.processes.child_process", *words],
+            stdin=subprocess.PIPE,  # which ends them as we end
+            stdout=subprocess.DEVNULL,
+            stderr=None if rank == 0 else said,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _settled(running: Sequence[Process]) -> bool:
+    """Whether all have ended, or one in a way that ends the run."""
+    ends = [process.poll() for process in running]
+    return any(ends) or all(end == 0 for end in ends)
+
+
+def _end(running: Sequence[Process], relay: _Relay) -> set[int]:
+    """Wait for all for a while, then kill what is left; says whom."""
+    begun = time.monotonic()
+    while any(process.poll() is None for process in running):
+        patience = _SAVING_S if relay.heard and not relay.urgent else _GRACE_S
+        if time.monotonic() > begun + patience:
+            break
+        time.sleep(_POLL_S)
+    left = {rank for rank, process in enumerate(running) if process.poll() is None}
+    for process in running:
+        _kill(process)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    return left
+
+
+def _kill(process: Process) -> None:
+    """It and all that it started."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _explain(ends: dict[int, int], number: int, folder: Path) -> None:
+    """Say what ended a run: what happened to the first process that no other had ended."""
+    if not any(ends.values()):
+        return
+    guilty = [rank for rank, end in ends.items() if end not in _INNOCENT]
+    if not guilty:
+        raise ParallelError("the processes have lost each other", hint=_RESUMES)
+    rank, end = guilty[0], ends[guilty[0]]
+    name = f"process {rank} of {number}"
+    said = _words_of(rank, folder).read_text(errors="replace")
+    if end < 0:
+        sys.stderr.write(said)  # what a library says as it aborts
+        raise ParallelError(f"{name} was ended by signal {-end}", hint=_RESUMES)
+    if rank == 0:
+        raise SystemExit(end)  # it has said why
+    lines = said.splitlines() or ["nothing was said"]
+    if not lines[-1].startswith(_OURS):
+        sys.stderr.write(said)  # a traceback
+    raise ParallelError(f"{name}: {lines[-1].removeprefix(_OURS)}")
+
+
+_RESUMES, _OURS = "the same command resumes where it stopped", "robo-rl: "
+
+
+def _words_of(rank: int, folder: Path) -> Path:
+    return folder / f"{rank}.log"

@@ -1,0 +1,1 @@
+"""What a robot is commanded: within which limits, and on which topics."""

@@ -1,0 +1,139 @@
+"""What a bundle's policy commands, beside the robot that it is to be run on.
+
+Shapes: n actions, in the order of the contract.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from robo_rl.api.control_axes import CommandAxis
+from robo_rl.api.robot import Robot
+from robo_rl.bundle.contract import Mismatch
+from robo_rl.bundle.manifest import Contract
+from robo_rl.core.errors import BundleError
+from robo_rl.core.spec import ActSpec
+from robo_rl.core.suggestions import did_you_mean
+from robo_rl_sim2real.control.commands.braking import Limits
+
+
+class CommandSpec(NamedTuple):
+    """What the policy commands, in the order of its actions.
+
+    Args:
+        names: Of joints, as joint states call them, and of axes of the hand.
+        limits: Of their commands.
+        home: (n,) where they are at home.
+        change: (low, high), each (n,), of actions that are changes of the last target; else None.
+        follows: (n,) bool, all but the gripper, which stops at what it holds.
+        units: (n,) ``"m"`` or ``"rad"``.
+    """
+
+    names: tuple[str, ...]
+    limits: Limits
+    home: np.ndarray
+    delta_limits: tuple[np.ndarray, np.ndarray] | None
+    tracks_command: np.ndarray
+    units: tuple[str, ...]
+
+
+def command_spec(contract: Contract, robot: Robot) -> CommandSpec:
+    """Match the contract's actions with the robot's joints and axes, by name.
+
+    Raises:
+        BundleError: Another robot, unit, limit or rate than the policy was trained with, or an
+            action that nothing on the robot has the name of; it lists every mismatch.
+    """
+    joints = _joints(contract.act, robot)
+    found = mismatches(contract, robot, joints)
+    if found:
+        listing = "".join(f"\n  {mismatch}" for mismatch in found)
+        raise BundleError(
+            f"the bundle does not fit robot '{robot.name}' in {len(found)} places:{listing}",
+            hint=f"\nit was trained for {contract.robot}, {contract.task}",
+        )
+    gripper = robot.gripper.actuator if robot.gripper else None
+    return CommandSpec(
+        tuple(joint.name for joint in joints),
+        _limits(joints, 1.0 / contract.act.rate_hz),
+        np.array([joint.home for joint in joints]),
+        _change(contract.act),
+        np.array([name != gripper for name in contract.act.names]),
+        tuple(joint.unit for joint in joints),
+    )
+
+
+def mismatches(contract: Contract, robot: Robot, joints: tuple[CommandAxis, ...]) -> list[Mismatch]:
+    """Where what the policy was trained with is not what the robot is.
+
+    Args:
+        contract: The policy's side.
+        robot: The robot's.
+        joints: Those of the contract's actions, in their order.
+    """
+    act = contract.act
+    pairs: dict[str, tuple[object, object]] = {
+        "robot": (contract.robot, robot.name),
+        "act unit": (act.unit, _unit(act.unit, joints)),
+        "act rate_hz": (act.rate_hz, robot.rates.control_hz),
+    }
+    if act.reference == "absolute":
+        pairs["act low"] = act.low, tuple(joint.low for joint in joints)
+        pairs["act high"] = act.high, tuple(joint.high for joint in joints)
+    return [Mismatch(field, *pair) for field, pair in pairs.items() if not _same(*pair)]
+
+
+def _change(act: ActSpec) -> tuple[np.ndarray, np.ndarray] | None:
+    """Limits of a change.
+
+    Raises:
+        BundleError: Actions that mean something else, or changes without limits.
+    """
+    if act.reference == "absolute":
+        return None
+    if act.reference != "delta" or not (act.low and act.high):
+        found = f"'{act.reference}' from {act.low} to {act.high}"
+        raise BundleError("act reference", expected="absolute, or delta with limits", found=found)
+    return np.array(act.low), np.array(act.high)
+
+
+def _joints(act: ActSpec, robot: Robot) -> tuple[CommandAxis, ...]:
+    by_name = robot.command_axes
+    if len(act.names) != act.shape[-1]:
+        raise BundleError("the bundle's actions have no names", hint="export the policy again")
+    for name in act.names:
+        if name not in by_name:
+            raise BundleError(
+                f"robot '{robot.name}' has no actuator or axis '{name}'",
+                hint=did_you_mean(name, by_name),
+            )
+    return tuple(by_name[name] for name in act.names)
+
+
+def _unit(like: str, joints: tuple[CommandAxis, ...]) -> str:
+    """The joints' units, in one word if the policy has it so and they agree."""
+    units = [joint.unit for joint in joints]
+    return units[0] if "," not in like and len(set(units)) == 1 else ",".join(units)
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, (float, tuple)) and isinstance(other, (float, tuple)):
+        a, b = np.atleast_1d(one), np.atleast_1d(other)
+        return a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=1e-9))
+    return one == other
+
+
+def _limits(joints: tuple[CommandAxis, ...], dt_s: float) -> Limits:
+    def column(field: str) -> np.ndarray:
+        return np.array([getattr(joint, field) for joint in joints], np.float64)
+
+    return Limits(
+        low=column("low"),
+        high=column("high"),
+        velocity=column("max_velocity"),
+        acceleration=column("max_acceleration"),
+        jerk=column("max_jerk"),
+        dt_s=dt_s,
+    )

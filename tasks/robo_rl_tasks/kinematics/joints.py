@@ -1,0 +1,21 @@
+"""Which joints of a robot are its arm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from robo_rl.api.control_axes import Joint
+    from robo_rl.api.robot import Robot
+
+
+def arm_indices(robot: Robot) -> list[int]:
+    """Indices in qpos of the actuated joints but the gripper, in control order."""
+    return [robot.joint_names.index(joint.name) for joint in arm_joints(robot)]
+
+
+def arm_joints(robot: Robot) -> list[Joint]:
+    """The actuated joints but the gripper, in control order."""
+    gripper = robot.gripper.actuator if robot.gripper else None
+    pairs = zip(robot.actuated_joints, robot.actuator_names, strict=True)
+    return [joint for joint, actuator in pairs if actuator != gripper]

@@ -1,0 +1,1 @@
+"""Push a T to a target pose: the task, its shape, and a demonstrator."""

@@ -1,0 +1,172 @@
+"""A scripted demonstrator that pushes a T to its target, one straight push after another.
+
+Shapes: B envs, C contacts, S push lengths. Where to push is planned with a quasi-static model: a
+push of length s along the normal n at point c moves the T by the twist
+
+    s / (1 + m²/ρ²) · (n, m/ρ²),    m = c × n,
+
+ρ being the ratio of the largest friction moment to the largest friction force (Goyal, Ruina and
+Papadopoulos 1991, limit surface as an ellipsoid; the peg is taken as free of friction). The contact
+whose best push brings the T nearest to its target is taken, and the push is replanned at each step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from robo_rl_tasks.phased_expert import PhasedExpert, PhasedExpertConfig
+from robo_rl_tasks.poses import planar_pose, rotate_planar, wrap_angle
+from robo_rl_tasks.push_t import tee
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from robo_rl.api.env import SimView
+    from robo_rl_tasks.push_t.task import PushT
+
+RAISE, TRAVEL, LOWER, PUSH = range(4)
+_LENGTHS_M = (0, 1, 2, 3, 5, 7, 10, 14, 20, 27, 36, 48, 62, 80, 100, 125, 150)  # in mm
+
+
+class PushExpertConfig(PhasedExpertConfig):
+    """Settings of ``PushExpert`` beside those of ``PhasedExpertConfig``.
+
+    Args:
+        push_height_m: Height of the peg's tip over the table while it pushes.
+        travel_height_m: The same while it travels.
+        approach_gap_m: Distance from the T at which the peg comes down.
+        push_depth_m: Furthest that the set point goes into the T; the more, the faster the push.
+        push_tolerance_m: A push is over when less than this is left of it.
+        push_timeout_s: Time limit of one push.
+        friction_units: ρ in units of the T.
+        rotation_scale_m: Metres that a radian of misalignment counts as.
+    """
+
+    speed_mps: float = Field(default=0.3, gt=0)
+    joint_noise_rad: float = Field(default=0.015, ge=0)
+    push_height_m: float = 0.008
+    travel_height_m: float = 0.045
+    approach_gap_m: float = 0.015
+    push_depth_m: float = 0.012
+    push_tolerance_m: float = 0.001
+    push_timeout_s: float = 3.0
+    waypoint_tolerance_m: float = 0.012
+    friction_units: float = 1.7
+    rotation_scale_m: float = 0.05
+    perception_noise_m: float = 0.01
+    perception_noise_rad: float = 0.15
+
+
+class PushExpert(PhasedExpert):
+    """Raise, travel, lower, push, and again.
+
+    Args:
+        task: The task that it demonstrates.
+        num_envs: B.
+        generator: Where its noise comes from.
+        noise: 0 for its best, 1 for mostly failing.
+    """
+
+    phases = 4
+
+    def __init__(
+        self, task: PushT, num_envs: int, generator: torch.Generator, noise: float
+    ) -> None:
+        import torch
+
+        cfg = self._cfg = task.cfg.expert
+        super().__init__(task, cfg, num_envs, generator, noise)
+        self._task = task
+        self._contacts = tee.contacts(task.cfg.unit_m, task.cfg.peg_radius_m)
+        self._twist = push_twist(*self._contacts, cfg.friction_units * task.cfg.unit_m)
+        self._lengths = torch.tensor(_LENGTHS_M) * 1e-3
+        self._contact = torch.zeros(num_envs, dtype=torch.long)
+
+    def _decide(self, view: SimView) -> Tensor:
+        import torch
+
+        pose = planar_pose(view.sensor("tee_pos"), view.sensor("tee_quat")).float()
+        goal = view.goal["target"]
+        target = planar_pose(goal[:, :3], goal[:, 3:])
+        length = self._length(pose + self._misjudged, target)
+        self._switch(view, self._waypoint(pose + self._misjudged, length), length)
+        self._choose(pose, target)
+        self._move(self._waypoint(pose + self._misjudged, length))
+        self._turn(torch.zeros(len(pose)), 2 * math.pi)
+        return torch.zeros(len(pose))
+
+    def _length(self, pose: Tensor, target: Tensor) -> Tensor:
+        """Length (B,) of the best push at each env's present contact."""
+        after = poses_after_push(pose, self._twist[self._contact].unsqueeze(1), self._lengths)
+        apart = misalignment(after, target[:, None, None], self._cfg.rotation_scale_m)
+        return self._lengths[apart[:, 0].argmin(dim=-1)]
+
+    def _switch(self, view: SimView, waypoint: Tensor, length: Tensor) -> None:
+        """On to the next phase where this one is done."""
+        import torch
+
+        late = self._steps * self._task.dt_s >= self._cfg.push_timeout_s
+
+        over = (length < self._cfg.push_tolerance_m) | late
+        self._advance(torch.where(self._phase == PUSH, over, self._arrived(view, waypoint)))
+
+    def _choose(self, pose: Tensor, target: Tensor) -> None:
+        """Where an env is raised, look again and take the contact with the best push."""
+        ids = ((self._phase == TRAVEL) & (self._steps == 0)).nonzero().squeeze(-1)
+        if not len(ids):
+            return
+        self._misjudge(ids)
+        after = poses_after_push(pose[ids] + self._misjudged[ids], self._twist, self._lengths)
+        apart = misalignment(after, target[ids, None, None], self._cfg.rotation_scale_m)
+        self._contact[ids] = apart.amin(dim=-1).argmin(dim=-1)
+
+    def _waypoint(self, pose: Tensor, length: Tensor) -> Tensor:
+        """Where the end effector goes in the present phase, (B, 3)."""
+        import torch
+
+        cfg, task = self._cfg, self._task.cfg
+        point = self._contacts.point[self._contact]
+        normal = self._contacts.normal[self._contact]
+        into = torch.where(
+            self._phase == PUSH, length.clamp(max=cfg.push_depth_m), -cfg.approach_gap_m
+        )
+        peg = point + normal * (into - task.peg_radius_m).unsqueeze(-1)
+        planar = pose[:, :2] + rotate_planar(pose[:, 2], peg)
+        planar = torch.where((self._phase == RAISE).unsqueeze(-1), self._pos[:, :2], planar)
+        tip = torch.where(self._phase <= TRAVEL, cfg.travel_height_m, cfg.push_height_m)
+        return torch.cat([planar, (tip + task.peg_length_m).unsqueeze(-1)], dim=-1)
+
+
+def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:
+    """Twist (C, 3) per metre of push along normal (C, 2) at point (C, 2), ρ being the radius."""
+    import torch
+
+    moment = point[:, 0] * normal[:, 1] - point[:, 1] * normal[:, 0]
+    share = 1 / (1 + (moment / radius) ** 2)
+    return torch.cat([normal, (moment / radius**2).unsqueeze(-1)], dim=-1) * share.unsqueeze(-1)
+
+
+def poses_after_push(pose: Tensor, twist: Tensor, lengths: Tensor) -> Tensor:
+    """Poses (B, C, S, 3) after twists (…, C, 3), constant in the body, over lengths (S,)."""
+    import torch
+
+    move = twist.unsqueeze(-2) * lengths.unsqueeze(-1)
+    turn = move[..., 2]
+    # sin(a)/a and (1 - cos(a))/a without the 0/0.
+    along = torch.sinc(turn / math.pi)
+    across = torch.sinc(turn / (2 * math.pi)) * torch.sin(turn / 2)
+    x = along * move[..., 0] - across * move[..., 1]
+    y = across * move[..., 0] + along * move[..., 1]
+    place = rotate_planar(pose[:, None, None, 2], torch.stack([x, y], dim=-1))
+    yaw = pose[:, None, None, 2] + turn
+    return torch.cat([pose[:, None, None, :2] + place, yaw.unsqueeze(-1)], dim=-1)
+
+
+def misalignment(pose: Tensor, target: Tensor, rotation_scale_m: float) -> Tensor:
+    """Squared distance of poses (…, 3), a radian counting as ``rotation_scale_m``; m²."""
+    shift = (pose[..., :2] - target[..., :2]).square().sum(dim=-1)
+    return shift + (rotation_scale_m * wrap_angle(pose[..., 2] - target[..., 2])).square()

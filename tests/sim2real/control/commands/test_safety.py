@@ -1,0 +1,156 @@
+"""The checks in front of a robot: what trips, in which order, what latches, what is sent then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_limits import JOINTS, excess, limits
+
+from robo_rl_sim2real.control.commands.safety import Command, Reason, Safety, SafetyInput
+
+HOME = np.zeros(JOINTS)
+
+
+def make(**fields: Any) -> Safety:
+    return Safety(Safety.Config(**fields), limits(), HOME)
+
+
+def asked(**fields: Any) -> SafetyInput:
+    """A harmless request at time 1."""
+    usual = {"target": HOME + 0.0008, "measured": HOME, "observed_s": 1.0, "basis_s": 1.0}
+    return SafetyInput(**{**usual, **fields})
+
+
+def at_1(safety: Safety, **fields: Any) -> Command:
+    return safety.step(asked(**fields), 1.0)
+
+
+TRIPS = [
+    (Reason.NOT_FINITE, {"target": np.full(JOINTS, np.nan)}),
+    (Reason.NOT_FINITE, {"target": HOME + np.array([0, 0, np.inf, 0, 0])}),
+    (Reason.ESTOP, {"estop": True}),
+    (Reason.ESTOP, {"estop": True, "stop": True}),
+    (Reason.STOP, {"stop": True}),
+    (Reason.DOUBT, {"doubt": "joint 1 moved farther than it can"}),
+    (Reason.STALE, {"observed_s": 0.93}),
+    (Reason.STALE, {"observed_s": float("nan")}),
+    (Reason.LATE, {"pending_s": 0.3, "target": None}),
+    (Reason.LATE, {"basis_s": -0.1}),
+    (Reason.TRACKING, {"measured": HOME + 0.6}),
+    (Reason.TRACKING, {"measured": np.full(JOINTS, np.nan)}),
+    (Reason.EMPTY, {"target": None}),
+]
+
+
+def test_what_is_harmless_passes_as_it_is():
+    command = at_1(make())
+    assert command.reason is None
+    assert (command.pos == HOME + 0.0008).all()
+    assert (command.clamped == 0.0).all()
+
+
+@pytest.mark.parametrize(("reason", "fields"), TRIPS)
+def test_each_check_trips_and_a_moving_robot_comes_to_rest(reason, fields):
+    safety, sent = make(), [HOME]
+    for _ in range(20):
+        sent.append(safety.step(asked(target=sent[-1] + 0.02, measured=sent[-1]), 1.0).pos)
+    first = at_1(safety, **{"measured": sent[-1], **fields})
+    assert first.reason is reason
+    sent.append(first.pos)
+    for _ in range(60):
+        sent.append(at_1(safety, measured=sent[-1], target=None).pos)
+    assert np.isfinite(sent).all()
+    assert excess(np.stack(sent), limits()) < 1e-6
+    np.testing.assert_array_equal(sent[-1], sent[-2])
+
+
+@pytest.mark.parametrize(("reason", "fields"), TRIPS)
+def test_only_what_needs_a_person_latches(reason, fields):
+    safety = make()
+    at_1(safety, **fields)
+    again = at_1(safety, measured=safety.limiter.motion.pos)
+    assert again.reason == (reason if reason.latches else None)
+    safety.restart(HOME)
+    assert at_1(safety).reason is None
+
+
+def test_of_several_the_first_in_order_is_told():
+    for place, (first, fields) in enumerate(TRIPS):
+        for _, more in TRIPS[place + 1 :]:
+            if not ("basis_s" in fields and more.get("target", HOME) is None):
+                assert at_1(make(), **{**more, **fields}).reason is first
+
+
+def test_an_observation_is_stale_after_three_periods_or_a_tenth_of_a_second():
+    safety = make()
+    assert safety.max_age_s == pytest.approx(0.06)
+    assert at_1(safety, observed_s=0.941).reason is None
+    slow = Safety(Safety.Config(), limits(dt_s=0.1), HOME)
+    assert slow.max_age_s == 0.1
+
+
+def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_for_long():
+    """A wrong reading is no target: only what is believed, and stood there, is."""
+    for lag, known, rest in (
+        (0.05, {"standing": True}, "command"),
+        (0.3, {"standing": True}, "robot"),
+        (0.3, {}, "command"),
+        (0.3, {"standing": True, "doubt": "it jumped"}, "command"),
+        (0.3, {"standing": True, "observed_s": 0.5}, "command"),
+    ):
+        safety = make(tracking=1.0)
+        start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
+        fields: dict[str, Any] = {"target": None, "measured": (measured := start - lag), **known}
+        sent = [start, *(at_1(safety, **fields).pos for _ in range(400))]
+        np.testing.assert_allclose(sent[-1], start if rest == "command" else measured, atol=1e-6)
+        speed = np.abs(np.diff(sent, axis=0)) / safety.limits.dt_s
+        assert (speed <= (0.1 + 1e-6) * safety.limits.velocity).all()
+
+
+def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_setting():
+    measured = HOME.copy()
+    measured[2] = 0.6
+    command = at_1(make(), measured=measured)
+    assert command.reason is Reason.TRACKING
+    assert "'joint 2' is 0.600 from its command, at most 0.375" in command.detail
+    assert "safety.tracking=0.15" in command.detail
+
+
+def test_a_hold_ends_only_when_readings_come_regularly_again():
+    safety = make()
+    assert at_1(safety, observed_s=0.5).reason is Reason.STALE
+    assert at_1(safety, regular=False).reason is Reason.STALE
+    assert at_1(safety).reason is None
+    assert at_1(safety, regular=False).reason is None  # irregular alone is no reason to hold
+
+
+def test_margin_and_speed_make_the_limits_tighter():
+    """A tenth of a range of 2.5 at either end."""
+    within = make(margin=0.1, speed=0.5).limits
+    np.testing.assert_allclose(within.low, limits().low + 0.25)
+    np.testing.assert_allclose(within.high, limits().high - 0.25)
+    assert (within.jerk == 0.5 * limits().jerk).all()
+
+
+def test_a_gripper_that_holds_something_is_no_fault_and_goes_on_holding():
+    follows = np.array([True, True, True, True, False])
+    safety = Safety(Safety.Config(), limits(), HOME, follows)
+    held = HOME + np.array([0.0, 0.0, 0.0, 0.0, 0.6])
+    assert at_1(safety, measured=held).reason is None
+    for _ in range(60):
+        command = at_1(safety, measured=held, target=None)
+    assert command.reason is Reason.EMPTY
+    np.testing.assert_allclose(command.pos, 0.0, atol=0.01)
+
+
+def test_a_robot_that_stood_because_the_loop_stalled_is_not_set_going_again_to_brake():
+    safety, pos = make(), HOME
+    for _ in range(30):
+        pos = safety.step(asked(target=pos + 0.02, measured=pos), 1.0).pos
+    stopping = at_1(safety, estop=True, measured=pos).pos  # it has a way to go to rest
+    after = at_1(safety, estop=True, stalled=True, measured=stopping).pos
+    for _ in range(30):
+        after = at_1(safety, estop=True, measured=after).pos
+        np.testing.assert_allclose(after, stopping, atol=1e-9)
