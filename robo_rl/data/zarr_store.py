@@ -35,6 +35,7 @@ from robo_rl.data.commits import (
     writing,
 )
 from robo_rl.data.episode import CheckedEpisode, check_episode, lay_out, pad_to_chunks
+from robo_rl.data.outside import Outside, outside
 from robo_rl.data.schema import REPAIR_HINT, StoreSchema, align_up, read_schema
 
 if TYPE_CHECKING:
@@ -219,6 +220,16 @@ class ZarrStore:
         from robo_rl.data.verify import repair
 
         return repair(self.path)
+
+    def outside(self) -> Outside:
+        """Look for actions outside the limits of ``act_spec``; see ``robo_rl.data.outside``.
+
+        Raises:
+            DataError: A chunk is missing or damaged; it is named.
+        """
+        stops = np.cumsum([record.length for record in self.episodes])[:-1]
+        parts = np.split(self.read(["act"])["act"], stops)
+        return outside(self.act_spec, enumerate(parts if self.episodes else []))
 
     def _commit(self, blocks: list[CheckedEpisode]) -> list[EpisodeRecord]:
         self._refresh()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from robo_rl.core.errors import ConfigError
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec
 from robo_rl_tasks.cartesian_controller import CartesianController
 from robo_rl_tasks.poses import quat_to_rot6d
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.control_axes import CommandAxis, Joint
-    from robo_rl.api.env import SimView
-    from robo_rl.api.robot import Robot
+    from robo_rl import CommandAxis, Joint, Robot, SimView
 
 
 Actions = Literal["joints", "pose"]

@@ -11,22 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from robo_rl.api.task import Reset
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
-from robo_rl.core.spec import TensorSpec
+from robo_rl import Component, ConfigModel, Reset, TensorSpec, component
 from robo_rl_tasks import rewards, tee
 from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.overlap import overlap_area
 from robo_rl_tasks.poses import planar_pose, uniform, wrap_angle, yaw_to_quat
-from robo_rl_tasks.push_expert import PushExpert, PushExpertConfig
+from robo_rl_tasks.push_expert import PushExpert, PushExpertConfig, Sizes
 from robo_rl_tasks.scene import add_feet, add_marker, add_object, add_peg, tabletop
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 TARGET = "target"
 WEIGHTS = {"overlap": 0.04, "place": 0.03, "turn": 0.02, "near": 0.01}
@@ -152,7 +149,9 @@ class PushT(ArmTask):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> PushExpert:
         """A scripted demonstrator of num_envs envs, see ``PushExpert``."""
-        return PushExpert(self, num_envs, generator, noise)
+        cfg = self.cfg
+        sizes = Sizes(cfg.unit_m, cfg.peg_radius_m, cfg.peg_length_m)
+        return PushExpert(self, cfg.expert, sizes, num_envs, generator, noise)
 
     def _solids(self, height: float) -> list[list[float]]:
         return [[x, y, 0.0, a, b, height / 2] for x, y, a, b in self.boxes.tolist()]

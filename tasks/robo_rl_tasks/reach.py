@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from robo_rl.api.task import Reset
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
-from robo_rl.core.spec import TensorSpec
+from robo_rl import Component, ConfigModel, Reset, TensorSpec, component
 from robo_rl_tasks import rewards
 from robo_rl_tasks.arm import Actions, ArmTask
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 GOAL = "goal_pos"
 WEIGHTS = {"reach": 0.1}

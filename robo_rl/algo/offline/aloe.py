@@ -44,6 +44,7 @@ class Aloe(Awr):
         """
 
         critics: TdCritics.Config = TdCritics.Config()
+        """Settings of the critics that learn along with the policy."""
 
     def __init__(
         self,

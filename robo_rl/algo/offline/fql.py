@@ -38,6 +38,7 @@ class Fql(OneStepActor):
         """``alpha`` α: how near."""
 
         alpha: float = Field(default=300.0, gt=0.0)
+        """Weight of the distance from the cloned policy."""
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ class OneStepActor(ABC):
         """The critics', and the student's optimiser."""
 
         optim: SupervisedTrainer.Config = Field(default=SupervisedTrainer.Config(lr=3e-4))
+        """Optimiser, its schedule and the averaging of weights."""
 
     def __init__(
         self,

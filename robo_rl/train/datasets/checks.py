@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ObsSpec, TensorSpec
 from robo_rl.data.action_limits import LimitViolations, dataset_limit_violations
-from robo_rl.data.dataset import WindowDataset
+from robo_rl.data.dataset 
 from robo_rl.data.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 
@@ -64,7 +64,7 @@ def warn_limit_violations(store: ZarrStore) -> LimitViolations:
     Raises:
         DataError: A chunk is damaged.
     """
-    found = dataset_limit_violations(store)
+    found = store..()
     if found.rows:
         hint = (
             "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"

@@ -42,7 +42,9 @@ class Export:
         """
 
         latency_calls: int = Field(default=1000, ge=100)
+        """Number of queries that are timed."""
         inpaint: bool = False
+        """Whether the bundle has the graph that continues a plan."""
 
     waivable = False  # a proof that fails leaves no bundle
     needs: ClassVar = ("policy", "dataset")

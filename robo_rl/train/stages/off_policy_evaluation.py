@@ -34,6 +34,7 @@ class EvaluateOffPolicy:
         """Who judges, and whether the env is asked, too."""
 
         evaluate: bool = True
+        """Whether the policy is also evaluated in the env, to compare with the estimate."""
 
     needs: ClassVar = ("dataset", "policy")
     makes: ClassVar = ("estimate",)
