@@ -1,5 +1,5 @@
 # Each target sets up .venv by itself; a second set-up is instant.
-.PHONY: setup demo test test-all check format bench suites build
+.PHONY: setup demo test test-all check format bench suites reference docs build
 BIN := .venv/bin
 # rclpy's tests, by it, where tools/ros2_venv was run.
 ROS2_TESTS := ! test -e .venv-ros2/.installed || OMP_NUM_THREADS=1 .venv-ros2/bin/ros python -m pytest \
@@ -39,6 +39,15 @@ bench: setup
 suites: setup
 	$(BIN)/robo-rl bench all
 	$(BIN)/robo-rl bench --page docs/results.md
+
+# The pages of docs/reference that are written from the code.
+reference: setup
+	$(BIN)/python -m tools.reference
+
+# The site, in build/site.
+docs: reference
+	@tools/setup docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 build: setup
 	$(BIN)/python -m build

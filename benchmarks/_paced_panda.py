@@ -13,7 +13,8 @@ import sys
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 
-from robo_rl.api.robot import Rates, Robot
+from robo_rl.api.robot import Robot
+from robo_rl.api.robot_description import Rates
 from robo_rl.config.registry import Component, component, load
 from robo_rl_sim2real.cli.signals import stop_on_signal
 from robo_rl_sim2real.core.clock import freeze_garbage_collector

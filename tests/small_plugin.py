@@ -49,9 +49,7 @@ from pathlib import Path
 import mujoco
 import torch
 
-from robo_rl.api.robot import Robot
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
-from robo_rl.api.task import Reset
+from robo_rl import ActSpec, ObsSpec, Reset, Robot, TensorSpec
 from robo_rl_tasks.scene import tabletop
 
 SCARA = Robot.from_dir(Path(__file__).parent)

@@ -41,7 +41,7 @@ class Touch(Reach):
 ROBOT = """\
 from pathlib import Path
 
-from robo_rl.api.robot import Robot
+from robo_rl import Robot
 
 ARM = Robot.from_dir(Path(__file__).parent / "arm")
 """
@@ -53,7 +53,7 @@ class AcmePolicy(FlowPolicy):
     pass
 """
 ENV = """\
-from robo_rl.config.models import ConfigModel
+from robo_rl import ConfigModel
 
 
 class Bare:

@@ -25,3 +25,19 @@ def test_the_lower_rooms_load_neither_torch_nor_mujoco():
     code += "\nimport sys\nassert not {'torch', 'mujoco'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+MOST = 18
+"""Modules of the largest folder; it may fall, and not rise."""
+
+
+def test_a_room_has_few_modules():
+    packages = ("robo_rl", "tasks/robo_rl_tasks", "robots/robo_rl_robots", "sim2real")
+    found: dict[str, int] = {}
+    for package in packages:
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name != "__init__.py":
+                folder = path.parent.relative_to(ROOT).as_posix()
+                found[folder] = found.get(folder, 0) + 1
+    assert len(found) > 40
+    assert max(found.values()) == MOST, {k: v for k, v in found.items() if v >= MOST}

@@ -34,10 +34,15 @@ class SupervisedTrainer(Stateful):
         """Optimiser and averaging; ``warmup_steps`` is of the learning rate."""
 
         lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate after the warm-up."""
         weight_decay: float = Field(default=1e-6, ge=0.0)
+        """Weight decay of AdamW."""
         warmup_steps: int = Field(default=100, ge=0)
+        """Gradient steps over which the learning rate rises."""
         grad_clip: float = Field(default=1.0, gt=0.0)
+        """Largest norm of a gradient."""
         ema_decay: float = Field(default=0.995, ge=0.0, lt=1.0)
+        """Decay of the average of weights that is evaluated and kept."""
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, steps: int) -> None:
         self.cfg, self.policy, self.steps, self.done = cfg, policy, steps, 0

@@ -15,7 +15,7 @@ from robo_rl.core.errors import ConfigError, SpecError
 
 if TYPE_CHECKING:
     from robo_rl.api.control_axes import Joint
-    from robo_rl.api.robot import Camera, Robot
+    from robo_rl.api.robot_description import Camera, RobotDescription
 
 # Any, because mujoco brings no types.
 mujoco: Any = import_module("mujoco")
@@ -24,7 +24,7 @@ mujoco: Any = import_module("mujoco")
 _COUPLING_SOLREF = (0.01, 1.0)
 
 
-def build(robot: Robot, file: Path) -> Any:
+def build(robot: RobotDescription, file: Path) -> Any:
     """Read the MJCF and add what the YAML says.
 
     Raises:
@@ -61,7 +61,7 @@ def _read(file: Path) -> Any:
         raise ConfigError(f"is no MJCF: {error}", where=file) from error
 
 
-def _check_names(robot: Robot, spec: Any, file: Path) -> None:
+def _check_names(robot: RobotDescription, spec: Any, file: Path) -> None:
     found = tuple(joint.name for joint in spec.joints)
     if found != robot.joint_names:
         raise SpecError("joints differ", where=file, expected=robot.joint_names, found=found)
@@ -76,7 +76,7 @@ def _check_names(robot: Robot, spec: Any, file: Path) -> None:
         )
 
 
-def _check_joints(robot: Robot, spec: Any, file: Path) -> None:
+def _check_joints(robot: RobotDescription, spec: Any, file: Path) -> None:
     """Every joint is of the kind that its unit says, and stops where its range ends."""
     problems = [
         problem
@@ -143,7 +143,7 @@ def _actuate(spec: Any, joint: Joint, name: str, kp: float, kd: float) -> None:
     actuator.forcerange = (-joint.max_torque, joint.max_torque)
 
 
-def _sense(spec: Any, robot: Robot) -> None:
+def _sense(spec: Any, robot: RobotDescription) -> None:
     kind, obj = mujoco.mjtSensor, mujoco.mjtObj
     sensors: list[tuple[str, Any, Any, str]] = []
     for joint in robot.joint_names:

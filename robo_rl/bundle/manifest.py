@@ -22,7 +22,7 @@ INPAINT_FILE = "inpaint.onnx"
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Contract(_Record):
@@ -65,20 +65,30 @@ class GateRecord(_Record):
     """A gate on the way here; one that did not pass carries the reason why it was waived."""
 
     name: str
+    """What it asks."""
     passed: bool
+    """Whether it passed."""
     waiver: str | None = None
+    """Why it was passed over, where it did not pass."""
     detail: str = ""
+    """What it compared, in words."""
 
 
 class MeasuredValue(_Record):
     """A number, its 95 % interval, sample size, and the digest of the protocol that measured it."""
 
     value: float
+    """The number."""
     low: float | None = None
+    """Lower end of its interval."""
     high: float | None = None
+    """Upper end of its interval."""
     n: int | None = None
+    """Sample size."""
     unit: str = "1"
+    """SI unit, ``1`` for none."""
     protocol: str = ""
+    """Digest of the protocol that measured it."""
 
 
 class NumericParity(_Record):
@@ -104,11 +114,17 @@ class ClosedLoopParity(_Record):
     """Success of the graph beside the 95 % interval of the policy that it was exported from."""
 
     success: float
+    """Success rate of the graph."""
     episodes: int
+    """Episodes of the graph."""
     policy_success: float
+    """Success rate of the policy."""
     policy_episodes: int
+    """Episodes of the policy."""
     low: float
+    """Lower end of the policy's interval."""
     high: float
+    """Upper end of the policy's interval."""
 
     @property
     def passed(self) -> bool:
@@ -120,28 +136,35 @@ class QueryLatency(_Record):
     """Time of one query, batch 1 on one thread, in microseconds."""
 
     p50_us: float
+    """Median."""
     p99_us: float
+    """99th percentile."""
     calls: int
+    """Queries that were timed."""
 
 
 class FileRecord(_Record):
     """Content of one file of the bundle."""
 
     sha256: str
+    """SHA-256 of its content, in hexadecimal digits."""
     num_bytes: int
+    """Its size."""
 
 
 class Manifest(_Record):
     """``manifest.json``: the contract, the evidence, and the hash of every file.
 
     Args:
+        schema_version: Version of this format.
         contract: What goes in and comes out.
         normalizer: Hash of the normaliser's statistics.
         dataset: Digest of the demonstrations.
         config: The resolved configuration of the run.
         gates: Every gate on the way, passed or waived.
         evaluation: Stage or quantity → what it measured.
-        numeric: Numeric parity; ``closed_loop``: closed-loop parity.
+        numeric: Numeric parity of the graph with the policy.
+        closed_loop: Parity of the graph's success with the policy's.
         latency: What was timed → its latency.
         versions: Package → version.
         inpainting: Numeric parity of the graph that goes on from a plan, if there is one.

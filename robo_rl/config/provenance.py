@@ -11,7 +11,6 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import robo_rl
 from robo_rl.config.registry import loaded_distributions
 
 PACKAGES = (
@@ -48,7 +47,7 @@ def versions() -> dict[str, str]:
     found |= {
         name: version for name, version in loaded_distributions().items() if name != "robo-rl"
     }
-    if (commit := git_commit(Path(robo_rl.__file__).parents[1])) and "robo-rl" in found:
+    if (commit := git_commit(Path(__file__).parents[2])) and "robo-rl" in found:
         found["robo-rl"] += f"+g{commit}"
     return found
 

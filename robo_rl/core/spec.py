@@ -98,7 +98,11 @@ class ActSpec(TensorSpec):
 
 
 class ObsSpec(BaseModel):
-    """The observation: a dict of named tensors, in the order in which networks concatenate them."""
+    """The observation: a dict of named tensors, in the order in which networks concatenate them.
+
+    Args:
+        items: Name → spec of one tensor.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

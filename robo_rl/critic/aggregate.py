@@ -36,9 +36,13 @@ class EnsembleAggregation:
         """
 
         mode: Literal["min", "mean", "subset_min", "lower_bound", "quantile"] = "min"
+        """How one value is made of the members'."""
         subset: int = Field(default=2, ge=1)
+        """Members of a draw where the mode is ``subset_min``."""
         kappa: float = Field(default=1.0, ge=0.0)
+        """Standard deviations below the mean where the mode is ``lower_bound``."""
         quantile: float = Field(default=0.25, ge=0.0, le=1.0)
+        """Quantile of the members where the mode is ``quantile``."""
 
     def __init__(self, cfg: Config, members: int) -> None:
         if cfg.mode == "subset_min" and cfg.subset > members:

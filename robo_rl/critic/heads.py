@@ -27,10 +27,15 @@ class HeadConfig(ConfigModel):
     """
 
     kind: Literal["mse", "huber", "hl_gauss", "two_hot", "categorical"] = "mse"
+    """Loss by which values are learnt."""
     huber_delta: float = Field(default=1.0, gt=0.0)
+    """Error up to which ``huber`` is quadratic."""
     bins: int = Field(default=101, ge=4)
+    """Bins of a histogram."""
     sigma_bins: float = Field(default=0.75, gt=0.0)
+    """Width σ of ``hl_gauss``, in bins."""
     bounds: tuple[float, float] | None = None
+    """Least and largest value that is possible; null where that is not known."""
 
     @property
     def margin(self) -> int:

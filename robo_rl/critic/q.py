@@ -55,10 +55,15 @@ class QCritic(nn.Module):
         """Size of the ensemble, widths of the hidden layers, and the loss."""
 
         members: int = Field(default=4, ge=1)
+        """Networks of the ensemble."""
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        """Widths of the hidden layers."""
         layer_norm: bool = True
+        """Whether hidden layers are normalised."""
         activation: Literal["silu", "relu"] = "silu"
+        """Activation of the hidden layers."""
         head: HeadConfig = HeadConfig()
+        """Loss by which values_from_features are learnt."""
 
     def __init__(
         self,

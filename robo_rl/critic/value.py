@@ -28,6 +28,7 @@ class ValueCritic(nn.Module):
         """Widths of the hidden layers."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256, 256), min_length=1)
+        """Widths of the hidden layers."""
 
     def __init__(
         self, cfg: Config, obs_spec: ObsSpec, obs_horizon: int, normalizer: Normalizer

@@ -57,9 +57,13 @@ class Replay:
         """
 
         capacity: int = Field(default=200_000, ge=2)
+        """Rows that are kept."""
         demo_fraction: float = Field(default=0.5, ge=0.0, le=1.0)
+        """Share of demonstrations in a batch."""
         n_step: int = Field(default=1, ge=1)
+        """Decisions before the bootstrap."""
         corrections: bool = False
+        """Whether ``demo_fraction`` counts the decisions that a human commanded alone."""
 
         @model_validator(mode="after")
         def _corrections_have_a_share(self) -> Self:

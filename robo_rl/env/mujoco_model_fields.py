@@ -25,3 +25,6 @@ VISIBLE = (
     *("geom_rgba", "geom_pos", "geom_quat", "body_pos", "body_quat"),
     *("site_pos", "site_quat"),
 )
+
+BODY_POSES = ("body_pos", "body_quat")
+"""Fields that say where a mocap body stands which no goal places."""

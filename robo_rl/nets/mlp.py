@@ -29,8 +29,11 @@ class ChunkMlp(ChunkNet):
         """Width of the hidden layers, their number behind the first, size of the time features."""
 
         width: int = Field(default=256, ge=1)
+        """Width of the hidden layers."""
         depth: int = Field(default=2, ge=0)
+        """Number of hidden layers behind the first."""
         time_dim: int = Field(default=32, ge=2, multiple_of=2)
+        """Size of the time embedding."""
 
     def __init__(self, cfg: Config, horizon: int, act_dim: int, obs_features: int) -> None:
         super().__init__()

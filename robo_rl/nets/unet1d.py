@@ -35,9 +35,13 @@ class Unet1d(ChunkNet):
         """Channels per level, kernel size in steps (odd), groups of the norms, time features."""
 
         channels: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(64, 128), min_length=1)
+        """Channels of each level."""
         kernel_size: int = Field(default=5, ge=1)
+        """Kernel size in actions, odd."""
         groups: int = Field(default=8, ge=1)
+        """Groups of the group norms."""
         time_dim: int = Field(default=32, ge=2, multiple_of=2)
+        """Size of the time embedding."""
 
         @model_validator(mode="after")
         def _sizes_agree(self) -> Self:

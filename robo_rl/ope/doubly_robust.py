@@ -67,6 +67,7 @@ class DoublyRobust:
         """Of the ratios; those beyond their quantile ``clip`` count as that."""
 
         clip_quantile: float = Field(default=0.99, gt=0.0, le=1.0)
+        """Quantile beyond which ratios count as that quantile."""
 
     needs_dynamics: ClassVar = True
 

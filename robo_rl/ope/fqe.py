@@ -68,12 +68,19 @@ class Fqe(QLearner, Trainable):
         """
 
         steps: int = Field(default=3000, ge=1)
+        """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
+        """Rows of a gradient step."""
         lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         target_ema: float = Field(default=0.95, ge=0.0, lt=1.0)
+        """Decay of the target network Q'."""
         num_samples: int = Field(default=4, ge=1)
+        """Actions of the policy that are drawn for every row."""
         critic: QCritic.Config = QCritic.Config(members=8, hidden=(128, 128))
+        """Size and loss of the ensemble of Q networks."""
 
         @field_validator("critic")
         @classmethod

@@ -60,13 +60,21 @@ class OccupancyRatio(Trainable):
         """
 
         hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1)
+        """Widths of the hidden layers."""
         steps: int = Field(default=1000, ge=1)
+        """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
+        """Rows of a gradient step."""
         lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         weight_decay: float = Field(default=1e-2, ge=0.0)
+        """Weight decay of AdamW."""
         noise: float = Field(default=0.1, ge=0.0)
+        """Standard deviation of the noise on inputs."""
         eval_every: int = Field(default=50, ge=1)
+        """Gradient steps between two tests of the members."""
 
     state_parts = ("net", "optimizer", "best", "done")
 

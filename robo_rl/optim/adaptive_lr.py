@@ -25,8 +25,11 @@ class AdaptiveLrConfig(ConfigModel):
     """A learning rate and what it is held within."""
 
     lr: float = Field(default=1e-4, gt=0.0)
+    """Learning rate that training starts with."""
     lr_min: float = Field(default=1e-6, gt=0.0)
+    """Lowest learning rate that adaptation reaches."""
     lr_max: float = Field(default=1e-3, gt=0.0)
+    """Highest learning rate that adaptation reaches."""
 
     @model_validator(mode="after")
     def _within_its_bounds(self) -> AdaptiveLrConfig:

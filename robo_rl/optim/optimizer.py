@@ -22,7 +22,9 @@ class OptimizerConfig(ConfigModel):
     """Rows of a minibatch, and the largest norm of a gradient."""
 
     minibatch: int = Field(default=1024, ge=1)
+    """Sample units of a gradient step."""
     grad_clip: float = Field(default=1.0, gt=0.0)
+    """Largest norm of a gradient."""
 
 
 class ClippedOptimizer(Stateful):

@@ -30,6 +30,7 @@ class PrecisionConfig(ConfigModel):
     """
 
     precision: Precision = Precision.FP32
+    """Precision of networks in an update."""
 
 
 def autocast(precision: Precision, module: nn.Module) -> torch.autocast:

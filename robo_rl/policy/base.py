@@ -62,13 +62,21 @@ class DenoisingPolicy(nn.Module):
         """
 
         obs_horizon: int = Field(default=1, ge=1)
+        """Control steps of the observation history, the latest last."""
         horizon: int = Field(default=8, ge=1)
+        """Actions of a chunk."""
         exec_horizon: int = Field(default=8, ge=1)
+        """Actions of a chunk that are executed before the next query."""
         num_steps: int = Field(default=4, ge=1)
+        """Denoising steps K of a chain."""
         finetune_steps: int = Field(default=0, ge=0)
+        """Denoising steps that RL trains, counted from the last; 0 is all."""
         net: Annotated[Component[ChunkNet], component("nets")] = default("mlp")
+        """Network that denoises."""
         sampler: Annotated[Component[Sampler], component("samplers")]
+        """Sampler under which the policy explores."""
         correlation: Correlation = Correlation()
+        """How the noise of a decision follows that of the decision before."""
         expected_prediction: ClassVar[str]
 
         @property

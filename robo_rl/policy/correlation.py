@@ -32,7 +32,9 @@ class Correlation(Scheduled):
     """
 
     start: Share = 0.0
+    """Correlation of the noise that chains start from."""
     noise: ShareBelowOne = 0.0
+    """Correlation of the noise of every step."""
 
     @property
     def enabled(self) -> bool:

@@ -57,9 +57,13 @@ class Ddim:
         """
 
         eta: Share = 1.0
+        """Share of DDPM's noise; 1 is DDPM, 0 is deterministic."""
         std_min: NonNegative = 0.1
+        """Least standard deviation of a step, in normalised action units."""
         clip: float = Field(default=1.0, gt=0.0)
+        """Bound of the predicted action, in normalised action units."""
         train_steps: int = Field(default=100, ge=1)
+        """Length of the noise schedule that the network is trained on."""
 
     learns_noise = False
     expected_prediction = "noise"
@@ -131,7 +135,9 @@ class Ddpm(Ddim):
         """Bounds of the step's std and of the predicted action, in normalised action units."""
 
         std_min: NonNegative = 0.1
+        """Least standard deviation of a step, in normalised action units."""
         clip: float = Field(default=1.0, gt=0.0)
+        """Bound of the predicted action, in normalised action units."""
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         full = Ddim.Config(
@@ -167,9 +173,12 @@ class DiffusionPolicy(MatchingPolicy):
         """
 
         num_steps: int = Field(default=10, ge=1)
+        """Denoising steps K of a chain."""
         eval_eta: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Share of DDPM's noise in evaluation."""
         expected_prediction: ClassVar[str] = "noise"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("ddim")
+        """Sampler under which the policy explores."""
 
         @property
         def eval_is_deterministic(self) -> bool:

@@ -83,6 +83,7 @@ class FlowSde(FlowOde):
         """The noise level a."""
 
         noise_level: Positive = 0.5
+        """Noise level a of the SDE."""
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
@@ -116,6 +117,7 @@ class FlowCps(FlowOde):
         """The share η of the noise that is drawn anew, in (0, 1]."""
 
         noise_level: PositiveShare = 0.5
+        """Share η of the noise that is drawn anew."""
 
     def __init__(self, cfg: Config, num_steps: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         super().__init__(FlowOde.Config(), num_steps)
@@ -156,8 +158,11 @@ class FlowNoise(FlowOde):
         """
 
         std_min: Positive = 0.05
+        """Least learnt standard deviation, in normalised action units."""
         std_max: Positive = 0.15
+        """Largest learnt standard deviation, in normalised action units."""
         chunk_correlation: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Correlation of the noise of neighbouring actions of a chunk."""
 
     learns_noise = True
 
@@ -191,7 +196,9 @@ class FlowPolicy(MatchingPolicy):
 
         expected_prediction: ClassVar[str] = "vel"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("flow_noise")
+        """Sampler under which the policy explores."""
         prediction_type: Literal["act", "vel"] = "act"
+        """What the network predicts: the action, or the velocity."""
 
     cfg: Config
 

@@ -84,8 +84,10 @@ class GaussianPolicy(DenoisingPolicy):
         """``sampler`` holds the bounds of the noise."""
 
         num_steps: int = Field(default=1, ge=1, le=1)
+        """Steps of a chain, always 1."""
         expected_prediction: ClassVar[str] = "act"
         sampler: Annotated[Component[Sampler], component("samplers")] = default("gaussian")
+        """Sampler, which bounds the noise."""
 
     def make_eval_sampler(self, num_steps: int) -> Sampler:
         """The same sampler, whose mean is what evaluation takes."""

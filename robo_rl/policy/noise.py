@@ -21,7 +21,9 @@ class StdBounds(Scheduled):
     """Bounds of a random step's std, in normalised action units; None is unbounded."""
 
     std_min: NonNegative = 0.0
+    """Least standard deviation of a random step, in normalised action units."""
     std_max: Positive | None = None
+    """Largest such deviation, likewise; null is no bound."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -35,7 +37,9 @@ class LearntStd(StdBounds):
     """Bounds of a learnt std, in normalised action units; it starts at their geometric middle."""
 
     std_min: Positive = 0.01
+    """Least learnt standard deviation, in normalised action units."""
     std_max: Positive = 0.3
+    """Largest learnt standard deviation, in normalised action units."""
 
 
 def std_bounds(bounds: StdBounds) -> tuple[float, float]:

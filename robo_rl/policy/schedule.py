@@ -25,9 +25,13 @@ class Schedule(ConfigModel):
     """
 
     start: float
+    """Value at the start of training."""
     end: float
+    """Value at the end of training."""
     hold: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of training at the start over which the value stays ``start``."""
     shape: Literal["cosine", "linear"] = "cosine"
+    """Shape of the course from ``start`` to ``end``."""
 
     def value_at(self, progress: float) -> float:
         """The value when this share of training, in [0, 1], is done."""

@@ -24,7 +24,7 @@ from robo_rl.api.task import Demonstrable, Expert, Reset, Task
 from robo_rl.core.errors import PluginError
 from robo_rl.core.seeding import make_generator
 from robo_rl.env.mujoco.sim_env import SimEnv
-from robo_rl.env.task_check.check import check_contract
+from robo_rl.env.mujoco.task_check.check import check_contract
 from robo_rl.testing.env import random_act
 
 MakeTask = Callable[[], Task]

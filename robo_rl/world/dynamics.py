@@ -66,11 +66,17 @@ class DynamicsEnsemble(nn.Module):
         """Network, optimiser and length; members are tested every ``eval_every`` steps."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        """Widths of the hidden layers."""
         steps: int = Field(default=3000, ge=1)
+        """Gradient steps."""
         minibatch: int = Field(default=256, ge=1)
+        """Rows of a gradient step."""
         lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         eval_every: int = Field(default=250, ge=1)
+        """Gradient steps between two tests of the members."""
 
     def __init__(
         self, cfg: Config, rows: Mapping[str, Tensor], exec_horizon: int, members: int

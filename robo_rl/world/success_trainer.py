@@ -42,10 +42,15 @@ class SuccessTrainer(Stateful):
         """
 
         steps: int = Field(default=500, ge=1)
+        """Gradient steps."""
         minibatch: int = Field(default=128, ge=2, multiple_of=2)
+        """Rows of a gradient step of one member."""
         lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate."""
         weight_decay: float = Field(default=1.0, ge=0.0)
+        """Weight decay of AdamW."""
         grad_clip: float = Field(default=1.0, gt=0.0)
+        """Largest norm of a gradient."""
 
     def __init__(
         self,

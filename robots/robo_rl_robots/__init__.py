@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robo_rl.api.robot import FILE_NAME, Robot
+from robo_rl import Robot
 
 
 def __getattr__(name: str) -> Robot:
     folder = Path(__file__).parent / name
-    if not (folder / FILE_NAME).is_file():
+    if not (folder / "robot.yaml").is_file():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return Robot.from_dir(folder)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from robo_rl.core.errors import ConfigError
-from robo_rl.core.rotations import quat_to_rot6d
-from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl import ActSpec, ConfigError, ObsSpec, TensorSpec, quat_to_rot6d
 from robo_rl_tasks.kinematics.cartesian_controller import CartesianController
 from robo_rl_tasks.kinematics.joints import arm_indices, arm_joints
 
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.control_axes import CommandAxis
-    from robo_rl.api.env import SimView
-    from robo_rl.api.robot import Robot
+    from robo_rl import CommandAxis, Robot, SimView
 
 
 Actions = Literal["joints", "pose"]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from robo_rl.config.models import ConfigModel
-from robo_rl.core.rotations import quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
+from robo_rl import ConfigModel, quat_conj, quat_mul, quat_to_yaw, yaw_to_quat
 from robo_rl_tasks.kinematics.differential_ik import DifferentialIk
 from robo_rl_tasks.noise import OrnsteinUhlenbeckNoise
 from robo_rl_tasks.poses import wrap_angle
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
     from robo_rl_tasks.arm import ArmTask
 
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.api.task import Reset
-from robo_rl.core.rotations import quat_to_rot6d, yaw_to_quat
-from robo_rl.core.spec import TensorSpec
+from robo_rl import Reset, TensorSpec, quat_to_rot6d, yaw_to_quat
 from robo_rl_tasks import rewards
 from robo_rl_tasks.lift_expert import LiftExpert, LiftExpertConfig
 from robo_rl_tasks.poses import uniform
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 # Four contacts a pad resist turning without torsional friction, which would cost time.
 GRIP = {"condim": 3, "priority": 2, "friction": [1.0, 0.01, 0.0001], "solref": [0.01, 1.0]}
@@ -85,7 +83,8 @@ class LiftCube(TabletopTask[LiftCubeConfig]):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> LiftExpert:
         """A scripted demonstrator of num_envs envs, see ``LiftExpert``."""
-        return LiftExpert(self, num_envs, generator, noise)
+        cfg = self.cfg
+        return LiftExpert(self, cfg.expert, cfg.cube_half_m, num_envs, generator, noise)
 
     def _height(self, view: SimView) -> Tensor:
         return view.sensor("cube_pos")[:, 2] - self.cfg.cube_half_m

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
-    from robo_rl_tasks.lift_cube import LiftCube
+    from robo_rl import SimView
+    from robo_rl_tasks.arm import ArmTask
 
 ABOVE, DOWN, CLOSE, LIFT = range(4)
 
@@ -45,6 +45,8 @@ class LiftExpert(PhasedExpert):
 
     Args:
         task: The task that it demonstrates.
+        cfg: Its settings.
+        cube_half_m: Half the cube's edge.
         num_envs: B.
         generator: Where its noise comes from.
         noise: 0 for its best, 1 for mostly failing.
@@ -53,10 +55,16 @@ class LiftExpert(PhasedExpert):
     phases = 4
 
     def __init__(
-        self, task: LiftCube, num_envs: int, generator: torch.Generator, noise: float
+        self,
+        task: ArmTask,
+        cfg: LiftExpertConfig,
+        cube_half_m: float,
+        num_envs: int,
+        generator: torch.Generator,
+        noise: float,
     ) -> None:
-        super().__init__(task, task.cfg.expert, num_envs, generator, noise)
-        self._task, self._cfg = task, task.cfg.expert
+        super().__init__(task, cfg, num_envs, generator, noise)
+        self._task, self._cfg, self._cube_half_m = task, cfg, cube_half_m
 
     def _begin(self, view: SimView, ids: Tensor) -> None:
         super()._begin(view, ids)
@@ -82,7 +90,7 @@ class LiftExpert(PhasedExpert):
         over = cube[:, :2] + rotate_planar(self._yaw, offset[:2].expand(len(cube), 2))
         planar = torch.where((self._phase <= DOWN).unsqueeze(-1), over, self._pos[:, :2])
         heights = torch.tensor([cfg.pregrasp_height_m, 0.0, 0.0, cfg.lift_m])
-        height = heights[self._phase] + self._task.cfg.cube_half_m + offset[2]
+        height = heights[self._phase] + self._cube_half_m + offset[2]
         return torch.cat([planar, height.unsqueeze(-1)], dim=-1)
 
     def _switch(self, view: SimView, waypoint: Tensor) -> None:

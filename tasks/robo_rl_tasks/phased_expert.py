@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
     from robo_rl_tasks.arm import ArmTask
 
 _ON_THE_SPOT_M = 1e-3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from robo_rl.core.rotations import quat_to_yaw
+from robo_rl import quat_to_yaw
 
 if TYPE_CHECKING:
     import torch

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.api.task import Reset
-from robo_rl.core.spec import TensorSpec
+from robo_rl import Reset, TensorSpec
 from robo_rl_tasks import rewards
 from robo_rl_tasks.expert import ArmExpert, ArmExpertConfig
 from robo_rl_tasks.poses import uniform
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 GOAL = "goal_pos"
 REACH_SCALE_M = 0.1

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robo_rl.api.robot import Robot
+    from robo_rl import Robot
 
 TABLE = "table"
 _NO_CONTACT = {"contype": 0, "conaffinity": 0}

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
-from robo_rl.api.robot import Robot
-from robo_rl.config.models import ConfigModel
-from robo_rl.config.registry import Component, component
+from robo_rl import Component, ConfigModel, Robot, component
 from robo_rl_tasks import rewards
 from robo_rl_tasks.arm import Actions, ArmTask
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 
 class TabletopConfig(ConfigModel):

@@ -89,11 +89,17 @@ class GaeConfig(PrecisionConfig, OptimizerConfig):
     """
 
     critic: ValueCritic.Config = ValueCritic.Config()
+    """Size of the value critic."""
     critic_lr: float = Field(default=1e-3, gt=0.0)
+    """Learning rate of the critic."""
     critic_epochs: int = Field(default=4, ge=1)
+    """Passes of the critic over a rollout."""
     critic_minibatch: int = Field(default=0, ge=0)
+    """Decisions of a gradient step of the critic; 0 is as many as the actor's sample units."""
     warmup_updates: int = Field(default=2, ge=0)
+    """Updates at the start that train the critic alone."""
     gae_lambda: float = Field(default=0.95, ge=0.0, le=1.0)
+    """λ of generalised advantage estimation; 1 uses whole returns, 0 one step."""
 
 
 class GaeEstimator(AdvantageEstimator):

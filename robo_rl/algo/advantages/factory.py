@@ -25,7 +25,9 @@ class AdvantageConfig(GaeConfig):
     """
 
     advantage: Literal["gae", "monte_carlo"] = "gae"
+    """Estimator of advantages: under a critic, or plain monte_carlo."""
     group_size: int = Field(default=1, ge=1)
+    """Episodes that start alike and are compared with each other (GRPO); 1 is off."""
 
     @model_validator(mode="after")
     def _one_way_to_credit(self) -> AdvantageConfig:

@@ -19,8 +19,11 @@ class ActingPolicyEma(ConfigModel):
     """
 
     start: int = Field(default=0, ge=0)
+    """Updates before the decay rises from 0."""
     slope: float = Field(default=0.001, ge=0.0)
+    """Slope of the decay per update."""
     max_decay: float = Field(default=0.5, ge=0.0, lt=1.0)
+    """Largest decay; 0 is fully on-policy."""
 
     def decay(self, updates: int) -> float:
         """η after so many updates."""

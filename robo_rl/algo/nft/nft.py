@@ -41,6 +41,7 @@ class Nft(OnPolicy):
         """Hyper-parameters; see ``NftActorConfig`` and ``AdvantageConfig``."""
 
         acting_ema: ActingPolicyEma = ActingPolicyEma()
+        """Decay of the acting policy's weights."""
 
     actor: NftActor
 

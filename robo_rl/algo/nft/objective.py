@@ -27,10 +27,15 @@ class NftObjectiveConfig(ConfigModel):
     """
 
     beta: float = Field(default=1.0, gt=0.0)
+    """Guidance β; the smaller, the farther an update aims."""
     adv_clip: float = Field(default=5.0, gt=0.0)
+    """Bound of advantages of standard deviation 1."""
     self_normalized: bool = True
+    """Whether a row's errors are divided by their mean."""
     time_sampling: Literal["denoising_steps", "bc"] = "denoising_steps"
+    """Whether noise levels are those of the denoising denoising_steps or those of cloning."""
     reference_coef: float = Field(default=1e-4, ge=0.0)
+    """Weight of the squared distance from the cloned policy's predictions."""
 
 
 class NftLosses(NamedTuple):

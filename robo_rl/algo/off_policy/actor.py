@@ -36,8 +36,11 @@ class OffPolicyActorConfig(OptimizerConfig):
     """
 
     lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of the actor."""
     range_penalty: float = Field(default=1.0, ge=0.0)
+    """Price of a squared network unit by which an executed action is beyond its limits."""
     regularization: ReferenceKlConfig = ReferenceKlConfig()
+    """Penalties for leaving the policy that RL began with."""
 
 
 class ActorTrainer(Stateful, ABC):

@@ -55,20 +55,35 @@ class OffPolicyConfig(OffPolicyActorConfig):
     """
 
     minibatch: int = Field(default=256, ge=1)
+    """Transitions of a gradient step."""
     grad_clip: float = Field(default=10.0, gt=0.0)
+    """Largest norm of a gradient of the critic."""
     critic_lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of the critic."""
     utd_ratio: float = Field(default=1.0, gt=0.0)
+    """Gradient steps of the critic per collected decision."""
     warmup_decisions: int = Field(default=1000, ge=0)
+    """Decisions that are collected before training begins."""
     critic_warmup_steps: int = Field(default=0, ge=0)
+    """Gradient steps of the critic before the first one of the actor."""
     policy_delay: int = Field(default=1, ge=1)
+    """Gradient steps of the critic for one of the actor."""
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+    """Decay of the target critic."""
     scale_rewards: bool = True
+    """Whether rewards are divided by the running standard deviation of returns."""
     warm_start_critics: bool = False
+    """Whether critics begin as those of stage ``offline``."""
     critic: QCritic.Config = QCritic.Config(members=2)
+    """Size and loss of the ensemble of Q networks."""
     target_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
+    """How one value is made of the ensemble's for a target."""
     actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
+    """How one value is made of the ensemble's for the actor."""
     replay: Replay.Config = Replay.Config()
+    """Size of the replay buffer, and what is sampled from it."""
     dynamics_gap: DynamicsGap.Config | None = None
+    """How simulated transitions are weighted where demonstrations are real; null is off."""
 
     @model_validator(mode="after")
     def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:

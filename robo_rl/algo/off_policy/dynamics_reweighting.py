@@ -58,10 +58,15 @@ class DynamicsGap(Stateful):
         """
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        """Widths of the hidden layers of the classifiers."""
         lr: float = Field(default=3e-4, gt=0.0)
+        """Learning rate of the classifiers."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         noise: float = Field(default=0.1, ge=0.0)
+        """Standard deviation of the noise on the classifiers' join_inputs, in network units."""
         min_weight: float = Field(default=1e-5, gt=0.0, le=1.0)
+        """Least weight of a simulated transition."""
 
     state_parts: ClassVar[tuple[str, ...]] = ("nets", "optimizer")
 

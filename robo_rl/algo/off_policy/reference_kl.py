@@ -21,7 +21,9 @@ class ReferenceKlConfig(ConfigModel):
     """Coefficients of KL(base ‖ policy) and KL(policy ‖ base), per decision; 0 is off."""
 
     forward_kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of KL(base ‖ policy); 0 is off."""
     reverse_kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of KL(policy ‖ base); 0 is off."""
 
     @property
     def enabled(self) -> bool:

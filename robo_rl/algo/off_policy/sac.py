@@ -43,9 +43,13 @@ class SacConfig(OffPolicyConfig):
     """
 
     target_std: float = Field(default=0.1, gt=0.0)
+    """Standard deviation of noise, in network units, whose entropy is the target."""
     temperature: float = Field(default=0.01, gt=0.0)
+    """Temperature that training starts with, in the unit of values."""
     temperature_lr: float = Field(default=3e-4, ge=0.0)
+    """Learning rate of the logarithm of the temperature; 0 keeps it."""
     entropy_in_target: bool = True
+    """Whether values hold future entropy."""
 
     @model_validator(mode="after")
     def _values_hold_all_entropy_or_none(self) -> SacConfig:

@@ -34,9 +34,13 @@ class Td3Config(OffPolicyConfig):
     """
 
     policy_delay: int = Field(default=2, ge=1)
+    """Gradient steps of the critic for one of the actor."""
     actor_aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config(mode="mean")
+    """How one value is made of the ensemble's for the actor."""
     smoothing_std: float = Field(default=0.2, ge=0.0)
+    """Standard deviation of the noise on the target's action, in network units."""
     smoothing_clip: float = Field(default=0.5, ge=0.0)
+    """Largest noise on the target's action, in network units."""
 
 
 class Td3(OffPolicy):

@@ -36,6 +36,7 @@ class Aloe(Awr):
         """
 
         critics: TdCritics.Config = TdCritics.Config()
+        """Settings of the critics that learn along with the policy."""
 
     state_parts = ("td_critics",)
 

@@ -31,9 +31,13 @@ class AuxiliaryActor(Stateful):
         """Widths, rate, and what a nat of entropy an output is worth beside the values' mean."""
 
         hidden: tuple[int, ...] = Field(default=(256, 256), min_length=1)
+        """Widths of the hidden layers."""
         lr: float = Field(default=3e-4, gt=0.0)
+        """Learning rate."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         entropy_coef: float = Field(default=0.05, ge=0.0)
+        """Weight of a nat of entropy per output, relative to the mean absolute value."""
 
     state_parts = ("net", "optimizer")
 

@@ -46,10 +46,15 @@ class Awr(SupervisedAlgorithm):
         """
 
         temperature: float = Field(default=0.5, gt=0.0)
+        """Temperature of the weights, in units of the spread of advantages."""
         max_weight: float = Field(default=20.0, gt=1.0)
+        """Largest weight of a row."""
         intervention_min_advantage: float = Field(default=0.0, ge=0.0)
+        """Least advantage of a row that a human commanded, in the same units; 0 is off."""
         minibatch: int = Field(default=256, ge=1)
+        """Rows of a gradient step."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
+        """Optimiser, its schedule and the averaging of weights."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, cfg.optim, inputs)

@@ -51,8 +51,11 @@ class Bppo(OfflineAlgorithm):
         """
 
         lr: float = Field(default=1e-4, gt=0.0)
+        """Learning rate that training starts with."""
         minibatch: int = Field(default=256, ge=2)
+        """Observations of a gradient step."""
         behaviour_update_every: int = Field(default=100, ge=0)
+        """Steps after which the behaviour policy becomes the policy; 0 never."""
 
     state_parts = ("actor", "behaviour", "optimizer", "done")
 

@@ -46,9 +46,13 @@ class Dsrl(ActionSearch):
         """``bound`` of the noise's elements, the actor, the values of noise, and cloning."""
 
         noise_bound: float = Field(default=0.5, gt=0.0)
+        """Bound of the elements of the noise."""
         actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
+        """The actor that chooses the noise of a chain."""
         noise_critic_lr: float = Field(default=1e-3, gt=0.0)
+        """Learning rate of the values of noise."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
+        """Optimiser, its schedule and the averaging of weights."""
 
     state_parts = ("critics", "actor", "noise_critic", "optimizer")
 

@@ -62,10 +62,15 @@ class Expo(ActionSearch):
         """``draws`` m, ``bound`` of an edit's elements in normalised units, actor and cloning."""
 
         minibatch: int = Field(default=128, ge=1)
+        """Rows of a gradient step."""
         num_samples: int = Field(default=4, ge=1)
+        """Chunks that are drawn at each state."""
         edit_bound: float = Field(default=0.02, gt=0.0)
+        """Bound of the elements of an edit, in network units."""
         actor: AuxiliaryActor.Config = AuxiliaryActor.Config()
+        """The actor that edits chunks."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=3e-4)
+        """Optimiser, its schedule and the averaging of weights."""
 
     state_parts = ("critics", "actor")
 

@@ -31,6 +31,7 @@ class Fql(OneStepActor):
         """``alpha`` α: how near."""
 
         alpha: float = Field(default=300.0, gt=0.0)
+        """Weight of the distance from the cloned policy."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, cfg.alpha, inputs)

@@ -41,6 +41,7 @@ class OneStepActor(SupervisedAlgorithm):
         """The critics', and the student's optimiser."""
 
         optim: SupervisedTrainer.Config = Field(default=SupervisedTrainer.Config(lr=3e-4))
+        """Optimiser, its schedule and the averaging of weights."""
 
     state_parts = ("critics",)
 

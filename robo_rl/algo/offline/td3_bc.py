@@ -31,8 +31,11 @@ class Td3Bc(OneStepActor):
         """``alpha`` α: how much values count; noise on what follows, in network units."""
 
         alpha: float = Field(default=2.5, gt=0.0)
+        """Weight of values beside cloning."""
         smoothing_std: float = Field(default=0.2, ge=0.0)
+        """Standard deviation of the noise on the target's action, in network units."""
         smoothing_clip: float = Field(default=0.5, ge=0.0)
+        """Largest noise on the target's action, in network units."""
 
     def __init__(self, cfg: Config, inputs: OfflineInputs) -> None:
         super().__init__(cfg, 1.0 / cfg.alpha, inputs)

@@ -32,12 +32,19 @@ class OfflineCriticsConfig(ConfigModel):
     """
 
     minibatch: int = Field(default=256, ge=1)
+    """Rows of a gradient step."""
     lr: float = Field(default=3e-4, gt=0.0)
+    """Learning rate of Q and V."""
     grad_clip: float = Field(default=10.0, gt=0.0)
+    """Largest norm of a gradient."""
     target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+    """Decay of the target network Q'."""
     critic: QCritic.Config = QCritic.Config(members=2)
+    """Size and loss of the ensemble of Q networks."""
     aggregation: EnsembleAggregation.Config = EnsembleAggregation.Config()
+    """How one value is made of the members of Q'."""
     value: ValueCritic.Config = ValueCritic.Config()
+    """Size of the state value network V."""
 
 
 class OfflineCritics(QLearner, Trainable):

@@ -35,8 +35,11 @@ class CalQlConfig(OfflineCriticsConfig):
     """``alpha`` α; ``draws`` of the policy and as many ``anywhere`` within the data's range."""
 
     alpha: float = Field(default=1.0, ge=0.0)
+    """Weight of the conservative term."""
     num_policy_actions: int = Field(default=4, ge=1)
+    """Chunks of the policy that the conservative term compares with."""
     num_random_actions: int = Field(default=4, ge=1)
+    """Random chunks that it compares with."""
 
 
 class CalQl(OfflineCritics):

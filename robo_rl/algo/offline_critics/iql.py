@@ -30,6 +30,7 @@ class IqlConfig(OfflineCriticsConfig):
     """``expectile`` τ: 0.5 values what the data do on average, 1 the best that is in them."""
 
     expectile: float = Field(default=0.7, ge=0.5, lt=1.0)
+    """Expectile τ of V; 0.5 is the mean, 1 the best in the data."""
 
 
 class Iql(OfflineCritics):

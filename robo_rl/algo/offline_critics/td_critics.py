@@ -29,9 +29,13 @@ class TdCritics(QLearner):
         """Rows of a step, rate, the largest norm of a gradient, and the decay of Q'."""
 
         minibatch: int = Field(default=256, ge=1)
+        """Rows of a gradient step."""
         critic_lr: float = Field(default=3e-4, gt=0.0)
+        """Learning rate of Q."""
         grad_clip: float = Field(default=10.0, gt=0.0)
+        """Largest norm of a gradient."""
         target_ema: float = Field(default=0.995, ge=0.0, lt=1.0)
+        """Decay of the target network Q'."""
 
     def __init__(self, cfg: Config, critics: OfflineCritics) -> None:
         super().__init__(

@@ -38,10 +38,15 @@ class ActorConfig(ObjectiveConfig, OptimizerConfig, AdaptiveLrConfig):
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)
+    """Weight decay of AdamW."""
     epochs: int = Field(default=4, ge=1)
+    """Passes over a rollout."""
     target_kl: float = Field(default=0.1, ge=0.0)
+    """KL of an update that the learning rate is steered to, in nats; 0 is no limit."""
     proximal_ema: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Decay of the average of weights that the trust region is around; 0 is off."""
     ema_decay: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Decay of the average of weights that is evaluated and kept; 0 is off."""
 
     @model_validator(mode="after")
     def _one_policy_to_stay_near(self) -> ActorConfig:

@@ -40,7 +40,9 @@ class CfmLikelihood:
         """``draws`` is M; ``per_sample`` takes a ratio of every draw instead of one of their mean."""
 
         num_samples: int = Field(default=8, ge=1)
+        """Draws of noise and time of one ratio."""
         per_sample: bool = False
+        """Whether every draw has a ratio of its own."""
 
     units_per_decision = 1
 

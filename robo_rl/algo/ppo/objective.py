@@ -41,17 +41,29 @@ class ObjectiveConfig(PrecisionConfig):
     """
 
     ratio: RatioMode = RatioMode.JOINT
+    """Sample unit of the likelihood ratio."""
     ratio_reduction: Literal["sum", "mean"] = "sum"
+    """Whether the ratio is of the sum or of the mean over a unit's elements."""
     cfm: CfmLikelihood.Config = CfmLikelihood.Config()
+    """How the ratio is estimated where ``ratio`` is ``cfm``."""
     trust_region: TrustRegion = TrustRegion.CLIP
+    """TrustRegion region of the surrogate loss."""
     clip: float = Field(default=0.2, gt=0.0)
+    """ε of the trust region, in joint units."""
     clip_high: float = Field(default=0.0, ge=0.0)
+    """ε above 1; 0 is ``clip``."""
     clip_base: float = Field(default=0.0, ge=0.0)
+    """ε at the noisiest trained step; 0 is ``clip``."""
     ratio_norm: RatioNorm = RatioNorm.NONE
+    """Whether ratios are normalised alike at all denoising steps (GRPO-Guard)."""
     log_ratio_max: float = Field(default=5.0, gt=0.0)
+    """Bound of the logarithm of a ratio in the loss."""
     denoise_discount: float = Field(default=0.99, gt=0.0, le=1.0)
+    """Discount per denoising step where ``ratio`` is ``per_step``."""
     entropy_coef: float = Field(default=0.0, ge=0.0)
+    """Weight of the entropy of a unit, in nats; 0 is off."""
     regularization: RegularizationConfig = RegularizationConfig()
+    """Penalties that keep the policy near a reference."""
 
     @model_validator(mode="after")
     def _options_fit_the_ratio(self) -> ObjectiveConfig:

@@ -36,9 +36,13 @@ class RegularizationConfig(ConfigModel):
     """
 
     forward_kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of KL(base ‖ policy); 0 is off."""
     reverse_kl: float = Field(default=0.0, ge=0.0)
+    """Coefficient of KL(policy ‖ base); 0 is off."""
     bc_reference: float = Field(default=0.0, ge=0.0)
+    """Coefficient of cloning chains of the base; 0 is off."""
     bc_rollout: float = Field(default=0.0, ge=0.0)
+    """Coefficient of cloning the chains that acted; 0 is off."""
 
     @property
     def needs_reference(self) -> bool:

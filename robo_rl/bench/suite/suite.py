@@ -62,17 +62,24 @@ class TimeRatioConfig(ConfigModel):
     """How many times as long ``slow`` takes to a success rate as ``fast`` does; the median."""
 
     fast: str = "default"
+    """Method whose time is the denominator."""
     slow: str
+    """Method whose time is the numerator."""
     threshold: float = Field(default=0.9, gt=0.0, le=1.0)
+    """Success rate that both methods are timed to."""
     axis: Literal["seconds", "env_steps"] = "seconds"
+    """What is compared."""
 
 
 class SequentialTestConfig(ConfigModel):
     """Plan of the sequential test: seeds a group, number of groups, level of the family."""
 
     seeds_per_group: int = Field(default=3, ge=1)
+    """Seeds of a group."""
     num_groups: int = Field(default=3, ge=1)
+    """Number of groups."""
     alpha: float = Field(default=0.05, gt=0.0, lt=1.0)
+    """Error level of the family of tests."""
 
 
 class ReportConfig(ConfigModel):
@@ -89,16 +96,27 @@ class ReportConfig(ConfigModel):
     """
 
     measure: Name = "success"
+    """What scores an episode."""
     stage: str = "online"
+    """Stage whose policy and curve are reported."""
     curve: Curve = "training"
+    """Episodes that the curve is of."""
     student: str | None = "distill"
+    """Stage that makes the one-step policy; null for none."""
     reference: str = "default"
+    """Method that others are compared with."""
     thresholds: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = (0.8, 0.9, 0.95)
+    """Success rates that methods are timed to."""
     window: int = Field(default=200, ge=1)
+    """Least number of episodes of a point of the curve."""
     prior_stages: tuple[str, ...] = ()
+    """Stages whose seconds are added to the curve's."""
     degradation_threshold: float = Field(default=0.05, gt=0.0)
+    """Drop of success that counts as a collapse."""
     ratios: dict[str, TimeRatioConfig] = Field(default_factory=dict)
+    """Name → ratio of two methods' times to report."""
     sequential: SequentialTestConfig = SequentialTestConfig()
+    """Plan of the sequential test."""
 
     @property
     def score_measure(self) -> ScoreMeasure:
@@ -116,15 +134,25 @@ class Suite(ConfigModel):
     """
 
     description: str = ""
+    """One line on what the suite shows."""
     notes: str = ""
+    """Further lines for the page of results."""
     experiment: dict[str, Any] = Field(default_factory=dict)
+    """Overrides that all cells share."""
     tasks: dict[Label, Any] = Field(min_length=1)
+    """Label → overrides of a task."""
     methods: dict[Label, Any] = Field(min_length=1)
+    """Label → overrides of a method."""
     cells: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Task → method → overrides of one cell."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    """Seeds that every task and method is run with."""
     shared: tuple[str, ...] = ("collect", "bc")
+    """Stages that are run once for all cells in which they are the same."""
     jobs: int = Field(default=1, ge=1)
+    """Cells that run at once."""
     report: ReportConfig = ReportConfig()
+    """What the tables show."""
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Suite:

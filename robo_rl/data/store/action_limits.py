@@ -10,15 +10,12 @@ normalised by their range.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robo_rl.core.spec import ActSpec
-
-if TYPE_CHECKING:
-    from robo_rl.data.store.zarr_store import ZarrStore
 
 _ROUNDING = 1e-6
 
@@ -91,17 +88,6 @@ def find_limit_violations(
         rows, total = rows + len({each.row for each in new}), total + len(act)
         found += new
     return LimitViolations(rows, total, tuple(found))
-
-
-def dataset_limit_violations(store: ZarrStore) -> LimitViolations:
-    """Likewise, in a whole dataset.
-
-    Raises:
-        DataError: A chunk is missing or damaged; it is named.
-    """
-    stops = np.cumsum([record.length for record in store.episodes])[:-1]
-    parts = np.split(store.read(["act"])["act"], stops)
-    return find_limit_violations(store.act_spec, enumerate(parts if store.episodes else []))
 
 
 def _beyond(spec: ActSpec, episode: int, act: NDArray[Any]) -> Iterable[LimitViolation]:

@@ -25,6 +25,7 @@ from robo_rl.core.atomic_files import staged_directory
 from robo_rl.core.checksummed_json import seal
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import ActSpec, ObsSpec, TensorSpec
+from robo_rl.data.store.action_limits import LimitViolations, find_limit_violations
 from robo_rl.data.store.arrays import RowArray, create_array, group_metadata, write_metadata
 from robo_rl.data.store.commits import (
     LOG_FILE,
@@ -219,6 +220,16 @@ class ZarrStore:
         from robo_rl.data.store.verify import repair
 
         return repair(self.path)
+
+    def find_limit_violations(self) -> LimitViolations:
+        """Look for actions outside the limits of ``act_spec``; see ``action_limits``.
+
+        Raises:
+            DataError: A chunk is missing or damaged; it is named.
+        """
+        stops = np.cumsum([record.length for record in self.episodes])[:-1]
+        parts = np.split(self.read(["act"])["act"], stops)
+        return find_limit_violations(self.act_spec, enumerate(parts if self.episodes else []))
 
     def _commit(self, blocks: list[CheckedEpisode]) -> list[EpisodeRecord]:
         self._refresh()

@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 
 from robo_rl.core.errors import PluginError
+from robo_rl.env.mujoco_model_fields import BODY_POSES
 from robo_rl.env.rendering.offscreen import mocap_markers
 
 if TYPE_CHECKING:
     from robo_rl.api.env import Backend
-
-BODY_POSES = ("body_pos", "body_quat")
-"""Model fields that say where a mocap body stands which no goal places."""
 
 _PLACING = ((3,), (4,), (7,))
 

@@ -30,8 +30,8 @@ from robo_rl.core.seeding import derive
 from robo_rl.core.spec import ActSpec
 from robo_rl.env.mujoco.domain_randomization import Randomizer, RandomizeTerm
 from robo_rl.env.mujoco.mocap import mocap_poses
+from robo_rl.env.mujoco.task_check.check import check_on_backend, demand_finite, finite_rows
 from robo_rl.env.rendering.camera_set import CameraSet
-from robo_rl.env.task_check.check import check_on_backend, demand_finite, finite_rows
 from robo_rl.env.threads import on_one_thread
 from robo_rl.env.transitions import with_new_episodes, without_invalid
 

@@ -166,7 +166,7 @@ class RemoteEnv(PooledEnv[RemotePool]):
 
         if not self._pool.world.get("demonstrates"):
             raise PluginError("no scripted expert in this world", where=self._pool.where)
-        return RemoteExpert(self, generator, noise)
+        return RemoteExpert(self.demonstrate, self.act_spec, generator, noise)
 
     def _read_specs(self, world: dict[str, Any]) -> None:
         try:

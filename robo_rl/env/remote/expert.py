@@ -5,6 +5,7 @@ Shapes: B envs, A act_dim.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from robo_rl.env.remote.env import RemoteEnv
+    from robo_rl.core.spec import ActSpec
 
 
 class RemoteExpert:
@@ -21,15 +22,22 @@ class RemoteExpert:
     Gaussian noise is added to each element of the action and the sum limited as the env would.
 
     Args:
-        env: B envs whose world has a demonstrator.
+        demonstrate: Gives the demonstrated actions (B, A) of B envs where they stand.
+        act_spec: Of those actions.
         generator: Source of the noise.
         noise: Standard deviation of the noise, in halves of an element's range; in units of the
             action where that has no limits.
     """
 
-    def __init__(self, env: RemoteEnv, generator: torch.Generator, noise: float) -> None:
-        self._env, self._generator, self._noise = env, generator, noise
-        spec = env.act_spec
+    def __init__(
+        self,
+        demonstrate: Callable[[], Tensor],
+        act_spec: ActSpec,
+        generator: torch.Generator,
+        noise: float,
+    ) -> None:
+        self._demonstrate, self._generator, self._noise = demonstrate, generator, noise
+        spec = self._spec = act_spec
         low, high = spec.low or (-1.0,) * spec.size, spec.high or (1.0,) * spec.size
         self._low, self._high = torch.tensor(low), torch.tensor(high)
 
@@ -39,7 +47,7 @@ class RemoteExpert:
     def act(self, view: Any) -> Tensor:
         """The demonstrated action (B, A) where the envs stand now."""
         del view  # they know it better
-        act = self._env.demonstrate()
+        act = self._demonstrate()
         scale = self._noise * (self._high - self._low) / 2.0
         act = act + scale * torch.randn(act.shape, generator=self._generator)
-        return act.clamp(self._low, self._high) if self._env.act_spec.low else act
+        return act.clamp(self._low, self._high) if self._spec.low else act

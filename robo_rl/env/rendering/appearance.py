@@ -20,8 +20,7 @@ from robo_rl.api.cameras import CameraSettings, LightJitter
 from robo_rl.api.renderer import MOCAP
 from robo_rl.core.errors import CheckpointError
 from robo_rl.core.rotations import quat_mul, quat_to_matrix, rotvec_to_quat
-from robo_rl.env.mujoco.mocap import BODY_POSES
-from robo_rl.env.mujoco_model_fields import VISIBLE
+from robo_rl.env.mujoco_model_fields import BODY_POSES, VISIBLE
 from robo_rl.env.rendering.offscreen import mocap_markers
 
 _CAMERA = ("cam_pos", "cam_quat", "cam_fovy")

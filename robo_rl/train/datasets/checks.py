@@ -7,7 +7,7 @@ import warnings
 from robo_rl.core.errors import DataError, Notice
 from robo_rl.core.spec import ObsSpec
 from robo_rl.data.dataset import WindowDataset
-from robo_rl.data.store.action_limits import LimitViolations, dataset_limit_violations
+from robo_rl.data.store.action_limits import LimitViolations
 from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.datasets.spec_checks import demand_same_arrays
@@ -64,7 +64,7 @@ def warn_limit_violations(store: ZarrStore) -> LimitViolations:
     Raises:
         DataError: A chunk is damaged.
     """
-    found = dataset_limit_violations(store)
+    found = store.find_limit_violations()
     if found.rows:
         hint = (
             "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"

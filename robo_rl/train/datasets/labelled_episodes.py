@@ -23,7 +23,9 @@ class SplitFractions(ConfigModel):
     """Shares of the episodes by which one calibrates and tests; from the rest one learns."""
 
     calibration: float = Field(default=0.2, gt=0.0, lt=1.0)
+    """Share of the episodes that calibrates."""
     test: float = Field(default=0.3, gt=0.0, lt=1.0)
+    """Share of the episodes that tests."""
 
     @model_validator(mode="after")
     def _some_are_left(self) -> SplitFractions:

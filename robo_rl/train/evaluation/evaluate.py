@@ -44,9 +44,13 @@ class EvalProtocol(ConfigModel):
     """
 
     episodes: int = Field(default=200, ge=1)
+    """Number of episodes."""
     seed: int = Field(default=0, ge=0)
+    """Seed of the start states."""
     num_envs: int = Field(default=100, ge=1)
+    """Envs that are stepped at once."""
     measure: Measure = "success"
+    """What gates compare."""
 
 
 class EvalResult(NamedTuple):

@@ -52,7 +52,9 @@ class Launch(ConfigModel):
     """How many processes train together: so many, or one on each of so many GPUs; 0 is one."""
 
     processes: int = Field(default=0, ge=0)
+    """Number of processes on this robot_and_task; 0 is one."""
     gpus: int = Field(default=0, ge=0)
+    """Number of processes, each on a GPU of its own; 0 is none."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Launch:
@@ -70,15 +72,25 @@ class Experiment(ConfigModel):
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
+    """Folder of the run."""
     seed: int = Field(default=0, ge=0)
+    """Seed from which every random stream is derived."""
     task: Annotated[Component[Task], component("tasks")] | None = None
+    """Task, for an env that runs tasks."""
     env: Annotated[Component[VecEnv], component("envs")] = default("sim")
+    """Vectorised world that runs the task."""
     policy: Annotated[Component[DenoisingPolicy], component("policies")]
+    """Policy family with its sizes, network and exploring sampler."""
     gamma: float = Field(default=0.99, gt=0.0, le=1.0)
+    """Discount per env step."""
     eval: EvalProtocol = EvalProtocol()
+    """Protocol of evaluation."""
     stages: Stages = Field(min_length=1)
+    """Label → stage, in the order in which they run."""
     waive: dict[str, str] = Field(default_factory=dict)
+    """Label → reason why a failed gate of that stage is passed over."""
     launch: Launch = Launch()
+    """Processes that train together."""
 
     @model_validator(mode="after")
     def _stages_can_do_their_work(self, info: ValidationInfo) -> Experiment:

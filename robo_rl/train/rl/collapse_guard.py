@@ -59,9 +59,13 @@ class CollapseGuard(Stateful):
         """
 
         enabled: bool = True
+        """Whether the guard may go back at all."""
         episodes: int = Field(default=100, ge=20)
+        """Episodes of a cell of the change test."""
         level: float = Field(default=3e-6, gt=0.0, le=0.05)
+        """Error level of one bound of the change test."""
         max_rollbacks: int = Field(default=8, ge=0)
+        """How often a drop of the score may send the policy back."""
 
     def __init__(self, cfg: Config) -> None:
         self.cfg = cfg

@@ -22,7 +22,9 @@ class ExplorationConfig(ConfigModel):
     """The exploring sampler, and how many steps RL trains; what is not given stays."""
 
     sampler: Annotated[Component[Sampler], component("samplers")] | None = None
+    """Exploring sampler; null keeps the policy's."""
     finetune_steps: int | None = Field(default=None, ge=0)
+    """Denoising steps that RL trains, counted from the last; null keeps the policy's."""
 
 
 def exploration_policy(

@@ -55,8 +55,11 @@ class JointDistillation(Stateful):
         """
 
         steps: int = Field(default=0, ge=0)
+        """Gradient steps of the student after each update; 0 trains no student."""
         batch: int = Field(default=512, ge=1)
+        """Rows of a gradient step."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
+        """Optimiser, its schedule and the averaging of weights."""
 
     def __init__(self, cfg: Config, policy: DenoisingPolicy, seed: int) -> None:
         check_distillable(policy.cfg, WHY)

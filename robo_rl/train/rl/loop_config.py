@@ -33,17 +33,32 @@ class LoopConfig(ConfigModel):
     """
 
     num_envs: NumEnvs = 256
+    """Envs that are stepped at once; ``auto`` is as many as fit the device."""
     shards: int = Field(default=0, ge=0)
+    """Parts of the envs with random streams of their own; 0 is one a process."""
     decisions: int = Field(default=10, ge=1)
+    """Decisions per env and update."""
     updates: int = Field(default=100, ge=1)
+    """Updates of the algorithm."""
     env_steps: int | None = Field(default=None, ge=1)
+    """Env steps after which training ends; null is no limit."""
     stop_success: float = Field(default=1.01, gt=0.0)
+    """Training success at which training ends."""
     stop_return: float | None = None
+    """Mean training return at which training ends; null never."""
     stop_episodes: int = Field(default=200, ge=1)
+    """Latest episodes that the two thresholds look at."""
     checkpoint_every: int = Field(default=10, ge=1)
+    """Updates between two checkpoints."""
     exploration: ExplorationConfig = ExplorationConfig()
+    """How the policy explores, where that differs from its own settings."""
     running_obs_stats: bool = False
+    """Whether the statistics that normalise observations go on being updated."""
     periodic_eval: PeriodicEval.Config = PeriodicEval.Config()
+    """Evaluations during training."""
     student: JointDistillation.Config = JointDistillation.Config()
+    """One-step student that learns along."""
     algo: Annotated[Component[Algorithm], component("algos")] = default("ppo")
+    """Algorithm."""
     guard: CollapseGuard.Config = CollapseGuard.Config()
+    """Collapse guard."""

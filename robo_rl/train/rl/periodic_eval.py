@@ -27,7 +27,9 @@ class PeriodicEval:
         """Updates between two looks, 0 for none; episodes of a look."""
 
         every: int = Field(default=0, ge=0)
+        """Updates between two evaluations; 0 makes none."""
         episodes: int = Field(default=100, ge=1)
+        """Episodes of an evaluation."""
 
     def __init__(self, cfg: Config, context: Context) -> None:
         self._cfg, self._context = cfg, context

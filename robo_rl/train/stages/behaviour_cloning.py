@@ -47,12 +47,19 @@ class CloneBehaviour(Stage):
         """
 
         num_reset_samples: int = Field(default=0, ge=0)
+        """Starts of episodes that widen the range by which observations are normalised."""
         steps: int = Field(default=4000, ge=1)
+        """Gradient steps."""
         batch: int = Field(default=256, ge=1)
+        """Windows of a gradient step."""
         only_success: bool = True
+        """Whether failed demonstrations are left out."""
         normalization: dict[str, str] = Field(default_factory=dict)
+        """Array → how it is normalised: ``min_max``, ``quantile`` or ``standard``."""
         checkpoint_every: int = Field(default=1000, ge=1)
+        """Gradient steps between two checkpoints."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config()
+        """Optimiser, its schedule and the averaging of weights."""
 
     needs: ClassVar = ("dataset",)
     makes: ClassVar = ("policy", "bc_policy")

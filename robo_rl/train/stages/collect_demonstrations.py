@@ -47,9 +47,13 @@ class CollectDemonstrations(Stage):
         """
 
         episodes: int = Field(default=50, ge=1)
+        """Number of episodes."""
         noise: float = Field(default=0.2, ge=0.0, le=1.0)
+        """Noise of the demonstrator."""
         num_envs: int = Field(default=50, ge=1)
+        """Envs that are stepped at once."""
         expert_fraction: float = Field(default=0.0, ge=0.0, le=1.0)
+        """Share of the waves in which the demonstrator has no noise."""
 
         def noise_of(self, wave: int) -> float:
             """Of a wave."""

@@ -52,10 +52,15 @@ class CollectRollouts(Stage):
         """
 
         episodes: int = Field(default=50, ge=1)
+        """Number of episodes."""
         num_envs: int = Field(default=50, ge=1)
+        """Envs that are stepped at once."""
         sampler: Literal["explore", "evaluate"] = "explore"
+        """Whether the policy acts as in training or as in evaluation."""
         min_return: float | None = None
+        """Return below which an episode is left out; null keeps all."""
         append: bool = False
+        """Whether the episodes of the newest dataset come first."""
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("dataset",)

@@ -51,13 +51,21 @@ class Distill(Stage):
         """
 
         rounds: int = Field(default=4, ge=1)
+        """Rounds of collecting states and learning."""
         num_envs: int = Field(default=128, ge=1)
+        """Envs that are stepped at once."""
         decisions: int = Field(default=20, ge=1)
+        """Decisions per env and round."""
         steps: int = Field(default=1000, ge=1)
+        """Gradient steps of a round."""
         batch: int = Field(default=512, ge=1)
+        """Rows of a gradient step."""
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+        """Largest loss of success or return that the gate accepts."""
         optim: SupervisedTrainer.Config = SupervisedTrainer.Config(lr=5e-4)
+        """Optimiser, its schedule and the averaging of weights."""
         warm_start_student: bool = True
+        """Whether training begins from the one-step student of an earlier stage."""
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy", "student")

@@ -43,7 +43,9 @@ class Export(Stage):
         """
 
         latency_calls: int = Field(default=1000, ge=100)
+        """Number of queries that are timed."""
         inpaint: bool = False
+        """Whether the bundle has the graph that continues a plan."""
 
     waivable = False  # a proof that fails leaves no bundle
     needs: ClassVar = ("policy", "dataset")

@@ -41,8 +41,11 @@ class InitPolicy(Stage):
         """Which policy, the experiment's by default; envs and steps of the random actions."""
 
         policy: Annotated[Component[DenoisingPolicy], component("policies")] | None = None
+        """Policy to initialise; null is the experiment's."""
         num_envs: int = Field(default=16, ge=1)
+        """Envs that take random actions, by which observations are normalised."""
         steps: int = Field(default=200, ge=2)
+        """Env steps of the random actions."""
 
     makes: ClassVar = ("policy",)
     evaluates: ClassVar = False

@@ -34,6 +34,7 @@ class LoadPolicy(Stage):
         """Where it is: a stage's directory such as ``runs/mine/01-bc``, or the policy's own."""
 
         path: str
+        """Directory of a stage such as ``runs/mine/01-bc``, or of a policy."""
 
     makes: ClassVar = ("policy",)
 

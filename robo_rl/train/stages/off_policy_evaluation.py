@@ -35,6 +35,7 @@ class EvaluateOffPolicy(Stage):
         """Who judges, and whether the env is asked, too."""
 
         evaluate: bool = True
+        """Whether the policy is also evaluated in the env, to compare with the estimate."""
 
     needs: ClassVar = ("dataset", "policy")
     makes: ClassVar = ("estimate",)

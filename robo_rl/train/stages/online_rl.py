@@ -37,6 +37,7 @@ class OnlineRl(Stage):
         """See ``LoopConfig``; ``margin``: how much worse than before RL the result may be."""
 
         margin: float = Field(default=0.03, gt=0.0, lt=1.0)
+        """Largest loss of success or return that the gate accepts."""
 
     needs: ClassVar = ("policy",)
     makes: ClassVar = ("policy", "teacher", "joint_student")

@@ -103,8 +103,11 @@ class ChunkScheduler:
         """
 
         merge: MergeMode = MergeMode.NEWEST
+        """How a new chunk takes the place of the one that is played."""
         decay: float = Field(default=0.1, ge=0.0)
+        """Weight decay per newer chunk where chunks are averaged."""
         prefetch_ticks: int = Field(default=0, ge=0)
+        """Ticks by which the next chunk is asked for early."""
 
         @property
         def uses_inpainting(self) -> bool:

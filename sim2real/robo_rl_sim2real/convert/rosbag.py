@@ -13,7 +13,6 @@ from robo_rl.config.models import ConfigModel
 from robo_rl.core.errors import DataError
 from robo_rl.core.spec import TensorSpec
 from robo_rl.data.convert import Converted
-from robo_rl.data.store.action_limits import dataset_limit_violations
 from robo_rl.data.store.zarr_store import ZarrStore
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class RosbagConverter:
         if store is None or not store.episodes:
             shutil.rmtree(out, ignore_errors=True)
             raise DataError("holds no episode", where=run, found="; ".join(notes))
-        if (beyond := dataset_limit_violations(store)).rows:
+        if (beyond := store.find_limit_violations()).rows:
             notes.append(f"{beyond}; `robo-rl data verify` lists them")
         return Converted(len(store.episodes), store.num_rows, tuple(notes))
 

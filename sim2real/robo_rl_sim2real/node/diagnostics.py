@@ -19,11 +19,9 @@ from robo_rl_sim2real.core.lifecycle_states import State
 from robo_rl_sim2real.messages.diagnostics import Level, Status, statuses_to_reading
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Reading, Values
-from robo_rl_sim2real.transport.base import COMMAND, NEWEST, Publisher
+from robo_rl_sim2real.transport.base import COMMAND, NEWEST, Publisher, Transport
 
 if TYPE_CHECKING:
-    from robo_rl.bundle.bundle import Bundle
-    from robo_rl_sim2real.node.node import Node
     from robo_rl_sim2real.node.settings import DeploySettings
 
 _EVERY_S, _BEAT_S = 1.0, 0.1
@@ -118,22 +116,13 @@ class Diagnostics:
         return Status(f"reading {topic}", level, message, values)
 
 
-def attach_diagnostics(node: Node, settings: DeploySettings, bundle: Bundle) -> None:
-    """Have a node say how it is doing, on the topics of its settings."""
-    contract, transport = bundle.manifest.contract, node.transport
-    judged = node.runtime.topics
-    subject = DiagnosticSources(
-        {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
-        tuple(sorted(judged)),
-        node.runtime.parts.safety.max_age_s,
-        node.ticks.dt_s,
-        lambda: node.health,
-        node.inference,
-        lambda: transport.problems() + node.listeners.problems(),
-    )
+def reporter(
+    subject: DiagnosticSources, settings: DeploySettings, transport: Transport
+) -> Diagnostics:
+    """A listener that says how a node is doing, on the topics of its settings."""
     report = transport.create_publisher(settings.diagnostics, MsgType.DIAGNOSTICS, COMMAND)
     beat = transport.create_publisher(settings.heartbeat, MsgType.COUNT, NEWEST)
-    node.listeners.add(Diagnostics(subject, report, beat))
+    return Diagnostics(subject, report, beat)
 
 
 class _ArrivalTimes:

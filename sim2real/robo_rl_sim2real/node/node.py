@@ -19,7 +19,7 @@ from robo_rl_sim2real.control.runtime import TickOutput
 from robo_rl_sim2real.core.clock import Clock, PeriodicTimer
 from robo_rl_sim2real.messages.kinds import MsgType
 from robo_rl_sim2real.messages.readings import Inbox, Reading, Values
-from robo_rl_sim2real.node.diagnostics import attach_diagnostics, with_query_times
+from robo_rl_sim2real.node.diagnostics import DiagnosticSources, reporter, with_query_times
 from robo_rl_sim2real.node.publisher_monitor import REMEDY, PublisherMonitor
 from robo_rl_sim2real.node.requests import Requests
 from robo_rl_sim2real.node.services import offer_services
@@ -103,11 +103,24 @@ class Node:
             lambda: life.stop_count,
         )
         self._connect(settings)
-        attach_diagnostics(self, settings, bundle)
+        self.listeners.add(reporter(self._subject(bundle), settings, transport))
         self.served = offer_services(
             transport, self.requests, life.request_stop, lambda: self.runtime.state
         )
         life.configure()
+
+    def _subject(self, bundle: Bundle) -> DiagnosticSources:
+        """What its diagnostics report on."""
+        contract = bundle.manifest.contract
+        return DiagnosticSources(
+            {"robot": contract.robot, "task": contract.task, "sha256": bundle.digest},
+            tuple(sorted(self.runtime.topics)),
+            self.runtime.parts.safety.max_age_s,
+            self.ticks.dt_s,
+            lambda: self.health,
+            self.inference,
+            lambda: self.transport.problems() + self.listeners.problems(),
+        )
 
     @property
     def age_s(self) -> float:

@@ -47,7 +47,9 @@ class SimCameras:
         """Which cameras, none by default, and how often they take a picture."""
 
         names: tuple[str, ...] = ()
+        """Cameras that take pictures."""
         rate_hz: float = Field(default=20.0, gt=0.0)
+        """Pictures a second, in Hz."""
 
     def __init__(self, cfg: Config, world: SimWorld, transport: Transport) -> None:
         self._world, self._period_s = world, 1.0 / cfg.rate_hz

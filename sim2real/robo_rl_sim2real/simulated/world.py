@@ -19,8 +19,8 @@ from robo_rl.api.task import Task
 from robo_rl.core.errors import ConfigError
 from robo_rl.core.seeding import derive
 from robo_rl.env.mujoco.mocap import mocap_poses
+from robo_rl.env.mujoco.task_check.check import check_on_backend
 from robo_rl.env.rendering.camera_set import CameraSet
-from robo_rl.env.task_check.check import check_on_backend
 from robo_rl_sim2real.messages.ee_pose import EePoseAxes
 from robo_rl_sim2real.messages.readings import Reading, Values
 

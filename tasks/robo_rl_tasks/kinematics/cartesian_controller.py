@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robo_rl.core.errors import ConfigError
-from robo_rl.core.rotations import (
+from robo_rl import (
+    ConfigError,
     matrix_to_rotvec,
     quat_conj,
     quat_mul,
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from robo_rl.api.control_axes import CommandAxis, Joint
-    from robo_rl.api.robot import Robot
+    from robo_rl import CommandAxis, Joint, Robot
 
 _ROUNDS = 2
 _DAMPING = 0.01

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from robo_rl.api.robot import Robot
+    from robo_rl import Robot
 
 
 _CONSTANTS = ("_anchors", "_axes", "_pos", "_rot", "_once", "_twice", "_slide")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from robo_rl.api.robot import Robot
+    from robo_rl import Robot
 
     Array = NDArray[np.float64]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from robo_rl.api.control_axes import Joint
-    from robo_rl.api.robot import Robot
+    from robo_rl import Joint, Robot
 
 
 def arm_indices(robot: Robot) -> list[int]:

@@ -13,7 +13,7 @@ whose best push brings the T nearest to its target is taken, and the push is rep
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
-    from robo_rl_tasks.push_t.task import PushT
+    from robo_rl import SimView
+    from robo_rl_tasks.arm import ArmTask
 
 RAISE, TRAVEL, LOWER, PUSH = range(4)
 _LENGTHS_M = (0, 1, 2, 3, 5, 7, 10, 14, 20, 27, 36, 48, 62, 80, 100, 125, 150)  # in mm
@@ -47,7 +47,9 @@ class PushExpertConfig(PhasedExpertConfig):
     """
 
     speed_mps: float = Field(default=0.3, gt=0)
+    """Speed of the set point, in m/s."""
     joint_noise_rad: float = Field(default=0.015, ge=0)
+    """Standard deviation of the joints' trembling at noise 1, in rad."""
     push_height_m: float = 0.008
     travel_height_m: float = 0.045
     approach_gap_m: float = 0.015
@@ -61,11 +63,27 @@ class PushExpertConfig(PhasedExpertConfig):
     perception_noise_rad: float = 0.15
 
 
+class Sizes(NamedTuple):
+    """What is pushed, and with what.
+
+    Args:
+        unit_m: Width of the T's bar and stem.
+        peg_radius_m: Radius of the peg.
+        peg_length_m: How far the peg reaches beyond the end effector.
+    """
+
+    unit_m: float
+    peg_radius_m: float
+    peg_length_m: float
+
+
 class PushExpert(PhasedExpert):
     """Raise, travel, lower, push, and again.
 
     Args:
         task: The task that it demonstrates.
+        cfg: Its settings.
+        sizes: Of the T and the peg.
         num_envs: B.
         generator: Where its noise comes from.
         noise: 0 for its best, 1 for mostly failing.
@@ -74,15 +92,20 @@ class PushExpert(PhasedExpert):
     phases = 4
 
     def __init__(
-        self, task: PushT, num_envs: int, generator: torch.Generator, noise: float
+        self,
+        task: ArmTask,
+        cfg: PushExpertConfig,
+        sizes: Sizes,
+        num_envs: int,
+        generator: torch.Generator,
+        noise: float,
     ) -> None:
         import torch
 
-        cfg = self._cfg = task.cfg.expert
         super().__init__(task, cfg, num_envs, generator, noise)
-        self._task = task
-        self._contacts = tee.contacts(task.cfg.unit_m, task.cfg.peg_radius_m)
-        self._twist = push_twist(*self._contacts, cfg.friction_units * task.cfg.unit_m)
+        self._task, self._cfg, self._sizes = task, cfg, sizes
+        self._contacts = tee.contacts(sizes.unit_m, sizes.peg_radius_m)
+        self._twist = push_twist(*self._contacts, cfg.friction_units * sizes.unit_m)
         self._lengths = torch.tensor(_LENGTHS_M) * 1e-3
         self._contact = torch.zeros(num_envs, dtype=torch.long)
 
@@ -128,17 +151,17 @@ class PushExpert(PhasedExpert):
         """Where the end effector goes in the present phase, (B, 3)."""
         import torch
 
-        cfg, task = self._cfg, self._task.cfg
+        cfg, sizes = self._cfg, self._sizes
         point = self._contacts.point[self._contact]
         normal = self._contacts.normal[self._contact]
         into = torch.where(
             self._phase == PUSH, length.clamp(max=cfg.push_depth_m), -cfg.approach_gap_m
         )
-        peg = point + normal * (into - task.peg_radius_m).unsqueeze(-1)
+        peg = point + normal * (into - sizes.peg_radius_m).unsqueeze(-1)
         planar = pose[:, :2] + rotate_planar(pose[:, 2], peg)
         planar = torch.where((self._phase == RAISE).unsqueeze(-1), self._pos[:, :2], planar)
         tip = torch.where(self._phase <= TRAVEL, cfg.travel_height_m, cfg.push_height_m)
-        return torch.cat([planar, (tip + task.peg_length_m).unsqueeze(-1)], dim=-1)
+        return torch.cat([planar, (tip + sizes.peg_length_m).unsqueeze(-1)], dim=-1)
 
 
 def push_twist(point: Tensor, normal: Tensor, radius: float) -> Tensor:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from robo_rl.api.task import Reset
-from robo_rl.core.rotations import yaw_to_quat
-from robo_rl.core.spec import TensorSpec
+from robo_rl import Reset, TensorSpec, yaw_to_quat
 from robo_rl_tasks import rewards
 from robo_rl_tasks.poses import planar_pose, uniform, wrap_angle
 from robo_rl_tasks.push_t import tee
-from robo_rl_tasks.push_t.expert import PushExpert, PushExpertConfig
+from robo_rl_tasks.push_t.expert import PushExpert, PushExpertConfig, Sizes
 from robo_rl_tasks.push_t.overlap import overlap_area
 from robo_rl_tasks.scene import add_feet, add_marker, add_object, add_peg, tabletop
 from robo_rl_tasks.tabletop_task import TabletopConfig, TabletopTask
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from robo_rl.api.env import SimView
+    from robo_rl import SimView
 
 TARGET = "target"
 PLACE_SCALE_M, NEAR_SCALE_M = 0.1, 0.2
@@ -130,7 +128,9 @@ class PushT(TabletopTask[PushTConfig]):
 
     def expert(self, num_envs: int, generator: torch.Generator, noise: float = 0.0) -> PushExpert:
         """A scripted demonstrator of num_envs envs, see ``PushExpert``."""
-        return PushExpert(self, num_envs, generator, noise)
+        cfg = self.cfg
+        sizes = Sizes(cfg.unit_m, cfg.peg_radius_m, cfg.peg_length_m)
+        return PushExpert(self, cfg.expert, sizes, num_envs, generator, noise)
 
     def _solids(self, height: float) -> list[list[float]]:
         return [[x, y, 0.0, a, b, height / 2] for x, y, a, b in self.boxes.tolist()]

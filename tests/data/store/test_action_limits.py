@@ -10,7 +10,7 @@ from small_stores import OBS, make_episode
 
 from robo_rl.cli.main import main
 from robo_rl.core.spec import ActSpec
-from robo_rl.data.store.action_limits import dataset_limit_violations, find_limit_violations
+from robo_rl.data.store.action_limits import find_limit_violations
 from robo_rl.data.store.verify import verify
 from robo_rl.data.store.zarr_store import ZarrStore
 
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> ZarrStore:
 
 
 def test_each_action_is_named_with_its_episode_row_value_and_limit(store: ZarrStore):
-    found = dataset_limit_violations(store)
+    found = store.find_limit_violations()
     assert (found.rows, found.total_rows) == (2, 10)
     assert list(map(str, found.examples)) == [
         "episode 1, row 1: 'shoulder' is -1.6 rad, limit -1.5 rad",
@@ -57,7 +57,7 @@ def test_verify_lists_them_and_the_store_is_whole(
 ):
     report = verify(store.path)
     assert report.ok
-    assert report.outside == dataset_limit_violations(store)
+    assert report.outside == store.find_limit_violations()
     assert main(["data", "verify", str(store.path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "actions outside their limits in 2 of 10 rows"

@@ -11,7 +11,7 @@ import torch
 
 from robo_rl.core.spec import ActSpec, ObsSpec
 from robo_rl.core.suggestions import nearest
-from robo_rl.env.task_check.problems import Problems
+from robo_rl.env.mujoco.task_check.problems import Problems
 
 _METHODS = ("scene", "reset", "control", "observe", "reward", "terminated", "success")
 

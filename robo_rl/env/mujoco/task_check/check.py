@@ -23,8 +23,8 @@ from robo_rl.core.spec import ActSpec
 from robo_rl.core.suggestions import did_you_mean
 from robo_rl.env.mujoco.mocap import demand_placeable, goal_problems, mocap_poses
 from robo_rl.env.mujoco.sensor_slices import sensor_slices
-from robo_rl.env.task_check.members import check_members
-from robo_rl.env.task_check.problems import Problems, RowChecks
+from robo_rl.env.mujoco.task_check.members import check_members
+from robo_rl.env.mujoco.task_check.problems import Problems, RowChecks
 
 _TRIED = 2
 

@@ -12,7 +12,7 @@ from small_plugin import Plugins, plugins, sweep
 from robo_rl.config.registry import component
 from robo_rl.core.errors import PluginError
 from robo_rl.env.mujoco.sim_env import SimEnv
-from robo_rl.env.task_check.check import check_contract
+from robo_rl.env.mujoco.task_check.check import check_contract
 from robo_rl.testing.task import check_task
 
 __all__ = ["plugins"]
