@@ -38,7 +38,7 @@ bench: setup
 # Hours; goes on where it was stopped.
 suites: setup
 	$(BIN)/robo-rl bench all
-	$(BIN)/robo-rl bench --page docs/results.md
+	$(BIN)/robo-rl bench --page docs/results/index.md
 
 # The pages of docs/reference that are written from the code.
 reference: setup

@@ -23,49 +23,54 @@ _SEEDS = 3
 
 _HEAD = """# Results
 
-Every table and every curve on this page is made from the files under `benchmarks/results/`, one a
-run, by
+Every table and curve on this page comes from the files under `benchmarks/results/`, one a run:
 
-    robo-rl bench --page docs/results.md
+    robo-rl bench --page docs/results/index.md
 
-and every such file by the command above its table. `robo-rl bench SUITE` runs what is missing and
-goes on where it was stopped; `robo-rl bench all` does so for all suites. Where all is kept nothing
-is missing: to make a figure anew, give it another folder, `--results runs/results`; how long that
-takes `--dry-run` says, and the tables by `min a run`. **default** is the suite's experiment as its
-file has it, without any method; `robo-rl bench SUITE --task T --method M --seeds S --dry-run`
-prints a cell whole.
+The command above each table makes its files. `robo-rl bench SUITE` runs missing cells and resumes
+after an interruption; `robo-rl bench all` does so for all suites. `--results runs/results` repeats
+a kept cell in another folder, and `--dry-run` prints the expected time. The column `min a run` has
+the measured time.
 
-**Success** is that of the final policy under its evaluation sampler, on start states that no
-training has seen; *before* is the cloned policy on the same ones, *one step* the distilled student.
-All seeds are judged on the same start states, so what is said of them is of runs, not of starts.
-Three seeds of one task hardly tell methods apart: such intervals are wide, whatever is compared.
-**Intervals** are of 95 %, over seeds, and Student's, over several tasks with Welch's and
-Satterthwaite's degrees of freedom; that of a success rate is no narrower than Wilson's of all
-episodes together, that of an IQM is about the spread of a stratified bootstrap, and is left out
-where the IQM leaves nothing out, so that it is the mean. **IQM** is the interquartile mean, *better
-than* the probability that a run beats one of the other method's (Agarwal et al. 2021); where all
-runs do, or none, its interval is exact: what few runs allow. **Steps and time to a rate** are taken
-from the training curve, under exploration noise, or where it says so from evaluations on the way,
-without it: the share of successes among the latest episodes, pooled over as many updates as the
-suite's `window` of episodes takes. Time is that of collecting and updating; evaluating and saving
-are left out, and so are the shared stages unless the suite's `clock` names them. It is comparable
-between runs that were made alike: cells that run at once share the cores, and each has as many
-workers for its envs as if it were alone, so it is not what a run takes by itself. `>` marks a lower
-bound, since too many runs ended before they got there, `≤` an upper one, since they were there in
-their first full window or, where exploration plays no part, when they began. **Fallen** are runs
-that end truly more than 5 points (the suite's `fall`) below an earlier stretch of theirs, of those
-that were long enough to tell: the bounds are such that one that did not fall counts with at most 1
-%; **rollbacks**: how often the guard went back in all of them; runs that were ruined from their
-first block on have not fallen, nor does the guard, which sees training episodes alone, find them:
-they are among those **worse than before**, which end more than `fall` below the policy that they
-began with. **Growth** is (after − before) ÷ |before| of a run, and its mean. **Stopped early** are
-runs that ended before their budget because what they had learnt was enough; they had less time to
-fall than others. A **ratio** is of two runs of one task and seed; the interval is of the geometric
-mean, Student's of the logarithms. The **sequential test** says which seeds are needed yet
-(`robo_rl/stats/sequential.py`); `--seeds` runs them. It looks at all tasks and methods of the
-suite, in groups of seeds that were planned, and at none behind a group that is not complete. Where
-all are there it is *different* or *cannot tell*, which is not to say equal. Numbers of **all
-tasks** are of the seeds that every task has.
+| term | meaning |
+|---|---|
+| default | the suite's experiment without any method; `robo-rl bench SUITE --task T --method M \
+--seeds S --dry-run` prints the config of a cell |
+| success | success rate of the final policy under its evaluation sampler, on start states outside \
+training. All seeds share these states, so differences are of runs and not of starts |
+| before, one step | the cloned policy and the distilled student on the same start states |
+| interval | 95 %, Student's over seeds; over several tasks with Welch's and Satterthwaite's \
+degrees of freedom. For a success rate at least as wide as Wilson's of all episodes |
+| IQM | interquartile mean; its interval uses the spread of a stratified bootstrap, and is left \
+out where the IQM equals the mean |
+| better than | probability that a run beats one of the other method's (Agarwal et al. 2021); \
+exact if all runs do, or none |
+| steps, time to a rate | from the training curve under exploration noise, or from evaluations \
+without it where the table says so: the success rate over the latest updates with `window` \
+episodes |
+| > and ≤ | lower bound, because too many runs ended first; upper bound, because runs reached the \
+rate in their first full window or, without exploration, at their start |
+| fallen | runs that end more than `fall` (5 points) below an earlier part of their curve. A run \
+that did not fall counts with a probability of at most 1 % |
+| rollbacks | restorations by the collapse guard in all runs |
+| worse than before | runs that end more than `fall` below their initial policy. Runs that were \
+ruined in their first block have not fallen, and the guard does not detect them |
+| growth | (after − before) ÷ abs(before) of a run, and its mean |
+| stopped early | runs that reached a stop criterion before their budget; they had less time to \
+fall |
+| ratio | of two runs of one task and seed; the interval is of the geometric mean, Student's of \
+the logarithms |
+| sequential test | *different*, *cannot tell*, or the seeds that are still needed \
+(`robo_rl/stats/sequential.py`; `--seeds` runs them). It covers all tasks and methods in planned \
+groups of seeds, and stops before an incomplete group. *Cannot tell* does not mean equal |
+| all tasks | numbers over the seeds that every task has |
+
+Three seeds of one task hardly distinguish methods: such intervals are wide for any comparison.
+
+Time is that of collecting and updating. It excludes evaluation, saving, and shared stages that the
+suite's `clock` does not name. It is comparable between runs under equal conditions. Cells at the
+same time share the cores, and each has as many env workers as if it were alone, so their time
+exceeds that of a single run.
 """
 
 

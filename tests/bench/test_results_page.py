@@ -135,6 +135,6 @@ def test_the_page_in_docs_is_that_of_what_is_kept(monkeypatch: pytest.MonkeyPatc
         desks = [SuiteRunner(name, [], folders) for name in suite_names()]
     except DeviceError as error:
         pytest.skip(f"not all suites can be composed here: {error}")
-    for name, text in page("results.md", desks).items():
-        again = "stale: robo-rl bench --page docs/results.md"
-        assert (ROOT / "docs" / name).read_text() == text, again
+    for name, text in page("index.md", desks).items():
+        again = "stale: robo-rl bench --page docs/results/index.md"
+        assert (ROOT / "docs" / "results" / name).read_text() == text, again

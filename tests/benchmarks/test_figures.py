@@ -1,4 +1,4 @@
-"""The README's tables of speed say what the scripts wrote down."""
+"""The tables of docs/results say what the scripts wrote down."""
 
 from __future__ import annotations
 
@@ -109,22 +109,25 @@ def pair(values: list[float]) -> str:
     return " / ".join(f"{value:.2f}" for value in values)
 
 
+def page(name: str) -> str:
+    return (ROOT / "docs" / "results" / f"{name}.md").read_text()
+
+
 @pytest.mark.parametrize(
     "figures",
     [
         throughput,
+        cameras,
+        remote,
         update_speed,
         update_scaling,
         update_precision,
         loop_profile,
         queries,
-        inference,
-        soak,
     ],
 )
-def test_the_readme_says_what_was_measured(figures: Any):
-    text = (ROOT / "README.md").read_text()
-    assert [row for row in figures() if row not in text] == []
+def test_the_page_on_speed_says_what_was_measured(figures: Any):
+    assert [row for row in figures() if row not in page("speed")] == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -187,7 +190,7 @@ def rate(found: Any) -> str:
 
 def test_the_page_on_offline_learning_says_what_was_measured(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    text = (ROOT / "docs" / "offline_measured.md").read_text()
+    text = page("offline")
     corrupted = import_module("corrupted_data")
     spoilt = [
         corrupted.line(kind, {tuple(which): cell for *which, cell in cells})
@@ -227,13 +230,6 @@ def by_kind(script: str) -> dict[str, list[tuple[str, int, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("figures", [cameras, remote])
-def test_the_page_on_tasks_says_what_was_measured(figures: Any):
-    text = (ROOT / "docs" / "tasks.md").read_text()
-    assert [row for row in figures() if row not in text] == []
-
-
-@pytest.mark.parametrize("figures", [faults, latency, handover])
-def test_the_page_on_deploying_says_what_was_measured(figures: Any):
-    text = (ROOT / "docs" / "deploy.md").read_text()
-    assert [row for row in figures() if row not in text] == []
+@pytest.mark.parametrize("figures", [faults, latency, handover, inference, soak])
+def test_the_page_on_deployment_says_what_was_measured(figures: Any):
+    assert [row for row in figures() if row not in page("deployment")] == []
