@@ -102,8 +102,8 @@ class PolicyEstimate(NamedTuple):
 
     Args:
         members: Estimator → its values, one a resample.
-        strangeness: Of the policy's chunks.
-        truth: Mean return, and its interval.
+        ood_distance: Of the policy's chunks.
+        true_return: Mean return, and its interval.
     """
 
     members: dict[str, torch.Tensor]

@@ -194,8 +194,6 @@ if TYPE_CHECKING:
         MultiProcess,
         Reevaluable,
         Report,
-    )
-    from robo_rl.train.pipeline.stage_traits import (
         Stage,
     )
     from robo_rl_sim2real.messages.kinds import (
@@ -337,10 +335,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "Estimator", "OpeCase",
     ),
     "robo_rl.train.pipeline.stage": (
-        "Context", "Report", "Reevaluable", "MultiProcess",
-    ),
-    "robo_rl.train.pipeline.stage_traits": (
-        "Stage",
+        "Stage", "Context", "Report", "Reevaluable", "MultiProcess",
     ),
     "robo_rl.train.evaluation.evaluate": (
         "EvalProtocol", "EvalResult",

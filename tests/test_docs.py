@@ -107,11 +107,11 @@ def test_experiments_compose(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_deployment_settings_fit(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from robo_rl_sim2real.node.settings import Settings
+    from robo_rl_sim2real.node.settings import DeploySettings
 
     monkeypatch.chdir(ROOT)
     for index, block in enumerate(blocks(page, "yml")):
         if re.match(r"(robot|observe|teleop):", block):
             path = tmp_path / f"{index}.yaml"
             path.write_text(f"base: [{{'': deploy/panda_lift_cube}}]\n{block}")
-            validate(compose(path), Settings)
+            validate(compose(path), DeploySettings)

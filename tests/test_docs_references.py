@@ -89,14 +89,14 @@ def check_overrides(context: Any) -> None:
     if context is None:
         return
     from robo_rl.train.pipeline.experiment import Experiment
-    from robo_rl_sim2real.node.settings import Settings
+    from robo_rl_sim2real.node.settings import DeploySettings
     from robo_rl_sim2real.simulated.robot import SimRobot
 
     values = context.params
     given = [word for word in values.get("overrides") or () if word not in PLUGINS]
     given = [word for word in given if not word.isupper() and "=N" not in word]
     if context.info_name == "deploy":
-        validate(compose("deploy/panda_lift_cube", given), Settings)
+        validate(compose("deploy/panda_lift_cube", given), DeploySettings)
     elif context.info_name == "sim-robot":
         validate(compose("deploy/sim_robot", given), SimRobot.Config)
     elif (name := values.get("experiment", context.info_name)) in SHIPPED and given:
@@ -123,7 +123,7 @@ def test_config_keys_exist(page: Path):
 def fields() -> dict[str, set[str]]:
     """Field or stage → the fields below it, over all configs of experiments and of the node."""
     from robo_rl.train.pipeline.experiment import Experiment
-    from robo_rl_sim2real.node.settings import Settings
+    from robo_rl_sim2real.node.settings import DeploySettings
     from robo_rl_sim2real.simulated.robot import SimRobot
 
     known: dict[str, set[str]] = {}
@@ -131,7 +131,7 @@ def fields() -> dict[str, set[str]]:
     stages = {name: config("stages", name) for name in registry.names("stages")}
     for name, model in stages.items():
         known.setdefault(name, set()).update(model.model_fields)
-    todo: list[type[BaseModel]] = [Experiment, Settings, SimRobot.Config, *stages.values()]
+    todo: list[type[BaseModel]] = [Experiment, DeploySettings, SimRobot.Config, *stages.values()]
     while todo:
         if (model := todo.pop()) in seen:
             continue

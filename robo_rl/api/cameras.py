@@ -91,7 +91,7 @@ class RenderConfig(ConfigModel):
     Args:
         workers: How many; 0 is one a usable core, and never more than there are envs.
         timeout_s: A process that has drawn no picture for so long is given up.
-        start_s: Likewise one that has not started.
+        start_timeout_s: Likewise one that has not started.
     """
 
     workers: int = Field(default=0, ge=0)
@@ -105,7 +105,7 @@ class CameraSettings(ConfigModel):
     Args:
         cameras: Whose pictures are items of the observation; each a ``CameraItem``.
         lights: How far the lights of the scene may be off.
-        drawing: The processes that draw.
+        rendering: The processes that draw.
     """
 
     cameras: tuple[CameraItem, ...] = ()

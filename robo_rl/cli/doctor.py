@@ -38,7 +38,7 @@ renderer.close()
 
 
 class MachineCheck(NamedTuple):
-    """One line of the report; ``mark`` is ok, note or FAIL."""
+    """One line of the report; ``status`` is ok, note or FAIL."""
 
     status: str
     text: str

@@ -26,9 +26,9 @@ class Rollout:
         last_obs: Name → (B, To, …), where the block ends.
         ended: (E, 2) indices (t, b) of the decisions in which an episode ended.
         final_obs: Name → (E, To, …), their true successors.
-        follows: (T, B) bool, whether a decision's noise followed that of the one before it; None
+        noise_continues: (T, B) bool, whether a decision's noise followed that of the one before it; None
             where exploration is not correlated.
-        carried: (B, K, H, A), the noise that the first decisions may have followed, or None.
+        initial_noise: (B, K, H, A), the noise that the first decisions may have followed, or None.
         shard: (T, B) int64, which part of the run an env is of, where it has several; else None.
     """
 
@@ -85,7 +85,7 @@ class RolloutBuilder:
         self._steps.append(columns)
 
     def finish(self, last_obs: dict[str, Tensor], initial_noise: Tensor | None = None) -> Rollout:
-        """The block; ``carried`` is what ``Rollout`` says."""
+        """The block; ``initial_noise`` is what ``Rollout`` says."""
         columns = {name: torch.stack([s[name] for s in self._steps]) for name in self._steps[0]}
         return Rollout(
             obs={name: torch.stack([o[name] for o in self._obs]) for name in last_obs},

@@ -44,8 +44,8 @@ class LatencyEnv:
 
         Args:
             env: The env within.
-            out: Of observations.
-            into: Of actions.
+            obs_delay: Of observations.
+            act_delay: Of actions.
         """
 
         env: Annotated[Component[VecEnv], component("envs")] = cast("Component[VecEnv]", "sim")

@@ -64,7 +64,7 @@ class DoublyRobust:
     """
 
     class Config(OccupancyRatio.Config):
-        """Of the ratios; those beyond their quantile ``clip`` count as that."""
+        """Of the ratios; those beyond their quantile ``clip_quantile`` count as that."""
 
         clip_quantile: float = Field(default=0.99, gt=0.0, le=1.0)
         """Quantile beyond which ratios count as that quantile."""

@@ -42,7 +42,7 @@ class ValueEstimate(NamedTuple):
 
     Args:
         members: (M,), a value a resample of the data.
-        effective: The share of the data's decisions that it rests on, where it weighs them.
+        effective_fraction: The share of the data's decisions that it rests on, where it weighs them.
     """
 
     members: Tensor
@@ -63,7 +63,7 @@ class Fqe(QLearner, Trainable):
     class Config(ConfigModel):
         """Ensemble, optimiser and length; ``target_ema`` is the decay of Q'.
 
-        The policy is asked once for what it would do in every row, ``draws`` times over, and its
+        The policy is asked once for what it would do in every row, ``num_samples`` times over, and its
         answers are drawn from: they are the same policy's all along, and asking it is what costs.
         """
 

@@ -34,7 +34,7 @@ class ModelStep(NamedTuple):
         seen: (M, E, D).
         act: (M, E, H, A), in network units.
         alive: (M, E), the probability that the task goes on until there.
-        ahead: What the worlds expect of them.
+        prediction: What the worlds expect of them.
     """
 
     elapsed: int

@@ -44,7 +44,7 @@ class AdaptiveLr(Stateful):
     """Sets the rate of a ``ClippedOptimizer`` within bounds.
 
     Args:
-        descent: Whose rate it is.
+        optimizer: Whose rate it is.
         low: Lowest rate, as long as it is below the ceiling.
         high: Highest rate, and the ceiling until ``halve_below`` lowers it.
     """
@@ -81,7 +81,7 @@ class AdaptiveLr(Stateful):
     def recover(self, *, adaptive: bool) -> None:
         """After an update: a ceiling that was lowered rises by ``RECOVERY``.
 
-        So does a rate that ``follows`` nothing, up to where it was at the start.
+        So does a rate that ``adaptive`` nothing, up to where it was at the start.
         """
         self.ceiling = min(self.ceiling * RECOVERY, self.high)
         lr = self.optimizer.lr

@@ -20,8 +20,8 @@ class Minibatch(NamedTuple):
     """This process' part of a minibatch.
 
     Args:
-        pick: (R,) its rows.
-        share: How much of the minibatch they are, all processes together having 1. A mean over the
+        indices: (R,) its rows.
+        weight: How much of the minibatch they are, all processes together having 1. A mean over the
             rows times this, summed over all processes, is the mean over the minibatch.
     """
 

@@ -233,7 +233,7 @@ class DenoisingPolicy(nn.Module):
         Args:
             kernel: From ``kernel``, the step's law whatever came before.
             before: (B, H, A), ``Kernel.noise`` of the decision before.
-            going_on: (B,) bool, rows in which there was one in the same episode.
+            continues: (B,) bool, rows in which there was one in the same episode.
         """
         return kernel.given_previous_noise(
             before, row_correlation(continues, start_value(self.correlation.noise), kernel.mean)
@@ -253,7 +253,7 @@ class DenoisingPolicy(nn.Module):
         Args:
             obs: Name → (B, To, …).
             generator: Source of the noise.
-            one_step: One stochastic step a row (see ``draw_chain``).
+            single_step: One stochastic step a row (see ``draw_chain``).
             past: What the noise follows, if it is correlated; without it, it is drawn anew.
             grad_steps: Gradients, where they are on, flow through the last so many steps.
         """

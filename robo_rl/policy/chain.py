@@ -50,7 +50,7 @@ class Sampler(Protocol):
         times: (K,) float64, the network's time at each step, 0 = noise.
         stochastic: (K,) bool, the steps that have a density.
         learns_noise: Whether the kernel reads ``Prediction.noise``.
-        reads: What ``Prediction.out`` must be: ``vel``, ``noise`` (ε) or ``act``.
+        expected_prediction: What ``Prediction.out`` must be: ``vel``, ``noise`` (ε) or ``act``.
     """
 
     times: Tensor
@@ -73,7 +73,7 @@ class PreviousNoise(NamedTuple):
     Args:
         start: (B, H, A), its x[0].
         noise: (B, K, H, A), the noise of its steps, of unit variance; 0 where there was none.
-        going_on: (B,) bool, False where an episode begins and all noise is drawn anew.
+        continues: (B,) bool, False where an episode begins and all noise is drawn anew.
     """
 
     start: Tensor

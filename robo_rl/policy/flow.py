@@ -154,7 +154,7 @@ class FlowNoise(FlowOde):
     class Config(LearntStd):
         """Bounds of the learnt standard deviation, in normalised action units.
 
-        ``rho`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
+        ``chunk_correlation`` correlates the noise of neighbouring actions of the chunk (see ``Kernel``).
         """
 
         std_min: Positive = 0.05

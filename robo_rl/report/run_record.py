@@ -99,7 +99,7 @@ class RunRecord:
         info: ``run.json``: name, seed, versions, machine.
         config: Text of the resolved config.
         stages: Those that are done.
-        to_come: Names of those that are not.
+        pending_stages: Names of those that are not.
     """
 
     info: Mapping[str, Any]

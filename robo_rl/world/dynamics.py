@@ -30,9 +30,9 @@ class DynamicsPrediction(NamedTuple):
     """What members expect of a chunk.
 
     Args:
-        change: (M, B, D) of the observation, in units of its own spread.
+        delta: (M, B, D) of the observation, in units of its own spread.
         rew: (M, B), discounted within the chunk.
-        ends: (M, B) log-odds.
+        termination_logit: (M, B) log-odds.
     """
 
     delta: Tensor

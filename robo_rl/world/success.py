@@ -53,7 +53,7 @@ class SuccessClassifier(nn.Module):
 
         Args:
             obs_horizon: To.
-            hold: The task is done in so many last rows of an episode that succeeded, and counts as
+            consecutive_rows: The task is done in so many last rows of an episode that succeeded, and counts as
                 done where so many rows in a row say so.
             members: M.
             hidden: Widths.

@@ -13,9 +13,9 @@ class ActingPolicyEma(ConfigModel):
     """Decay η of the acting weights: after an update, acting ← η·acting + (1−η)·learnt.
 
     η = min(rise·(i − flat), limit) after the update that i others came before, those that only
-    warmed the critic up among them; 0 before ``flat``. The defaults are those of DiffusionNFT
+    warmed the critic up among them; 0 before ``start``. The defaults are those of DiffusionNFT
     (arXiv 2509.16117, section 4); ``limit: 0`` is fully on-policy, ``{flat: 75, rise: 0.0075,
-    limit: 0.999}`` the slowest of its code.
+    max_decay: 0.999}`` the slowest of its code.
     """
 
     start: int = Field(default=0, ge=0)

@@ -21,8 +21,8 @@ class NftObjectiveConfig(ConfigModel):
     """Settings of the loss; advantages have std 1 and are clipped at ``adv_clip``.
 
     ``beta`` is β: the smaller, the farther an update aims. ``self_normalized`` divides a row's
-    errors of the action by their mean; without it the loss is in the units of cloning. ``times``
-    draws the noise levels of the policy's denoising steps, or all that cloning draws. ``base``
+    errors of the action by their mean; without it the loss is in the units of cloning. ``time_sampling``
+    draws the noise levels of the policy's denoising steps, or all that cloning draws. ``reference_coef``
     weighs the squared distance from the cloned policy's predictions.
     """
 
@@ -43,7 +43,7 @@ class NftLosses(NamedTuple):
 
     Args:
         total: Scalar with gradient.
-        moved: Mean square by which predicted actions differ from the acting policy's.
+        action_shift_sq: Mean square by which predicted actions differ from the acting policy's.
         reference_mse: Mean square by which predictions differ from the cloned policy's.
     """
 

@@ -31,7 +31,7 @@ class OffPolicyActorConfig(OptimizerConfig):
     """The actor's learning rate, and what its loss holds besides −Q.
 
     ``range_penalty`` is the price of a squared network unit by which an executed action lies beyond
-    its limits, ``anchor`` that of leaving the policy that RL began with. Both are in the unit of
+    its limits, ``regularization`` that of leaving the policy that RL began with. Both are in the unit of
     values.
     """
 

@@ -46,7 +46,7 @@ class OffPolicyConfig(OffPolicyActorConfig):
     as PPO does, so that coefficients and temperatures mean the same in every task;
     ``critic.head.bounds`` are then of values in that unit.
 
-    With ``inherit`` the critics begin as those that stage ``offline`` left, rather than anew. With
+    With ``warm_start_critics`` the critics begin as those that stage ``offline`` left, rather than anew. With
     ``warmup_decisions`` of the policy as it is, a replay that begins empty and no demonstrations
     this is WSRL (Zhou et al. 2024, arXiv 2412.07762): data are not needed any more.
 

@@ -41,7 +41,7 @@ class Awr(SupervisedAlgorithm):
     class Config(ConfigModel):
         """``temperature`` in units of the advantages' spread, the largest weight, and cloning.
 
-        ``human``, in the same units, is the least advantage that a row counts with which a human
+        ``intervention_min_advantage``, in the same units, is the least advantage that a row counts with which a human
         commanded; with 0 such rows are as any other.
         """
 

@@ -46,7 +46,7 @@ class Bppo(OfflineAlgorithm):
     class Config(ObjectiveConfig, OptimizerConfig):
         """What is compared and held: ``ObjectiveConfig``; ``minibatch`` states a gradient step.
 
-        Learning rate and ε fall linearly to 0. Every ``follow`` steps the behaviour policy becomes
+        Learning rate and ε fall linearly to 0. Every ``behaviour_update_every`` steps the behaviour policy becomes
         what the policy is by then; with 0 it stays where the stage began.
         """
 

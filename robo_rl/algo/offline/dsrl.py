@@ -43,7 +43,7 @@ class Dsrl(ActionSearch):
     """
 
     class Config(TdCritics.Config):
-        """``bound`` of the noise's elements, the actor, the values of noise, and cloning."""
+        """``noise_bound`` of the noise's elements, the actor, the values of noise, and cloning."""
 
         noise_bound: float = Field(default=0.5, gt=0.0)
         """Bound of the elements of the noise."""

@@ -39,9 +39,9 @@ class SearchResult(NamedTuple):
 
     Args:
         drawn: (N, H, A), one of the policy's own chunks.
-        before: (N,), what that is worth.
+        drawn_q_value: (N,), what that is worth.
         chunk: (N, H, A), the best of all.
-        worth: (N,), what that is.
+        q_value: (N,), what that is.
     """
 
     drawn: Tensor
@@ -59,7 +59,7 @@ class Expo(ActionSearch):
     """
 
     class Config(TdCritics.Config):
-        """``draws`` m, ``bound`` of an edit's elements in normalised units, actor and cloning."""
+        """``num_samples`` m, ``edit_bound`` of an edit's elements in normalised units, actor and cloning."""
 
         minibatch: int = Field(default=128, ge=1)
         """Rows of a gradient step."""

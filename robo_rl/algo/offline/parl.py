@@ -33,9 +33,9 @@ class Parl(ActionSearch):
         """How widely and how far better chunks are looked for, and cloning.
 
         Args:
-            draws: m.
-            climbs: Steps up the gradient; 0 takes the best draw as it is.
-            stride: Largest change of an element in one of them, in normalised units.
+            num_samples: m.
+            gradient_steps: Steps up the gradient; 0 takes the best draw as it is.
+            step_size: Largest change of an element in one of them, in normalised units.
             minibatch: States of a gradient step.
             optim: Of cloning.
         """

@@ -28,7 +28,7 @@ from robo_rl.policy.base import DenoisingPolicy
 class OfflineCriticsConfig(ConfigModel):
     """Sizes, optimisers and the rule.
 
-    ``target_ema`` is the decay of Q', ``rule`` makes one value of its members'.
+    ``target_ema`` is the decay of Q', ``aggregation`` makes one value of its members'.
     """
 
     minibatch: int = Field(default=256, ge=1)

@@ -32,7 +32,7 @@ from robo_rl.policy.base import DenoisingPolicy
 
 
 class CalQlConfig(OfflineCriticsConfig):
-    """``alpha`` α; ``draws`` of the policy and as many ``anywhere`` within the data's range."""
+    """``alpha`` α; ``num_policy_actions`` of the policy and as many ``num_random_actions`` within the data's range."""
 
     alpha: float = Field(default=1.0, ge=0.0)
     """Weight of the conservative term."""

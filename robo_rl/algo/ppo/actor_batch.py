@@ -31,7 +31,7 @@ class ActorBatch(NamedTuple):
         log_prob: (N, K), of the executed part, at the time of acting.
         adv: (N,), as the loss takes it.
         executed: (N, H, 1) bool, the actions of the chunk that were executed.
-        before: What the noise followed, where it is correlated in time.
+        noise_history: What the noise followed, where it is correlated in time.
     """
 
     obs: dict[str, Tensor]

@@ -37,7 +37,7 @@ class CfmLikelihood:
     """
 
     class Config(ConfigModel):
-        """``draws`` is M; ``per_sample`` takes a ratio of every draw instead of one of their mean."""
+        """``num_samples`` is M; ``per_sample`` takes a ratio of every draw instead of one of their mean."""
 
         num_samples: int = Field(default=8, ge=1)
         """Draws of noise and time of one ratio."""

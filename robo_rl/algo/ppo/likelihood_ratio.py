@@ -28,7 +28,7 @@ class LogRatios(NamedTuple):
 
     Args:
         log_ratio: (R,) ln r to the acting policy.
-        trusted: (R,) what the trust region holds: ``log_ratio``, or its normalised form.
+        trust_region_log_ratio: (R,) what the trust region holds: ``log_ratio``, or its normalised form.
         kernel: (R·J, H, A) the policy's kernels, None where ratios are estimated without them.
     """
 
@@ -43,7 +43,7 @@ class Likelihood(Protocol):
     Args:
         data: The block.
         units: All of its units.
-        share: Units whose KLs sum to that of a decision.
+        units_per_decision: Units whose KLs sum to that of a decision.
     """
 
     data: ActorBatch
@@ -62,9 +62,9 @@ class ChainLikelihood:
         policy: As it acted.
         data: The block.
         units: All of its units.
-        share: See ``Likelihood``.
+        units_per_decision: See ``Likelihood``.
         norm: Of what the trust region holds.
-        anew: Score what was acted under ``policy`` once more, because networks compute here in
+        rescore: Score what was acted under ``policy`` once more, because networks compute here in
             other numbers than where it was drawn.
     """
 

@@ -24,9 +24,9 @@ class NoiseHistory(NamedTuple):
         obs: Name → (T·B, To, …), the whole block, decisions that are not valid included.
         x: (T·B, K+1, H, A), likewise.
         k_star: (T·B,), likewise, or None.
-        carried: (B, K, H, A), the noise before the block's first decisions, as it was drawn.
-        at: (N,) int64, where each valid decision is in the block.
-        follows: (N,) bool, whether its noise followed that of the decision before.
+        initial_noise: (B, K, H, A), the noise before the block's first decisions, as it was drawn.
+        position: (N,) int64, where each valid decision is in the block.
+        noise_continues: (N,) bool, whether its noise followed that of the decision before.
     """
 
     obs: dict[str, Tensor]

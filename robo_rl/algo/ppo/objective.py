@@ -36,7 +36,7 @@ class ObjectiveConfig(PrecisionConfig):
     step, from which it rises along the chain; 0 switches either off. With ``ratio_norm: guard`` ε
     bounds how far a step's mean moves, alike at all steps. |ln r| is held to ``log_ratio_max`` in
     the loss: a unit that ran away further has no gradient, whatever the trust region.
-    ``denoise_discount`` is γ_den of per_step. ``entropy`` weighs a unit's joint entropy in nats,
+    ``denoise_discount`` is γ_den of per_step. ``entropy_coef`` weighs a unit's joint entropy in nats,
     where noise is learnt; 0 is off.
     """
 

@@ -19,7 +19,7 @@ class TrustRegionConfig(NamedTuple):
     """How ratios become a loss.
 
     Args:
-        trust: The trust region.
+        trust_region: The trust region.
         low: ε below 1, of what is trusted; one number or (R,).
         high: ε above 1, of the same kind.
         log_ratio_max: Bound of |ln r| in the loss; a unit beyond it has no gradient.
@@ -37,7 +37,7 @@ class SurrogateLoss(NamedTuple):
     Args:
         loss: Scalar with gradient.
         kl: k3 estimate of a unit's KL to the acting policy, E[(r − 1) − ln r] (Schulman 2020).
-        clipped: Share of ratios outside the trust region.
+        clip_fraction: Share of ratios outside the trust region.
         ratio_error: Mean |r − 1| to the acting policy.
         extras: What was added to the loss, by name.
     """

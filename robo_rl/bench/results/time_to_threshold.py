@@ -28,7 +28,7 @@ class TimeToThreshold(NamedTuple):
     Args:
         value: Env steps or seconds; a ratio of them, of two runs.
         censored: It ended without: the value is a lower bound.
-        already: It was there in the first full window or before: the value is an upper bound.
+        reached_at_start: It was there in the first full window or before: the value is an upper bound.
     """
 
     value: float

@@ -26,7 +26,7 @@ class CellForecast:
     Args:
         key: Which.
         state: How far it is.
-        runs: Whether it would be run.
+        will_run: Whether it would be run.
         seconds: How long it would take, where somebody knows.
     """
 

@@ -26,9 +26,9 @@ class RunTask:
         experiment: To run.
         out: Folder of the run.
         store: Folder of the shared runs.
-        takes: What it takes up, if anything.
+        requires: What it takes up, if anything.
         cell: Whose run it is; None of what cells share.
-        makes: What cells share, if it is that.
+        provides: What cells share, if it is that.
     """
 
     label: str

@@ -28,7 +28,7 @@ class SharedStages:
 
     Args:
         name: The run's, the last stage's digest with task and seed for the reader.
-        lot: Task and seed, within which cells share.
+        task_and_seed: Task and seed, within which cells share.
         labels: The stages.
         experiment: They and nothing else.
         parent: What it takes up itself, if it does.

@@ -29,7 +29,7 @@ class Cell:
         key: Which.
         experiment: With all gates waived that stop a run, called by seed and digest.
         digest: Hash of all that its result depends on.
-        written: What is set in files and overrides, without defaults.
+        explicit_settings: What is set in files and overrides, without defaults.
         stage: Whose curves are kept.
     """
 
@@ -55,7 +55,7 @@ class SuitePlan:
         section: The same as it was written, with places.
         base: The experiment that all cells start from.
         overlays: ``tasks``, ``methods`` and ``cells``, label → node.
-        last: Overrides of the command line, over all.
+        cli_overrides: Overrides of the command line, over all.
         changed: What is not as in the published suite of that name: of its cells what the command
             line changed, by its keys, and a file elsewhere.
     """

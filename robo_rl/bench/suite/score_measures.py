@@ -24,7 +24,7 @@ class ScoreMeasure(Protocol):
 
     Args:
         score: Name of what is compared, which is made of what was measured.
-        columns: What ``words`` are called.
+        columns: What ``table_cells`` are called.
         is_rate: Whether it is a share of episodes: only such a curve has rates to reach and to
             fall from.
     """

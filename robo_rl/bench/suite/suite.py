@@ -89,9 +89,9 @@ class ReportConfig(ConfigModel):
     learns from, ``clean`` of evaluations on the way without exploration, which the stage must be
     told to make (its ``probe``). ``student`` is the one-step policy beside it, if any. The curve is
     pooled over at least ``window`` episodes; ``thresholds`` are success rates on it. Its seconds
-    are those of collecting and updating; those of the stages named in ``clock`` are added in front,
+    are those of collecting and updating; those of the stages named in ``prior_stages`` are added in front,
     whether they were shared or not. ``reference`` is the method that others are compared with. A
-    run whose last window of episodes is truly more than ``fall`` below an earlier stretch counts as
+    run whose last window of episodes is truly more than ``degradation_threshold`` below an earlier stretch counts as
     fallen (see ``falls``).
     """
 
@@ -127,7 +127,7 @@ class ReportConfig(ConfigModel):
 class Suite(ConfigModel):
     """A suite without its overrides, of which only the labels are here.
 
-    ``about`` says in a line what it shows, ``notes`` what else the page of results should say.
+    ``description`` says in a line what it shows, ``notes`` what else the page of results should say.
     ``shared`` stages are made once for all cells in which they would come out the same. ``jobs`` is
     how many cells run at once unless the command says so; seconds are only comparable under one
     number.

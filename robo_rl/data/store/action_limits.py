@@ -54,8 +54,8 @@ class LimitViolations(NamedTuple):
 
     Args:
         rows: How many rows hold such an action; of: of how many.
-        of: See ``rows``.
-        found: The actions, in order.
+        total_rows: See ``rows``.
+        examples: The actions, in order.
     """
 
     rows: int

@@ -31,8 +31,8 @@ class InterpreterRecipe:
     Args:
         pythons: Versions of Python that will do, the best first.
         packages: What pip is to install, with its dependencies.
-        alone: What it is to install without, since pins clash or a dependency is of no use.
-        checks: Modules that can be imported then.
+        no_deps_packages: What it is to install without, since pins clash or a dependency is of no use.
+        import_checks: Modules that can be imported then.
     """
 
     pythons: tuple[str, ...]

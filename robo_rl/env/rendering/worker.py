@@ -37,7 +37,7 @@ class RenderJob(NamedTuple):
     """What a worker is told first, with the descriptor of the memory.
 
     Args:
-        sights: What is drawn of every row.
+        views: What is drawn of every row.
         fields: Layout of the memory: ``model``, the bytes of a ``mujoco.MjModel``, which may be
             too many for a message; ``qpos`` (B, nq), ``look.<name>`` (B, …), ``picture.<item>``
             (B, 3, height, width), ``progress`` (workers,), which a worker counts up with every row.

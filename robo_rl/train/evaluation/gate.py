@@ -32,7 +32,7 @@ class Gate(ConfigModel):
         waiver: Why it is passed over, where it is.
         answer: What the evidence says; where it is not said, what ``passed`` says. A stage that
             decides by itself what goes on may pass with another answer.
-        needed: How many episodes would tell at the same rates; None where that is not asked, or no
+        episodes_needed: How many episodes would tell at the same rates; None where that is not asked, or no
             number would. See ``power``.
         setting: Which setting asks for so many; None where it is no setting.
     """

@@ -53,7 +53,7 @@ class OpeConfig(OpeDataConfig):
         estimators: ``fqe``, fitted Q evaluation; ``rollouts``, in a learnt world, of observations
             without pictures; ``dr``, the first corrected by where the second goes. Only what all
             of them say is an answer.
-        strange: How much further a policy's chunks may be from the nearest that were tried than
+        max_ood_distance: How much further a policy's chunks may be from the nearest that were tried than
             those that were tried are from each other; beyond it no policy is said to be better.
         model_error: By what share of the range of possible returns the intervals of values are
             widened, whoever judges: what ``fqe`` gets wrong beyond the bootstrap in nine policies
@@ -97,9 +97,9 @@ class OpeResult(NamedTuple):
     """What the estimators say of one policy beside another.
 
     Args:
-        verdicts: Estimator → its verdict.
-        strangeness: Of the new policy (``ope.support``).
-        strange: Beyond it the data do not say enough of a policy to call it better.
+        comparisons: Estimator → its verdict.
+        ood_distance: Of the new policy (``ope.support``).
+        max_ood_distance: Beyond it the data do not say enough of a policy to call it better.
     """
 
     comparisons: dict[str, PolicyComparison]

@@ -17,7 +17,7 @@ from robo_rl.env.device_transfer import to_host
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.pipeline.preflight import find_problems
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage_traits import StageTraits
 
 
 def _named(stages: Any) -> Any:
@@ -43,7 +43,7 @@ def run_until(label: str | None) -> dict[str, Any]:
 
 
 Stages = Annotated[
-    dict[str, Annotated[Component[Stage], component("stages")]], BeforeValidator(_named)
+    dict[str, Annotated[Component[StageTraits], component("stages")]], BeforeValidator(_named)
 ]
 """Label → stage, in the order in which they run."""
 
@@ -139,8 +139,8 @@ class Experiment(ConfigModel):
 
 
 def stages_until(
-    stages: dict[str, Component[Stage]], until: str | None
-) -> dict[str, Component[Stage]]:
+    stages: dict[str, Component[StageTraits]], until: str | None
+) -> dict[str, Component[StageTraits]]:
     """Stages up to that one, all for None or if there is no such stage."""
     labels = list(stages)
     end = labels.index(until) + 1 if until in labels else len(labels)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.base import DenoisingPolicy
-from robo_rl.train.pipeline.stage_traits import Stage, missing_artifact
+from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
 
 
 class Problem(NamedTuple):
@@ -19,7 +19,7 @@ class Problem(NamedTuple):
 
 
 def find_problems(
-    stages: Mapping[str, Component[Stage]], own: Component[DenoisingPolicy]
+    stages: Mapping[str, Component[StageTraits]], own: Component[DenoisingPolicy]
 ) -> Iterator[Problem]:
     """All that can be told; twice, maybe, in the same words.
 
@@ -30,7 +30,7 @@ def find_problems(
     made: set[str] | None = set()  # None as soon as anything may be there
     policy: Component[DenoisingPolicy] | None = own
     for label, stage in stages.items():
-        said: type[Stage] = stage.cls
+        said: type[StageTraits] = stage.cls
         yield from (Problem(label, missing_artifact(kind)) for kind in _missing(said, made))
         try:
             if policy is not None:
@@ -46,10 +46,10 @@ def find_problems(
     yield from _idle(stages)
 
 
-def _idle(stages: Mapping[str, Component[Stage]]) -> Iterator[Problem]:
+def _idle(stages: Mapping[str, Component[StageTraits]]) -> Iterator[Problem]:
     """A beginning at the end: it takes up nothing, and nothing behind it takes up what it makes."""
     *before, last = stages
-    said: type[Stage] = stages[last].cls
+    said: type[StageTraits] = stages[last].cls
     if before and said.makes and not said.needs:
         text = (
             f"nothing behind it takes up what it makes ({', '.join(said.makes)}); put it before the"
@@ -58,5 +58,5 @@ def _idle(stages: Mapping[str, Component[Stage]]) -> Iterator[Problem]:
         yield Problem(last, text)
 
 
-def _missing(said: type[Stage], made: set[str] | None) -> list[str]:
+def _missing(said: type[StageTraits], made: set[str] | None) -> list[str]:
     return [] if made is None else [kind for kind in said.needs if kind not in made]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from robo_rl.config.models import ConfigTree, compose, to_yaml, validate
 from robo_rl.config.provenance import machine_info, versions
@@ -30,8 +30,8 @@ from robo_rl.train.pipeline.reevaluation import (
     reevaluate_stage,
     write_mark,
 )
-from robo_rl.train.pipeline.stage import Context, Report, stage_digest, stage_world
-from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts
+from robo_rl.train.pipeline.stage import Context, Report, Stage, stage_digest, stage_world
+from robo_rl.train.pipeline.stage_traits import check_artifacts
 from robo_rl.train.pipeline.stopwatch import Stopwatch
 from robo_rl.train.pipeline.world_digest import WORLD, describe_changes, read_world
 
@@ -205,7 +205,7 @@ def _demand_gate(done: Done) -> None:
 
 
 def _run_stage(experiment: Experiment, index: int, place: Path, done: Done) -> Report:
-    stage = list(experiment.stages.values())[index].build()
+    stage = cast("Stage", list(experiment.stages.values())[index].build())
     report, context = (
         Report.read(place),
         Context(experiment, place, list(done), caches_evaluations=True),

@@ -7,6 +7,7 @@ report names the artifacts (dataset, policy, bundle) that later stages take up.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ from robo_rl.train.evaluation.evaluate import (
 )
 from robo_rl.train.evaluation.gate import Gate
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage_traits import missing_artifact
+from robo_rl.train.pipeline.stage_traits import StageTraits, missing_artifact
 from robo_rl.train.pipeline.world_digest import World, world_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Context:
         experiment: The whole of it.
         directory: The stage's own.
         earlier: Reports of the stages before it with their directories, in order.
-        keeps: Whether evaluations are kept, and those of the stages before are known.
+        caches_evaluations: Whether evaluations are kept, and those of the stages before are known.
     """
 
     experiment: Experiment
@@ -223,6 +224,14 @@ class Context:
         if known is not None:
             known.write(result)
         return result
+
+
+class Stage(StageTraits):
+    """One stage; built with its own ``Config``, resumes by itself from what is in its directory."""
+
+    @abstractmethod
+    def run(self, context: Context) -> Report:
+        """Do the work, or the rest of it, and say what came out."""
 
 
 @runtime_checkable

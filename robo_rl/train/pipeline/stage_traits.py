@@ -1,23 +1,18 @@
-"""What a stage is, and what its class says of itself beside its settings."""
+"""What a stage's class says of itself beside its settings."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import PluginError
 from robo_rl.policy.base import DenoisingPolicy
 
-if TYPE_CHECKING:
-    from robo_rl.train.pipeline.stage import Context, Report
 
-
-class Stage(ABC):
-    """One stage; built with its own ``Config``, resumes by itself from what is in its directory.
-
-    Its class says of itself, all of it optional:
+class StageTraits(ABC):
+    """What an experiment is checked by before anything runs; all of it is optional.
 
     Args:
         needs: Kinds of artifacts that earlier stages must have made.
@@ -88,12 +83,8 @@ class Stage(ABC):
         """
         del cfg, protocol
 
-    @abstractmethod
-    def run(self, context: Context) -> Report:
-        """Do the work, or the rest of it, and say what came out."""
 
-
-def check_artifacts(stage: type[Stage], artifacts: Iterable[str], label: str) -> None:
+def check_artifacts(stage: type[StageTraits], artifacts: Iterable[str], label: str) -> None:
     """Demand that a stage left what its class says, by which later stages were checked.
 
     Raises:

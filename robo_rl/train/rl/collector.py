@@ -27,7 +27,7 @@ class Collector:
     Args:
         env: Where to act.
         generator: Source of the policy's noise.
-        one_step: Chains with one stochastic step each (see ``draw_chain``).
+        single_step: Chains with one stochastic step each (see ``draw_chain``).
     """
 
     def __init__(self, env: ChunkEnv, generator: torch.Generator, *, single_step: bool) -> None:

@@ -27,7 +27,7 @@ class GroupCollector(Collector):
     Args:
         env: Where to act.
         generator: Source of the policy's noise.
-        one_step: See ``Collector``.
+        single_step: See ``Collector``.
         group_size: G.
 
     Raises:

@@ -24,9 +24,9 @@ class LoopConfig(ConfigModel):
     ``env_steps`` the run ends with the update that reaches them. With ``stop_success`` it ends
     early once that share of the training episodes (under exploration noise) of the latest updates
     succeeds, as few of these as have ``stop_episodes`` between them, or with ``stop_return`` once
-    their mean return reaches it. ``explore`` changes how the policy explores; what is evaluated
+    their mean return reaches it. ``exploration`` changes how the policy explores; what is evaluated
     stays the same. ``running_obs_stats`` renews the mean and deviation by which observations are
-    normalised, for policies that began without demonstrations (see ``RunningObsStats``). ``probe``
+    normalised, for policies that began without demonstrations (see ``RunningObsStats``). ``periodic_eval``
     evaluates on the way, off the clock. ``student`` learns along, to do in one step what the policy
     does (see ``JointDistillation``). The envs are in ``shards`` equal parts with random streams of their
     own, of which every process of a run of several has as many; 0 is one a process.

@@ -21,8 +21,7 @@ from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
 from robo_rl.train.evaluation.gate import Gate, comparison_gate
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.stages.video import record_video
 
 LOG_EVERY = 100
@@ -39,10 +38,10 @@ class CloneBehaviour(Stage):
     class Config(ConfigModel):
         """Length, batch and optimiser; ``only_success`` leaves failed demonstrations out.
 
-        With ``starts`` the ranges that observations are normalised by span so many starts of
+        With ``num_reset_samples`` the ranges that observations are normalised by span so many starts of
         episodes too. These cost no demonstration, and a handful of demonstrations shows few of the
         places where objects may be: all others would lie far outside of what networks see well.
-        ``modes`` says by array (``obs.<name>``, ``act``) how it is normalised: ``min_max``, as all
+        ``normalization`` says by array (``obs.<name>``, ``act``) how it is normalised: ``min_max``, as all
         are unless said otherwise, ``quantile`` or ``standard`` (``robo_rl/data/normalize.py``).
         """
 

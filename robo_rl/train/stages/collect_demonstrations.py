@@ -27,8 +27,7 @@ from robo_rl.train.datasets.episode_recorder import (
     success_share,
 )
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class CollectDemonstrations(Stage):

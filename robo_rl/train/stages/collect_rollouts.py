@@ -32,8 +32,7 @@ from robo_rl.train.datasets.episode_recorder import (
     record_waves,
     success_share,
 )
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class CollectRollouts(Stage):
@@ -48,7 +47,7 @@ class CollectRollouts(Stage):
 
         ``explore`` acts as in training, each decision's noise drawn anew, ``evaluate`` as it is
         judged. With ``min_return`` episodes whose rewards sum to less are left out, and others
-        take their place. With ``onto`` the newest dataset's episodes come first, and these behind.
+        take their place. With ``append`` the newest dataset's episodes come first, and these behind.
         """
 
         episodes: int = Field(default=50, ge=1)

@@ -22,8 +22,7 @@ from robo_rl.train.checkpoint.policies import check_distillable, load_policy, sa
 from robo_rl.train.checkpoint.resumable_steps import take_steps
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.stages.video import record_video
 
 WHY = "distillation"
@@ -46,7 +45,7 @@ class Distill(Stage):
         """Rounds, env decisions and gradient steps of each, and the gate's margin.
 
         The student passes when its success, or return, is shown to be no more than ``margin``
-        below the teacher's, on the same start states; see ``compare``. ``take_up``: begin from the
+        below the teacher's, on the same start states; see ``compare``. ``warm_start_student``: begin from the
         head that the stage which made the teacher left beside it, where it left one.
         """
 

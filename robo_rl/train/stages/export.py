@@ -22,8 +22,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy
 from robo_rl.train.evaluation.evaluate import EvalResult, Measure
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import ActingPolicy, Context, Report, Stage
 from robo_rl.train.pipeline.world_digest import world_of
 
 _COUNTED: dict[Measure, str] = {"success": "success", "return": "at_median_return"}

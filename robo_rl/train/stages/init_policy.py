@@ -22,8 +22,7 @@ from robo_rl.data.dataset import KeyStats, Stats
 from robo_rl.data.normalize import Normalizer
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import save_policy
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class InitPolicy(Stage):

@@ -12,8 +12,7 @@ from robo_rl.data.store.zarr_store import ZarrStore
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.train.pipeline.world_digest import read_world
 
 
@@ -29,7 +28,7 @@ class LoadDataset(Stage):
 
         Args:
             path: Of the store.
-            marked: Whether its episodes say which of them succeeded; unless they do, none need.
+            labelled: Whether its episodes say which of them succeeded; unless they do, none need.
         """
 
         path: str

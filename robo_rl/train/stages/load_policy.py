@@ -14,8 +14,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import load_policy, save_policy, weights_digest
 from robo_rl.train.datasets.spec_checks import check_same_specs, world_changes
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 
 class LoadPolicy(Stage):

@@ -16,8 +16,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.policies import check_trains_all_steps, load_policy
 from robo_rl.train.datasets.checks import check_outcomes_differ, check_policy_specs
 from robo_rl.train.ope.ope_evaluator import OpeConfig, OpeEvaluator
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 
 MEMBERS = "members.json"
 """Of each estimator its values, one a resample of the episodes: by them policies are compared that

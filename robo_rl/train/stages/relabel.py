@@ -31,8 +31,7 @@ from robo_rl.train.datasets.checks import check_obs_recorded
 from robo_rl.train.datasets.labelled_episodes import map_episodes
 from robo_rl.train.evaluation.classifier_metrics import label_agreement, proportion
 from robo_rl.train.evaluation.gate import Gate
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.world.success import SuccessClassifier, classifier_meta
 
 _AT_ONCE = 64

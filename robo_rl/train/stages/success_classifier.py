@@ -29,8 +29,7 @@ from robo_rl.train.datasets.labelled_episodes import (
 )
 from robo_rl.train.evaluation.classifier_metrics import episode_metrics, row_metrics
 from robo_rl.train.evaluation.gate import Gate, GateAnswer, episodes_needed_text
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, Report, Stage
 from robo_rl.world.calibration import best_threshold, correct_prior, fit_temperature
 from robo_rl.world.success import Calibration, SuccessClassifier, sustained_log_odds
 from robo_rl.world.success_trainer import SuccessTrainer
@@ -50,9 +49,9 @@ class TrainSuccessClassifier(Stage):
 
         Args:
             model: What it sees, and its size.
-            fit: Length and optimiser.
-            shares: Of the episodes.
-            floor: What recall and specificity of the test episodes are to be above, by the lower
+            training: Length and optimiser.
+            split: Of the episodes.
+            min_rate: What recall and specificity of the test episodes are to be above, by the lower
                 ends of their 95 % intervals.
             checkpoint_every: Steps between checkpoints.
         """

@@ -18,7 +18,7 @@ class CheckResult(NamedTuple):
     """What was found.
 
     Args:
-        mark: How much it matters.
+        severity: How much it matters.
         subject: What it is about: a topic, ``policy``, ``clock`` …
         text: What was found.
         remedy: What to do about it, empty where nothing is to be done.

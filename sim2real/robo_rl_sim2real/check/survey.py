@@ -65,14 +65,14 @@ class SurveyResult(NamedTuple):
         contract: The bundle's.
         runtime: As the node would have it.
         wiring: Likewise.
-        heard: Topic → what came.
-        ends: Topic → who else publishes and hears there.
+        arrivals: Topic → what came.
+        endpoints: Topic → who else publishes and hears there.
         inbox: The newest readings, pictures made ready.
         problems: The transport's.
         query: The policy.
         query_s: How long each of some queries took.
-        late_s: How much too late each of some naps of a control period ended.
-        loaded_late_s: Likewise with busy processes beside; none where another steers the robot.
+        wake_delay_s: How much too late each of some naps of a control period ended.
+        loaded_wake_delay_s: Likewise with busy processes beside; none where another steers the robot.
         seconds: How long it listened.
     """
 

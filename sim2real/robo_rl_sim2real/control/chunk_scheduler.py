@@ -50,10 +50,10 @@ class Chunk(NamedTuple):
 
     Args:
         act: (H, A).
-        observed: Tick of the observation that it rests on.
-        arrived: Tick at which it was there.
+        observed_tick: Tick of the observation that it rests on.
+        arrived_tick: Tick at which it was there.
         observed_s: When the oldest reading of that observation arrived.
-        rests: (H,) likewise, of each action; empty where all rest on that observation alone.
+        action_basis_s: (H,) likewise, of each action; empty where all rest on that observation alone.
     """
 
     act: Array
@@ -98,7 +98,7 @@ class ChunkScheduler:
     class Config(ConfigModel):
         """How chunks are merged, and how much weight the past has.
 
-        ``decay`` is per chunk, of ``ensemble``. ``ahead`` asks for the next chunk so many ticks
+        ``decay`` is per chunk, of ``ensemble``. ``prefetch_ticks`` asks for the next chunk so many ticks
         early, so that a slow policy's answer is there in time.
         """
 

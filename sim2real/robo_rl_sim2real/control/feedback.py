@@ -33,10 +33,10 @@ class Feedback(NamedTuple):
     Args:
         topic: Topic of joint states; empty where no joint is commanded.
         names: (n,) joints and axes of the hand.
-        change: (low, high), each (n,), of actions that are changes of the last target; None where
+        delta_limits: (low, high), each (n,), of actions that are changes of the last target; None where
             they are targets themselves.
-        hand_topic: Topic of the end effector's pose; empty where no axis of it is commanded.
-        hand: How it is read.
+        ee_topic: Topic of the end effector's pose; empty where no axis of it is commanded.
+        ee_axes: How it is read.
     """
 
     topic: str

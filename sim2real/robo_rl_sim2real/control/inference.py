@@ -71,7 +71,7 @@ class InferenceRunner(Protocol):
 
 
 class InlineInferenceRunner:
-    """Answers before ``ask`` returns: for policies that are far faster than a control period.
+    """Answers before ``submit`` returns: for policies that are far faster than a control period.
 
     Args:
         query: The policy.

@@ -41,7 +41,7 @@ class AxisLimits(NamedTuple):
         velocity: Largest speed.
         acceleration: Largest acceleration.
         range: What shares are of.
-        yields: (m,) bool, joints that stop at what they meet, and need not be near their command.
+        yields_to_contact: (m,) bool, joints that stop at what they meet, and need not be near their command.
     """
 
     names: tuple[str, ...]
@@ -77,15 +77,15 @@ class PlausibilityCheck:
         """What counts as plausible. Distances are shares of a joint's range.
 
         Args:
-            beyond: Distance outside of its limits at which a joint may be measured, besides noise.
+            limit_margin: Distance outside of its limits at which a joint may be measured, besides noise.
             noise: Distance between readings of a joint that stands …
             min_noise: … and the same in rad or m, whichever is more.
-            rates: Measured velocity and acceleration, in multiples of the robot's limits.
-            near: Distance from its command, or from where it was believed last, within which it is
+            rate_factor: Measured velocity and acceleration, in multiples of the robot's limits.
+            reaccept_distance: Distance from its command, or from where it was believed last, within which it is
                 believed again.
-            readings: How many plausible readings in a row are believed, after one that was not.
+            reaccept_count: How many plausible readings in a row are believed, after one that was not.
             standstill_s: For how long a joint that stands is measured in one place.
-            late_s: Least time that counts between two readings, for positions may be updated more
+            min_interval_s: Least time that counts between two readings, for positions may be updated more
                 seldom than they are sent. Where no header tells, one may arrive so much later.
         """
 

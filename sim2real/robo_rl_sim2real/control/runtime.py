@@ -44,8 +44,8 @@ class TickOutput(NamedTuple):
         command: What is to be sent, None for nothing.
         state: The state after it.
         problem: What was wrong with a reading or an answer, empty for nothing.
-        asked: (n,) what the policy asked for, None where it had nothing to say.
-        inferred: The chunk that it answered with, on the numbers of ``tick``; None for none.
+        target: (n,) what the policy asked for, None where it had nothing to say.
+        chunk: The chunk that it answered with, on the numbers of ``tick``; None for none.
     """
 
     command: Command | None

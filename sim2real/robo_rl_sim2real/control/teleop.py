@@ -58,7 +58,7 @@ class TeleopInput(NamedTuple):
     Args:
         held: Whether the switch is held, as far as is known.
         target: (n,) where to; None where it is not held, or nothing was heard of late.
-        heard_s: When the oldest message that this rests on arrived.
+        received_s: When the oldest message that this rests on arrived.
     """
 
     held: bool
@@ -85,12 +85,12 @@ class Teleop:
         Args:
             topic: Of a leader arm's joint states, a gamepad, or velocities of the hand; empty where
                 nobody takes over.
-            kind: ``sensor_msgs/msg/JointState``, ``sensor_msgs/msg/Joy`` or
+            msg_type: ``sensor_msgs/msg/JointState``, ``sensor_msgs/msg/Joy`` or
                 ``geometry_msgs/msg/TwistStamped``.
             joints: Joint → what moves it; others stay.
-            held: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
-            button: Or the gamepad's button that is the switch, from 0.
-            silent_s: Age of what was last said beyond which a robot in the human's hands holds.
+            deadman: Topic of the switch, ``std_msgs/msg/Bool``, said again and again.
+            deadman_button: Or the gamepad's button that is the switch, from 0.
+            timeout_s: Age of what was last said beyond which a robot in the human's hands holds.
         """
 
         topic: TopicName = ""

@@ -34,7 +34,7 @@ class ClockJump(NamedTuple):
     Args:
         from_s: The first.
         to_s: The last.
-        why: What shows it.
+        reason: What shows it.
         mixed: Whether messages from before and after the jump lie there.
     """
 

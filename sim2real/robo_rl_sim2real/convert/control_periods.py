@@ -33,10 +33,10 @@ class ControlPeriod(NamedTuple):
     Args:
         number: Its own; one that is missing was missed.
         at_s: When it began.
-        sent: (n,) the command, None where none was sent.
-        counts: Whether the policy or a human commanded, rather than the ramp of the beginning or a
+        command: (n,) the command, None where none was sent.
+        is_usable: Whether the policy or a human commanded, rather than the ramp of the beginning or a
             way to rest.
-        human: Whether a human did.
+        by_human: Whether a human did.
     """
 
     number: int

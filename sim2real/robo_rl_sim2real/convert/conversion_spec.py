@@ -48,7 +48,7 @@ class ConversionSpec(NamedTuple):
         contract: Observations and actions of the dataset.
         sources: Where they are.
         bundle: Digest of the bundle that ran, empty where none did.
-        ours: Whether it is a recording of ours, with ticks.
+        is_own_recording: Whether it is a recording of ours, with ticks.
     """
 
     contract: Contract

@@ -37,10 +37,10 @@ class RosbagConverter:
         Args:
             settings: Config of a deployment that says where things are; empty for what the
                 recording says itself.
-            like: A bundle or a dataset whose observations and actions are wanted; empty likewise.
-            outcome: Topic on which somebody says what became of an episode.
+            contract_from: A bundle or a dataset whose observations and actions are wanted; empty likewise.
+            outcome_topic: Topic on which somebody says what became of an episode.
             assume_success: Whether episodes count as successful of which nobody said so.
-            shortest: Episodes of fewer rows are left out.
+            min_steps: Episodes of fewer rows are left out.
         """
 
         settings: str = ""

@@ -32,7 +32,7 @@ class DiagnosticSources(NamedTuple):
     """What is reported on.
 
     Args:
-        about: Name → value of what does not change: robot, task, hash of the bundle.
+        constants: Name → value of what does not change: robot, task, hash of the bundle.
         topics: That the policy's observations come from.
         max_age_s: Age of a reading beyond which it is stale.
         dt_s: Control period.

@@ -55,7 +55,7 @@ class DeploySettings(ConfigModel):
         robot: What it runs on.
         observe: Item of the observation → where it comes from.
         joint_states: Topic on which the joints are measured; empty for the robot's.
-        hand: Topic on which the end effector is, if it is commanded; empty for the robot's.
+        ee_pose: Topic on which the end effector is, if it is commanded; empty for the robot's.
         command: Where commands go.
         estop: Topic of the emergency stop: true presses it, false releases it.
         estop_timeout_s: Age of what was last said there beyond which it counts as pressed; 0 where
@@ -64,9 +64,9 @@ class DeploySettings(ConfigModel):
         state: Topic on which the state is said.
         diagnostics: Topic on which health is said.
         heartbeat: Topic on which the control loop says that it goes on.
-        start: Pose from which the policy may begin; empty for the robot's home.
+        start_pose: Pose from which the policy may begin; empty for the robot's home.
         transport: How it talks.
-        planner: Whether the policy is asked within a tick or in a thread of its own.
+        inference: Whether the policy is asked within a tick or in a thread of its own.
         lifecycle: Starting, resuming and ending.
         safety: Thresholds.
         plausibility: When a measurement is believed.
@@ -108,8 +108,8 @@ class Wiring(NamedTuple):
 
     Args:
         readings: Topic → interface, of all that is read.
-        outlets: Where commands go.
-        eyes: Topic → what makes its pictures ready.
+        command_topics: Where commands go.
+        preprocessors: Topic → what makes its pictures ready.
     """
 
     readings: dict[str, MsgType]

@@ -51,10 +51,10 @@ class CameraGuard:
         Args:
             frozen_timeout_s: Time for which the very same picture may come again and again; 0 for ever, as
                 a simulated camera's may, which has no noise.
-            black: Brightness up to which a value is black, of 255.
-            white: Brightness from which a value is saturated.
-            blank: Share of values that are black, or saturated, in a picture that shows nothing.
-            fovy: Difference of the vertical field of view from the one in ``robot.yaml``, as a
+            dark_level: Brightness up to which a value is black, of 255.
+            saturation_level: Brightness from which a value is saturated.
+            blank_fraction: Share of values that are black, or saturated, in a picture that shows nothing.
+            fovy_tolerance: Difference of the vertical field of view from the one in ``robot.yaml``, as a
                 share of it, that is another calibration.
         """
 

@@ -36,10 +36,10 @@ class ExpectedIntrinsics(NamedTuple):
     """What a camera's calibration is to be.
 
     Args:
-        info: Topic of sensor_msgs/msg/CameraInfo.
+        topic: Topic of sensor_msgs/msg/CameraInfo.
         fovy: Vertical field of view of the policy's picture, in rad.
         crop: The part that the policy sees.
-        within: Share of ``fovy`` by which it may differ.
+        tolerance: Share of ``fovy`` by which it may differ.
     """
 
     topic: str

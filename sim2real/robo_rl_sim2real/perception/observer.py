@@ -26,9 +26,9 @@ class Source(ConfigModel):
 
     Args:
         topic: Which topic; empty for a difference.
-        kind: Its messages' interface.
+        msg_type: Its messages' interface.
         field: Which field of its messages: ``position``, ``velocity``, ``rot6d``, ``data`` …
-        minus: (a, b): the item is item a less item b.
+        difference: (a, b): the item is item a less item b.
         crop: [top, left, height, width] of the part of an image that is used; shares of the image
             where none is above 1, else pixels. An image has no field to choose.
         info: Topic of the calibration of an image's camera, if it is to be compared with the

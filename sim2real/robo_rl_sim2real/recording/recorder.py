@@ -49,15 +49,15 @@ class FlightRecorder:
         """What is recorded, and where.
 
         Args:
-            mode: ``full`` writes as it comes; ``ring`` keeps the last ``seconds`` in memory and
+            mode: ``full`` writes as it comes; ``ring`` keeps the last ``ring_s`` in memory and
                 writes them when a fault latches or on the request ``record``; ``off`` neither.
             folder: Every recording is a folder in it.
-            seconds: How much a ring keeps …
-            after_s: … and how much of what follows it writes, too.
+            ring_s: How much a ring keeps …
+            post_trigger_s: … and how much of what follows it writes, too.
             ring_mb: How much a ring holds at most.
             backlog_mb: How much may wait for the disk before it is dropped.
             min_free_mb: How much is left free on the disk.
-            topics: Topic → interface, of what is recorded though the policy does not need it.
+            extra_topics: Topic → interface, of what is recorded though the policy does not need it.
         """
 
         mode: Literal["off", "ring", "full"] = "off"

@@ -45,9 +45,9 @@ class SimRobot:
 
         Args:
             rate_hz: How often the world goes on and readings are sent.
-            out: Lag of readings.
-            into: Lag of commands.
-            noise: Std of measured positions, in the joint's unit or m.
+            sensor_delay: Lag of readings.
+            command_delay: Lag of commands.
+            position_noise: Std of measured positions, in the joint's unit or m.
             poses: Topic → name of a frame or object whose pose is sent; by default
                 ``/<name>_pose`` for all that the task has.
             cameras: Which of the robot's cameras take pictures.

@@ -89,7 +89,7 @@ class Watchdog:
                 next one. What obeys positions stands at the last command anyway.
             hang_timeout_s: How late a command of a process that runs may be; later, that process counts as
                 hanging and is ended.
-            silent_s: For how long nothing may be heard of the watchdog itself while it runs.
+            watchdog_timeout_s: For how long nothing may be heard of the watchdog itself while it runs.
         """
 
         enabled: bool = True

@@ -39,12 +39,12 @@ class WatchdogJob(ConfigModel):
         pid: The policy process.
         transport: How the robot is reached.
         state: Topic on which the state is said.
-        outlets: Where commands go.
+        command_topics: Where commands go.
         limits: Name → (n,), and ``dt_s``, as of ``Limits``.
         command_timeout_s: How late a command may be before velocities are told to be zero.
         hang_timeout_s: How late before the process counts as hanging.
         final_hold_s: How long a robot at rest is told to stay there.
-        estate: What the watchdog finishes in the place of a process that was killed.
+        unfinished: What the watchdog finishes in the place of a process that was killed.
     """
 
     pid: int

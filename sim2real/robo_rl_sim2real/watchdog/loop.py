@@ -34,7 +34,7 @@ class StopPublishers(NamedTuple):
 
     Args:
         commands: Where they are sent from.
-        velocities: Those of them that are obeyed as velocities.
+        velocity_commands: Those of them that are obeyed as velocities.
         state: Where the state is said.
     """
 

@@ -29,7 +29,7 @@ class DifferentialIk:
     Args:
         robot: The robot; its base stands in the scene as it stands in the robot's own model.
         num_envs: B.
-        dt_s: Time that one ``follow`` takes.
+        dt_s: Time that one ``step`` takes.
         speed: Share of each joint's maximum velocity that may be used.
         orientation_cost: Weight of a radian against a metre.
     """

@@ -6,8 +6,8 @@ import pytest
 
 from robo_rl.config.registry import Component
 from robo_rl.core.errors import PluginError
-from robo_rl.train.pipeline.stage import Context, Report
-from robo_rl.train.pipeline.stage_traits import Stage, check_artifacts
+from robo_rl.train.pipeline.stage import Context, Report, Stage
+from robo_rl.train.pipeline.stage_traits import check_artifacts
 
 REACHES, OWN = (Component("policies", name, object, None) for name in ("reaches", "own"))
 

@@ -16,8 +16,7 @@ import torch
 from robo_rl.core.errors import ParallelError
 from robo_rl.distributed.process_group import broadcast_int, rank_info, single_process
 from robo_rl.train.pipeline.experiment import Experiment
-from robo_rl.train.pipeline.stage import Context, MultiProcess, Report
-from robo_rl.train.pipeline.stage_traits import Stage
+from robo_rl.train.pipeline.stage import Context, MultiProcess, Report, Stage
 
 _RUN, _SKIP = 1, 0
 

@@ -26,8 +26,8 @@ class CommandSpec(NamedTuple):
         names: Of joints, as joint states call them, and of axes of the hand.
         limits: Of their commands.
         home: (n,) where they are at home.
-        change: (low, high), each (n,), of actions that are changes of the last target; else None.
-        follows: (n,) bool, all but the gripper, which stops at what it holds.
+        delta_limits: (low, high), each (n,), of actions that are changes of the last target; else None.
+        tracks_command: (n,) bool, all but the gripper, which stops at what it holds.
         units: (n,) ``"m"`` or ``"rad"``.
     """
 

@@ -77,7 +77,7 @@ class CommandConfig(ConfigModel):
         topic: Or the action's name; empty for the robot's.
         joints: Order of the controller's joints in an array; empty for the policy's.
         gripper: Topic of the array of what is commanded beside the hand; empty for the robot's.
-        alone: Whether nobody else may publish there when the policy begins.
+        exclusive: Whether nobody else may publish there when the policy begins.
     """
 
     kind: Literal["", "array", "trajectory", "follow_joint_trajectory", "pose", "twist"] = ""

@@ -59,9 +59,9 @@ class SafetyInput(NamedTuple):
         estop: Whether the emergency stop was pressed since the last reset.
         stop: Whether a stop was requested since the last reset.
         stalled: Whether control periods were missed since the last command.
-        doubt: Why what was measured last is not believed; empty where it is.
-        regular: Whether readings come as often as they must; a hold ends only if they do.
-        standing: Whether ``measured`` is where the robot was several times in a row.
+        implausible_reason: Why what was measured last is not believed; empty where it is.
+        readings_regular: Whether readings come as often as they must; a hold ends only if they do.
+        is_standing: Whether ``measured`` is where the robot was several times in a row.
     """
 
     target: Array | None
@@ -116,12 +116,12 @@ class Safety:
             max_obs_age_s: … and in seconds, whichever is less.
             max_chunk_age_s: Age of what a chunk rests on beyond which its actions are not played.
             inference_timeout_s: How long an inference may take once there is no action left.
-            tracking: Distance of command and measured joint that is a fault.
-            settled: Distance beyond which a joint that stands beside its command is given way: the
+            max_tracking_error: Distance of command and measured joint that is a fault.
+            yield_distance: Distance beyond which a joint that stands beside its command is given way: the
                 command goes to where it was measured, once the robot is at rest.
             yield_speed: Share of the velocity limits at which it goes there.
-            margin: Distance kept from either position limit.
-            speed: Share of the robot's velocity, acceleration and jerk that is used.
+            position_margin: Distance kept from either position limit.
+            speed_scale: Share of the robot's velocity, acceleration and jerk that is used.
         """
 
         max_obs_age_periods: float = Field(default=3.0, gt=0.0)

@@ -25,9 +25,9 @@ class CommandTopic(NamedTuple):
         topic: On which topic.
         kind: By which interface.
         joints: (m,) names of joints or axes, in the controller's order.
-        order: (m,) where each of them comes from among the numbers of a command.
+        indices: (m,) where each of them comes from among the numbers of a command.
         dt_s: Control period.
-        hand: How poses are written, if that is what it takes.
+        ee_axes: How poses are written, if that is what it takes.
         action: Whether ``topic`` is the name of an action, FollowJointTrajectory, whose goals
             commands are.
     """

@@ -29,8 +29,8 @@ class WindowDelay(NamedTuple):
 
     Args:
         at_s: When it began.
-        late_s: The shift that fits best.
-        explained: Share of the measured motion's variance that the shifted simulation explains.
+        delay_s: The shift that fits best.
+        explained_variance: Share of the measured motion's variance that the shifted simulation explains.
     """
 
     at_s: float

@@ -32,7 +32,7 @@ class LatencyEstimate(NamedTuple):
 
     Args:
         shifts: Of the windows that count.
-        left_out: How many the simulation does not explain.
+        num_rejected: How many the simulation does not explain.
         arrivals: Of the readings.
     """
 
@@ -61,11 +61,11 @@ class LatencyFitConfig(ConfigModel):
     Args:
         settings: Config of a deployment that says where things are; empty for what the recording
             says itself.
-        like: A bundle or a dataset whose actions were commanded; empty likewise.
+        contract_from: A bundle or a dataset whose actions were commanded; empty likewise.
         task: In whose simulation it is played; empty for the one that they were trained for.
         window_s: How long a piece is of which one delay is found.
-        longest_s: Longest delay that is looked for.
-        explained: Share of the motion's variance that the simulation must explain for a piece to
+        max_delay_s: Longest delay that is looked for.
+        min_explained_variance: Share of the motion's variance that the simulation must explain for a piece to
             count.
     """
 

@@ -25,10 +25,10 @@ class TrajectorySegment(NamedTuple):
 
     Args:
         joints: (n,) names.
-        told_s: (S,) when commands were given, rising.
-        told: (S, n) positions.
-        came_s: (R,) when readings arrived, rising.
-        header_s: (R,) what they say when they were measured, by the robot's clock; NaN where they
+        command_s: (S,) when commands were given, rising.
+        commands: (S, n) positions.
+        received_s: (R,) when readings arrived, rising.
+        measured_s: (R,) what they say when they were measured, by the robot's clock; NaN where they
             do not.
         pos: (R, n) positions that were measured.
     """
