@@ -77,4 +77,8 @@ class RunningObsStats:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """From a checkpoint."""
         self.count = state["count"]
-        self.mean, self.sq_dev = dict(state["mean"]), dict(state["sq_dev"])
+        place = self.normalizer.device
+        self.mean, self.sq_dev = (
+            {key: value.to(place) for key, value in state[name].items()}
+            for name in ("mean", "sq_dev")
+        )

@@ -11,6 +11,7 @@ from torch import Tensor
 from robo_rl.core.errors import PluginError
 from robo_rl.distributed.moments import Moments
 from robo_rl.distributed.process_group import all_gather_rows, local_rows
+from robo_rl.optim.scalars import numbers
 
 GROUP_STD = 1e-6
 """Added to the std of a group's returns; groups that vary less are dead."""
@@ -119,7 +120,7 @@ class ReturnScale:
         Raises:
             PluginError: A return is not finite; nothing of the block is kept.
         """
-        running, returns = self.running, list[Tensor]()
+        running, returns = self.running.to(rew.device), list[Tensor]()
         for t in range(len(rew)):
             returns.append(running * discount[t] + rew[t])
             running = torch.where(ended[t], 0.0, returns[-1])
@@ -130,9 +131,10 @@ class ReturnScale:
 
     def _merge(self, batch: Tensor) -> None:
         """Chan et al.'s parallel update of mean and squared deviation."""
-        size, mean, sq_dev = Moments.of(batch.flatten())
-        gap, total = float(mean) - self.mean, self.count + size
-        self.sq_dev += float(sq_dev) + gap**2 * self.count * size / total
+        size, *found = Moments.of(batch.flatten())
+        mean, sq_dev = numbers(found)
+        gap, total = mean - self.mean, self.count + size
+        self.sq_dev += sq_dev + gap**2 * self.count * size / total
         self.mean += gap * size / total
         self.count = total
 

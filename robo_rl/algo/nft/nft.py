@@ -29,6 +29,7 @@ from robo_rl.optim.ema import parameterless_modules
 from robo_rl.optim.minibatches import Minibatches
 from robo_rl.optim.optimizer import ClippedOptimizer
 from robo_rl.optim.precision import autocast
+from robo_rl.optim.scalars import numbers
 from robo_rl.optim.step_rollback import StepRollback
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.matching import MatchingPolicy
@@ -154,9 +155,9 @@ class Nft:
         region.finish()
         last = stats[-batches.per_epoch :]
         return {
-            "nft_loss": sum(float(s.total.detach()) for s in stats) / len(stats),
+            "nft_loss": sum(numbers([s.total for s in stats])) / len(stats),
             "action_shift": region.distance,
-            "reference_mse": sum(float(s.reference_mse) for s in last) / len(last),
+            "reference_mse": sum(numbers([s.reference_mse for s in last])) / len(last),
         }
 
 

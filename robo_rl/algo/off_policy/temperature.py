@@ -19,11 +19,14 @@ class Temperature:
         start: α at first.
         lr: Learning rate of log α, by Adam; 0 keeps it.
         target: H̄ in nats.
+        device: Where entropies come from.
     """
 
-    def __init__(self, start: float, lr: float, target: float) -> None:
+    def __init__(
+        self, start: float, lr: float, target: float, device: torch.device | str = "cpu"
+    ) -> None:
         self.target = target
-        self.log = torch.tensor(math.log(start), requires_grad=True)
+        self.log = torch.tensor(math.log(start), device=device, requires_grad=True)
         self.optim = torch.optim.Adam([self.log], lr=lr)
 
     @property
@@ -32,11 +35,13 @@ class Temperature:
         return self.log.detach().exp()
 
     def step(self, entropy: Tensor) -> None:
-        """One step, after the policy was found to have this entropy (scalar, no gradient)."""
-        if not entropy.isfinite():
-            return
+        """One step, after the policy was found to have this entropy (scalar, no gradient).
+
+        One that is not finite pulls nowhere.
+        """
+        gap = torch.where(entropy.isfinite(), entropy - self.target, 0.0)
         self.optim.zero_grad(set_to_none=True)
-        (self.log * (entropy - self.target)).backward()
+        (self.log * gap).backward()
         self.optim.step()
 
     def state_dict(self) -> dict[str, Any]:

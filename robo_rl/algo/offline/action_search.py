@@ -19,6 +19,7 @@ from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.core.errors import ConfigError
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -54,7 +55,7 @@ class ActionSearch(ABC):
         return self.trainer.ema.module.eval()
 
     @abstractmethod
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """Better chunks (N, H, A) in network units at a batch's states, and figures of the search.
 
         What the search itself learns it learns here.
@@ -66,7 +67,7 @@ class ActionSearch(ABC):
         best, figures = self.search(batch)
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(best), self.generator)
-        return {"loss": self.trainer.step(loss), **figures}
+        return read({"loss": self.trainer.step(loss), **figures})
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

@@ -35,9 +35,16 @@ class AuxiliaryActor:
         grad_clip: float = Field(default=10.0, gt=0.0)
         entropy_coef: float = Field(default=0.05, ge=0.0)
 
-    def __init__(self, cfg: Config, inputs: int, outputs: int, bound: float) -> None:
+    def __init__(
+        self,
+        cfg: Config,
+        inputs: int,
+        outputs: int,
+        bound: float,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.cfg, self.outputs, self.bound = cfg, outputs, bound
-        self.net = SquashedGaussian(inputs, outputs, cfg.hidden)
+        self.net = SquashedGaussian(inputs, outputs, cfg.hidden).to(device)
         self.optimizer = ClippedOptimizer(self.net.parameters(), cfg.lr, cfg.grad_clip)
 
     @torch.no_grad()
@@ -47,7 +54,7 @@ class AuxiliaryActor:
 
     def update(
         self, x: Tensor, worth: Callable[[Tensor], Tensor], generator: torch.Generator
-    ) -> float:
+    ) -> Tensor:
         """One gradient step; returns what is drawn is worth on average.
 
         Args:
@@ -63,7 +70,7 @@ class AuxiliaryActor:
         scale = value.detach().abs().mean().clamp(min=1e-6)
         loss = self.cfg.entropy_coef * log_prob / self.outputs - value / scale
         self.optimizer.step(loss.mean())
-        return float(value.detach().mean())
+        return value.detach().mean()
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""

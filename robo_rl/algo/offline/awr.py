@@ -87,7 +87,7 @@ class Awr:
             )
         policy = self.trainer.policy
         loss = policy.loss(batch.obs, policy.to_env(batch.act), self.generator)
-        return {"loss": self.trainer.step(advantage_weights(advantage, self.cfg.max_weight) * loss)}
+        return {"loss": float(self.trainer.step(advantage_weights(advantage, self.cfg.max_weight) * loss))}
 
     def advantage(self, batch: Transitions) -> Tensor:
         """Of a batch's own chunks: (B,)."""

@@ -25,6 +25,7 @@ from robo_rl.core.seeding import seeded_initialization
 from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.optimizer import frozen_weights
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.policy.chain import randn
 from robo_rl.policy.one_step import make_one_step_student
@@ -93,7 +94,7 @@ class OneStepActor(ABC):
         critic_loss = self.critics.step(batch, ahead, self.generator)
         loss, value = self._actor_loss(batch)
         found = {"loss": self.trainer.step(loss), "critic_loss": critic_loss}
-        return {**found, "value": float(value)}
+        return read({**found, "value": value})
 
     def act(self, obs: dict[str, Tensor], noise: Tensor) -> Tensor:
         """The student's chunks (B, H, A), as it stands."""

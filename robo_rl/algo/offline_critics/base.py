@@ -22,6 +22,7 @@ from robo_rl.data.replay import Replay
 from robo_rl.data.transitions import Transitions
 from robo_rl.optim.ema import TargetNetwork
 from robo_rl.optim.optimizer import ClippedOptimizer
+from robo_rl.optim.scalars import read
 from robo_rl.policy.base import DenoisingPolicy
 
 
@@ -67,8 +68,9 @@ class OfflineCritics(ABC):
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             normalizer=policy.normalizer,
-        )
+        ).to(policy.normalizer.device)
         self.value = ValueCritic(cfg.value, policy.obs_spec, policy.obs_horizon, policy.normalizer)
+        self.value.to(policy.normalizer.device)
         self.target = TargetNetwork(self.critic, cfg.target_ema)
         self.rule = EnsembleAggregation(cfg.aggregation, cfg.critic.members)
         self.optimizers = {
@@ -84,7 +86,7 @@ class OfflineCritics(ABC):
         """
         found = self.learn(self.replay.sample(self.cfg.minibatch, self.generator))
         self.target.update(self.critic)
-        return {name: float(value.detach()) for name, value in found.items()}
+        return read(found)
 
     @abstractmethod
     def learn(self, batch: Transitions) -> dict[str, Tensor]:

@@ -44,7 +44,7 @@ class TdCritics:
             self.critic.net.parameters(), cfg.critic_lr, cfg.grad_clip
         )
 
-    def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> float:
+    def step(self, batch: Transitions, ahead: Tensor, generator: torch.Generator) -> Tensor:
         """One step towards targets whose bootstrap is ahead (B,); returns the loss.
 
         Raises:
@@ -55,7 +55,7 @@ class TdCritics:
         loss = self.critic.loss(batch.obs, act, wanted).sum(dim=0).mean()
         self.optimizer.step(loss)
         self.target.update(self.critic)
-        return float(loss.detach())
+        return loss.detach()
 
     def q_value(self, obs: dict[str, Tensor], act: Tensor, generator: torch.Generator) -> Tensor:
         """Q(o, a) of chunks (B, H, A) in network units, by the rule of those before: (B,)."""

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+from torch import Tensor
+
+from robo_rl.optim.scalars import numbers
 
 _PLAIN_EVERY_S = 10.0
 _BAR_CHARS = 24
@@ -119,6 +122,29 @@ def _number(value: float) -> str:
 def running_mean(mean: float, value: float) -> float:
     """A running mean for the reader, over some fifty values; NaN before the first."""
     return value if mean != mean else 0.98 * mean + 0.02 * value
+
+
+class Smoothed:
+    """``running_mean`` of scalars that may be on a GPU, which are read when the mean is asked for.
+
+    Args:
+        mean: To go on from.
+    """
+
+    def __init__(self, mean: float = float("nan")) -> None:
+        self._mean, self._new = mean, list[Tensor]()
+
+    def add(self, value: Tensor) -> None:
+        """Take in one more."""
+        self._new.append(value)
+
+    @property
+    def mean(self) -> float:
+        """Over all of them."""
+        new, self._new = self._new, []
+        for value in numbers(new):
+            self._mean = running_mean(self._mean, value)
+        return self._mean
 
 
 def duration(seconds: float) -> str:

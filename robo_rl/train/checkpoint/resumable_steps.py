@@ -52,7 +52,8 @@ def take_steps(
     Raises:
         Interrupted: A signal has come; the steps up to there are saved.
     """
-    series, done, means = CheckpointSeries(folder / "ckpt"), 0, dict[str, float]()
+    series = CheckpointSeries(folder / "ckpt", device=generator.device.type)
+    done, means = 0, dict[str, float]()
     if (state := series.load_latest()) is not None:
         learner.load_state_dict(state["learner"])
         generator.set_state(state["generator"])

@@ -36,21 +36,22 @@ class Cohorts:
         num_envs: B.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, device: torch.device | str = "cpu") -> None:
         self.block = 0
-        self.running = torch.zeros(num_envs, dtype=torch.float64)
+        self.running = torch.zeros(num_envs, dtype=torch.float64, device=device)
         self.restart()
 
     def restart(self) -> None:
         """Every env begins an episode; what was under way is not counted."""
-        self.start_block = torch.full((len(self.running),), self.block)
+        self.start_block = torch.full_like(self.running, self.block, dtype=torch.int64)
         self.running.zero_()
         self.ended = torch.zeros(0, 3, dtype=torch.float64)
+        self._new = list[Tensor]()
 
     def discard_running(self) -> None:
         """Count only episodes that begin from now on: those under way were begun by another."""
         self.start_block[:] = -1
-        self.ended = self.ended[:0]
+        self.ended, self._new = self.ended[:0], []
 
     def record_step(self, rew: Tensor, succeeded: Tensor, over: Tensor, lost: Tensor) -> None:
         """One decision.
@@ -63,24 +64,35 @@ class Cohorts:
         """
         self.running += rew
         counted = over & ~lost & (self.start_block >= 0)
-        columns = (self.start_block, succeeded, self.running)
-        rows = torch.stack([column[counted].double() for column in columns], dim=1)
-        self.ended = torch.cat([self.ended, rows])
-        self.running[over] = 0.0
-        self.start_block[over] = self.block
+        columns = (self.start_block, succeeded, self.running, counted)
+        self._new.append(torch.stack([column.double() for column in columns], dim=1))
+        self.running = torch.where(over, 0.0, self.running)
+        self.start_block = torch.where(over, self.block, self.start_block)
+
+    def gather(self) -> Tensor:
+        """Block, success and return (E, 3) of the episodes that have ended, on the host."""
+        if self._new:
+            new = torch.cat(self._new).cpu()
+            self.ended = torch.cat([self.ended, new[new[:, 3] > 0, :3]])
+            self._new = []
+        return self.ended
 
     def finish_block(self) -> EpisodeOutcomes:
         """End the block: the episodes of all cohorts of which none is under way any more."""
         oldest = torch.where(self.start_block < 0, self.block, self.start_block).min()
-        done = self.ended[:, 0] < oldest
-        finished, self.ended = self.ended[done], self.ended[~done]
+        ended, oldest = self.gather(), int(oldest)
+        done = ended[:, 0] < oldest
+        finished, self.ended = ended[done], ended[~done]
         self.block += 1
         return EpisodeOutcomes(finished[:, 1] > 0, finished[:, 2])
 
     def state_dict(self) -> dict[str, Any]:
         """For checkpoints."""
-        return copy.deepcopy(self.__dict__)
+        kept = {"block": self.block, "start_block": self.start_block, "running": self.running}
+        return copy.deepcopy(kept | {"ended": self.gather()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
-        self.__dict__.update(state)
+        self.block, self.ended, self._new = state["block"], state["ended"], []
+        place = self.running.device
+        self.start_block, self.running = (state[name].to(place) for name in ("start_block", "running"))

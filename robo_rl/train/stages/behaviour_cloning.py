@@ -19,7 +19,7 @@ from robo_rl.policy.base import DenoisingPolicy
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.policies import load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, running_mean
+from robo_rl.train.checkpoint.progress import Progress, Smoothed
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.datasets.checks import warn_limit_violations
 from robo_rl.train.evaluation.evaluate import EvalResult
@@ -75,6 +75,7 @@ class CloneBehaviour:
             obs_horizon=component.cfg.obs_horizon,
             horizon=component.cfg.horizon,
             only_success=self.cfg.only_success,
+            device=context.device,
         )
         outside = warn_limit_violations(store)
         normalizer = Normalizer.from_stats(self._stats(data, context), self.cfg.normalization)
@@ -98,7 +99,7 @@ class CloneBehaviour:
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``."""
-        policy = load_policy(context.directory / report.artifacts["policy"])
+        policy = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(policy, "bc")
         report.update_numbers(result.report_numbers())
         untrained = _untrained(context, policy.obs_spec, policy.act_spec, policy.normalizer)
@@ -115,31 +116,31 @@ class CloneBehaviour:
     def _train(
         self, directory: Path, trainer: SupervisedTrainer, data: WindowDataset, seed: int
     ) -> float:
-        generator = make_generator("bc", seed)
-        series = CheckpointSeries(directory / "ckpt")
+        device = trainer.policy.device
+        generator = make_generator("bc", seed, device=device)
+        series = CheckpointSeries(directory / "ckpt", device=device.type)
         if (state := series.load_latest()) is not None:
             trainer.load_state_dict(state["trainer"])
             generator.set_state(state["generator"])
-        mean = float("nan") if state is None else state["mean"]
+        loss = Smoothed(float("nan") if state is None else state["mean"])
         log = MetricsLogger(directory / "metrics.jsonl")
         log.truncate_after(trainer.done)
 
         def save() -> None:
             state = {"trainer": trainer.state_dict(), "generator": generator.get_state()}
-            series.save(trainer.done, state | {"mean": mean})
+            series.save(trainer.done, state | {"mean": loss.mean})
 
         with Progress(self.cfg.steps, "clone", "steps") as progress, between_updates() as pause:
             while trainer.done < self.cfg.steps:
                 batch = data.sample(self.cfg.batch, generator)
-                loss = trainer.step(trainer.policy.loss(batch.obs, batch.act, generator))
-                mean = running_mean(mean, loss)
+                loss.add(trainer.step(trainer.policy.loss(batch.obs, batch.act, generator)))
                 if trainer.done % 100 == 0 or trainer.done == self.cfg.steps:
-                    log.log({"step": trainer.done, "loss": mean})
-                    progress.update(trainer.done, loss=mean)
+                    log.log({"step": trainer.done, "loss": loss.mean})
+                    progress.update(trainer.done, loss=loss.mean)
                 last = trainer.done == self.cfg.steps
                 due = last or trainer.done % self.cfg.checkpoint_every == 0
                 pause.checkpoint(save, due=due, kept=f"{trainer.done:,} steps")
-        return mean
+        return loss.mean
 
 
 def _untrained(
@@ -147,7 +148,8 @@ def _untrained(
 ) -> DenoisingPolicy:
     """The experiment's policy as its training begins."""
     with seeded_initialization("init", context.seed):
-        return context.experiment.policy.build(obs_spec, act_spec, normalizer)
+        policy: DenoisingPolicy = context.experiment.policy.build(obs_spec, act_spec, normalizer)
+    return policy.to(context.device)
 
 
 def learnt_gate(context: Context, result: EvalResult, untrained: DenoisingPolicy) -> Gate:

@@ -19,7 +19,7 @@ from robo_rl.policy.one_step import make_one_step_student
 from robo_rl.train.checkpoint.interrupt import between_updates
 from robo_rl.train.checkpoint.metrics_log import MetricsLogger
 from robo_rl.train.checkpoint.policies import check_distillable, load_policy, save_policy
-from robo_rl.train.checkpoint.progress import Progress, running_mean
+from robo_rl.train.checkpoint.progress import Progress, Smoothed
 from robo_rl.train.checkpoint.series import CheckpointSeries
 from robo_rl.train.evaluation.evaluate import EvalProtocol
 from robo_rl.train.evaluation.gate import comparison_gate, low_power_warning
@@ -75,7 +75,7 @@ class Distill:
 
     def run(self, context: Context) -> Report:
         """Distil, evaluate student and teacher on the same starts, and keep the student."""
-        teacher = load_policy(context.artifact("policy"))
+        teacher = load_policy(context.artifact("policy"), context.device)
         check_distillable(teacher.cfg, WHY)
         run = _Run(self.cfg, context, teacher)
         run.train()
@@ -84,7 +84,7 @@ class Distill:
         report = Report(
             "distill",
             numbers={
-                "loss": run.loss,
+                "loss": run.loss.mean,
                 "env_steps": run.env_steps,
                 **({} if run.joint_student is None else {"began_with": "joint_student"}),
             },
@@ -96,9 +96,11 @@ class Distill:
 
     def evaluate(self, context: Context, report: Report) -> Report:
         """See ``Reevaluable``: the student beside its teacher."""
-        student = load_policy(context.directory / report.artifacts["policy"])
+        student = load_policy(context.directory / report.artifacts["policy"], context.device)
         result = context.evaluate(student, "one step")
-        reference = context.evaluate(load_policy(context.artifact("policy")), "teacher")
+        reference = context.evaluate(
+            load_policy(context.artifact("policy"), context.device), "teacher"
+        )
         report.update_numbers({**result.report_numbers(), **reference.report_numbers("teacher_{}")})
         report.gate = comparison_gate(
             "non-inferior to the teacher", result, reference, self.cfg.margin
@@ -119,16 +121,19 @@ class _Run:
         )
         with seeded_initialization("student", context.seed):
             student = (
+                (
                 make_one_step_student(teacher)
                 if self.joint_student is None
-                else load_policy(self.joint_student).train()
+                else load_policy(self.joint_student, teacher.device).train()
+            )
             )
         self.trainer = SupervisedTrainer(cfg.optim, student, cfg.rounds * cfg.steps)
-        self.generator = make_generator("distill", context.seed)
-        self.series = CheckpointSeries(context.directory / "ckpt")
+        device = teacher.device
+        self.generator = make_generator("distill", context.seed, device=device)
+        self.series = CheckpointSeries(context.directory / "ckpt", device=device.type)
         self.log = MetricsLogger(context.directory / "metrics.jsonl")
         self.visited: dict[str, Tensor] = {}
-        self.env_steps, self.loss = 0, float("nan")
+        self.env_steps, self.loss = 0, Smoothed()
         if (state := self.series.load_latest()) is not None:
             self._restore(state)
         self.log.truncate_after(self.trainer.done)
@@ -143,8 +148,8 @@ class _Run:
                 self._regress()
                 done = self.trainer.done
                 if done % 100 == 0 or done == total:
-                    self.log.log({"step": done, "loss": self.loss})
-                    progress.update(done, loss=self.loss)
+                    self.log.log({"step": done, "loss": self.loss.mean})
+                    progress.update(done, loss=self.loss.mean)
                 pause.checkpoint(self._save, due=done % self.cfg.steps == 0, kept=f"{done:,} steps")
 
     @torch.no_grad()
@@ -153,7 +158,7 @@ class _Run:
         policy = self.teacher if self.trainer.done == 0 else self.trainer.ema.module
         number = self.trainer.done // self.cfg.steps
         env = ChunkEnv(
-            self.context.experiment.make_env(self.cfg.num_envs),
+            self.context.experiment.make_env(self.cfg.num_envs, policy.device),
             obs_horizon=policy.obs_horizon,
             exec_horizon=policy.exec_horizon,
             gamma=1.0,
@@ -171,7 +176,7 @@ class _Run:
     def _regress(self) -> None:
         student, rows = self.trainer.policy, self.cfg.batch
         loss = visited_loss(student, self.teacher, self.visited, rows, self.generator)
-        self.loss = running_mean(self.loss, self.trainer.step(loss))
+        self.loss.add(self.trainer.step(loss))
 
     def _save(self) -> None:
         self.series.save(self.trainer.done, self._state())
@@ -182,11 +187,11 @@ class _Run:
             "generator": self.generator.get_state(),
             "visited": self.visited,
             "env_steps": self.env_steps,
-            "loss": self.loss,
+            "loss": self.loss.mean,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.trainer.load_state_dict(state["trainer"])
         self.generator.set_state(state["generator"])
-        self.visited = state["visited"]
-        self.env_steps, self.loss = state["env_steps"], state["loss"]
+        self.visited = {name: x.to(self.teacher.device) for name, x in state["visited"].items()}
+        self.env_steps, self.loss = state["env_steps"], Smoothed(state["loss"])

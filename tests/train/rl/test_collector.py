@@ -164,7 +164,7 @@ def test_returns_are_plain_sums_of_rewards():
     decisions = plain.max_episode_steps // 4
     rollout, stats = collector.collect(make_policy(collector.env), decisions)
     assert (rollout.terminated | rollout.truncated)[-1].all()
-    returns = collector.cohorts.ended[:, 2]
+    returns = collector.cohorts.gather()[:, 2]
     plain.close()
     torch.testing.assert_close(returns.float(), plain.paid)
     assert stats["rew_per_step"] == pytest.approx(float(plain.paid.mean()) / (4 * decisions))
@@ -182,7 +182,7 @@ def test_without_a_snapshot_collecting_goes_on_with_new_episodes():
         rollout, _ = again.collect(make_policy(again.env), plain.max_episode_steps // 4)
         assert (rollout.terminated | rollout.truncated)[-1].all()
         # Nothing of what was paid before counts towards the episodes of now.
-        torch.testing.assert_close(again.cohorts.ended[:, 2].float(), resumed.paid)
+        torch.testing.assert_close(again.cohorts.gather()[:, 2].float(), resumed.paid)
         found.append(rollout.x)
         resumed.close()
     plain.close()
