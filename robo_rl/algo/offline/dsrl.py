@@ -61,10 +61,11 @@ class Dsrl(ActionSearch):
         policy, self.critics = inputs.policy, TdCritics(cfg, inputs.critics)
         seen = policy.obs_spec.size * policy.obs_horizon
         noise = policy.horizon * policy.act_spec.size
+        device = policy.device
         with seeded_initialization("dsrl", self.generator.initial_seed()):
-            self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound)
+            self.actor = AuxiliaryActor(cfg.actor, seen, noise, cfg.noise_bound, device)
             sizes = [seen + noise, *cfg.actor.hidden, 1]
-            self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True)
+            self.noise_critic = MlpEnsemble(1, sizes, layer_norm=True).to(device)
         self.optimizer = ClippedOptimizer(
             self.noise_critic.parameters(), cfg.noise_critic_lr, cfg.grad_clip
         )
@@ -74,7 +75,7 @@ class Dsrl(ActionSearch):
         """See ``Learner``."""
         check_eval_is_deterministic(policy.cfg)
 
-    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, float]]:
+    def search(self, batch: Transitions) -> tuple[Tensor, dict[str, Tensor]]:
         """See ``ActionSearch``: what steered noise becomes; losses, and what it is worth.
 
         Raises:
@@ -103,13 +104,13 @@ class Dsrl(ActionSearch):
         shape = (len(noise), self.inputs.policy.horizon, -1)
         return self.inputs.policy.decode_normalized(obs, noise.view(shape))
 
-    def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> float:
+    def _fit_noise_critic(self, obs: dict[str, Tensor], seen: Tensor) -> Tensor:
         with torch.no_grad():
             noise = randn((len(seen), self.actor.outputs), self.generator)
             wanted = self.critics.q_value(obs, self._decode(obs, noise), self.generator)
         loss = (self._noise_value(seen, noise) - wanted).square().mean()
         self.optimizer.step(loss)
-        return float(loss.detach())
+        return loss.detach()
 
     def _noise_value(self, seen: Tensor, noise: Tensor) -> Tensor:
         """W of noise (B, H·A) in states seen (B, O): (B,)."""

@@ -90,7 +90,7 @@ class CalQl(OfflineCritics):
         """The soft maximum of Q over chunks that are not the data's: (M, B)."""
         own = self.policy_actions.all(batch.row)
         reach = (self.num_random_actions, *own.shape[1:])
-        drawn = torch.rand(reach, generator=self.generator).to(own)
+        drawn = torch.rand(reach, generator=self.generator, device=self.generator.device).to(own)
         chunks = torch.cat([own, self.low + drawn * (self.high - self.low)])
         many = seen.repeat(len(chunks), 1)
         values = self.critic.values_from_features(many, chunks.flatten(0, 1)).unflatten(
