@@ -25,6 +25,7 @@ from _device_world import (
 )
 from torch import Tensor, nn
 
+from robo_rl.algo.offline.base import OfflineInputs
 from robo_rl.algo.same_noise_distillation import visited_loss
 from robo_rl.algo.supervised import SupervisedTrainer
 from robo_rl.config.registry import component
@@ -72,7 +73,7 @@ def of_algorithm(name: str, policy: dict[str, Any] | None = None, **cfg: Any) ->
     return run
 
 
-def of_offline(critics: str, improver: str | None = None) -> Scenario:
+def of_offline(critics: str, algo: str | None = None) -> Scenario:
     """Two steps of critics on logged decisions, and two of what improves the policy by them."""
 
     def run(device: torch.device) -> Sequence[Tensor]:
@@ -82,13 +83,12 @@ def of_offline(critics: str, improver: str | None = None) -> Scenario:
         for _ in range(2):
             learnt.step()
         found = [*weights(learnt.critic), *weights(learnt.value)]
-        if improver is not None:
-            draws = generator(device, 2)
-            better = component("offline_algos").make({"name": improver})
-            better = better.build(policy, learnt, replay, steps=10, generator=draws)
+        if algo is not None:
+            inputs = OfflineInputs(policy, learnt, replay, 10, generator(device, 2))
+            made = component("offline_algos").make({"name": algo}).build(inputs)
             for _ in range(2):
-                better.step()
-            found += weights(better.policy)
+                made.step()
+            found += weights(made.policy)
         return found
 
     return run
@@ -179,7 +179,7 @@ REPLAYED: dict[str, Any] = {"warmup_decisions": 0, "utd_ratio": 0.05}
 LAST_STEP: dict[str, Any] = {"finetune_steps": 1}
 LEARNT_STD: dict[str, Any] = {"name": "gaussian", "std_min": 0.02, "std_max": 0.5}
 C51: dict[str, Any] = {"head": {"kind": "categorical", "bounds": [-20, 1]}}
-OFFLINE_ALGOS = ("awr", "td3_bc", "fql", "expo", "dsrl", "parl", "aloe", "ppo")
+OFFLINE_ALGOS = ("awr", "td3_bc", "fql", "expo", "dsrl", "parl", "aloe", "bppo")
 
 SCENARIOS: dict[str, Scenario] = {
     "policy flow_noise": of_policy("flow"),
