@@ -87,9 +87,9 @@ class DenoisingPolicy(nn.Module):
 
         @model_validator(mode="after")
         def _sampler_reads_what_the_network_says(self) -> Self:
-            if self.sampler.cls.reads != self.expected_prediction:
+            if self.sampler.cls.expected_prediction != self.expected_prediction:
                 raise ValueError(
-                    f"sampler '{self.sampler.name}' reads {self.sampler.cls.reads},"
+                    f"sampler '{self.sampler.name}' expects {self.sampler.cls.expected_prediction},"
                     f" this family's network says {self.expected_prediction}"
                 )
             return self

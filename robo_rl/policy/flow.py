@@ -185,7 +185,7 @@ class FlowPolicy(MatchingPolicy):
 
     The network predicts the action â and the velocity follows, v = (â − x)/(1−t): where the
     observation says nearly all, as in control, an unfinished network then gives a blurred action
-    and not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``predicts: vel``
+    and not leftover noise (x-prediction; Li and He 2025, arXiv 2511.13720). ``prediction_type: vel``
     learns the velocity itself.
     """
 

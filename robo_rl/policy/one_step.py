@@ -25,7 +25,7 @@ def make_one_step_student(teacher: DenoisingPolicy) -> FlowPolicy:
         name: getattr(teacher.cfg, name) for name in ("obs_horizon", "horizon", "exec_horizon")
     }
     if isinstance(teacher, FlowPolicy):
-        shared["predicts"] = teacher.cfg.prediction_type
+        shared["prediction_type"] = teacher.cfg.prediction_type
     cfg = FlowPolicy.Config(**shared, num_steps=1, net=teacher.cfg.net)
     student = FlowPolicy(cfg, teacher.obs_spec, teacher.act_spec, copy.deepcopy(teacher.normalizer))
     student.net.load_state_dict(teacher.net.state_dict())

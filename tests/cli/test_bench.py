@@ -130,7 +130,7 @@ def test_only_what_is_to_be_run_is_asked_whether_it_can(
 
     write_suite(here, seeds=[0])
     keep(here)
-    monkeypatch.setattr(OnlineRl, "check", refuse)
+    monkeypatch.setattr(OnlineRl, "check_policy", refuse)
     for words in (["tiny", "--summary"], ["tiny", "--dry-run"], ["--list"]):
         assert main(["bench", *words]) == 0
     keep(here, digest="another")
@@ -141,7 +141,7 @@ def test_only_what_is_to_be_run_is_asked_whether_it_can(
 
 def test_of_all_suites_there_is_a_total(here: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     write_suite(here, "second", seeds=[0])
-    monkeypatch.setattr("robo_rl.bench.suite.suite_file.names", lambda: ["tiny", "second"])
+    monkeypatch.setattr("robo_rl.bench.suite.suite_file.suite_names", lambda: ["tiny", "second"])
     keep(here)
     assert main(["bench", "all", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (

@@ -188,7 +188,7 @@ def test_a_decision_that_counts_for_nothing_stands_where_only_others_have_any(mo
     lost = replace(block(), valid=torch.zeros_like(block().valid))
     nothing = Advantages(lost, torch.zeros(0), {"a": 1.0})
     assert pad_empty_rank(nothing) is nothing
-    monkeypatch.setattr(credit_module, "everywhere", lambda count: count + 5)
+    monkeypatch.setattr(credit_module, "global_count", lambda count: count + 5)
     found = pad_empty_rank(nothing)
     assert found.adv.tolist() == [0.0]
     assert found.rollout.shards is not None

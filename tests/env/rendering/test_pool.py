@@ -43,7 +43,7 @@ def test_a_lost_worker_is_an_error_and_no_picture(seen, how):
 
 def test_without_opengl_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    monkeypatch.setattr("robo_rl.env.rendering.offscreen.environment", lambda kind: no_gl(kind))
+    monkeypatch.setattr("robo_rl.env.rendering.offscreen.opengl_environment", lambda kind: no_gl(kind))
     cfg = SimEnv.Config.model_validate({"cameras": CAMERAS, "drawing": {"workers": 1}})
     with pytest.raises(DeviceError, match="no offscreen OpenGL") as caught:
         SimEnv(cfg, SeenTask(), 2)

@@ -25,7 +25,7 @@ from robo_rl_sim2real.transport.base import COMMAND, LATCHED, SENSOR, Publisher,
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 JOINTS, COMMANDS, CAMERA = "/joint_states", ROBOT.topics.command, "/front"
 STEP_S = 0.01
 RGB = TensorSpec(shape=(16, 16, 3), dtype="uint8")

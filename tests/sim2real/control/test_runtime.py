@@ -128,7 +128,7 @@ def test_a_loop_that_stalled_and_then_breaks_sets_nothing_going_again(monkeypatc
     assert np.abs(last - bench.sent[-2]).min() > 1e-4
     bench.number += 50
     bench.now_s += 50 * bench.limits.dt_s
-    monkeypatch.setattr(bench.runtime.parts.observer, "look", lambda inbox: 1 / 0)
+    monkeypatch.setattr(bench.runtime.parts.observer, "read_frame", lambda inbox: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         bench.tick()
     output = bench.runtime.fail(bench.number)

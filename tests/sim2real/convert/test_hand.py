@@ -21,7 +21,7 @@ from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
 HAND = EePoseAxes.of(ROBOT)
-HOME = np.array([axis.home for axis in ROBOT.hand.axes])
+HOME = np.array([axis.home for axis in ROBOT.end_effector.axes])
 STEPS = 20
 
 
@@ -31,7 +31,7 @@ def pose(at_s: float, topic: str, numbers: np.ndarray) -> Said:
 
 def grip(at_s: float, width: float) -> Said:
     reading = Reading({"data": np.array([width])}, (), at_s)
-    return at_s, ROBOT.topics.gripper, MsgType.ARRAY, reading
+    return at_s, ROBOT.topics.gripper_command, MsgType.ARRAY, reading
 
 
 def course(*, silent: range = range(0)) -> list[Said]:

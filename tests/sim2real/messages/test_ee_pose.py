@@ -15,7 +15,7 @@ from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
 HAND = EePoseAxes.of(ROBOT)
-LOW, HIGH = (np.array([getattr(a, end) for a in ROBOT.hand.axes]) for end in ("low", "high"))
+LOW, HIGH = (np.array([getattr(a, end) for a in ROBOT.end_effector.axes]) for end in ("low", "high"))
 SOME = np.random.default_rng(0).uniform(LOW, HIGH, (50, 6))
 
 
@@ -29,10 +29,10 @@ def test_every_pose_within_the_limits_survives_the_message():
 
 def test_nothing_turned_is_upright_and_turns_are_in_the_base_frame():
     said = HAND.pose(np.array([0.5, 0.1, 0.2, 0.0, 0.0, 0.0]))
-    np.testing.assert_array_equal(said.fields["orientation"], ROBOT.hand.upright)
+    np.testing.assert_array_equal(said.fields["orientation"], ROBOT.end_effector.upright)
     assert str(said.fields["frame"]) == "panda_link0"
     turned = HAND.pose(np.array([0.5, 0.1, 0.2, 0.0, 0.0, 0.3])).fields["orientation"]
-    about_z = quat_mul(rotvec_to_quat(np.array([0, 0, 0.3])), np.array(ROBOT.hand.upright))
+    about_z = quat_mul(rotvec_to_quat(np.array([0, 0, 0.3])), np.array(ROBOT.end_effector.upright))
     np.testing.assert_allclose(turned, about_z)
 
 

@@ -25,7 +25,7 @@ from robo_rl_sim2real.transport.loopback import Bus, Loopback
 from robo_rl_sim2real.watchdog.guard import Unguarded, WatchdogLostError
 
 ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 SETTINGS = {
     "robot": {"name": "panda"},
     "observe": {"pos": {"topic": "/joint_states", "field": "position"}},

@@ -35,7 +35,7 @@ from robo_rl_sim2real.transport.loopback import Loopback
 
 ROBOT = load("robots", "panda")
 HAND = EePoseAxes.of(ROBOT)
-HOME = np.array([axis.home for axis in ROBOT.hand.axes])
+HOME = np.array([axis.home for axis in ROBOT.end_effector.axes])
 WATCHED = 5
 ASIDE = np.array([-0.05, 0.1, -0.05, 0.1, -0.1, 0.3])
 
@@ -203,7 +203,7 @@ def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: P
         said: list[Any] = [
             reader.deserialize(cdr, way.msgtype) for way, _, cdr in reader.messages(ways)
         ]
-    assert said[0].name == [*HAND.names, ROBOT.actuated[-1].name]
+    assert said[0].name == [*HAND.names, ROBOT.actuated_joints[-1].name]
     np.testing.assert_array_equal(np.stack([message.position for message in said]), sent)
     words = ["data", "convert", str(tmp_path / "bags"), "--out", str(tmp_path / "d.zarr")]
     assert main([*words, "assume_success=true"]) == 0

@@ -28,7 +28,7 @@ from robo_rl_sim2real.node.settings import DeploySettings
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 DT_S = 1.0 / ROBOT.rates.control_hz
 WATCHED, ARM = 5, np.array([1.0] * 7 + [0.0])
 DELAY = 2

@@ -30,7 +30,7 @@ from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
 HOME = ROBOT.home_ctrl
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 DT_S = 1.0 / ROBOT.rates.control_hz
 WATCHED = 4
 

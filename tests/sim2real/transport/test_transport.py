@@ -92,7 +92,7 @@ class Heard:
 def test_what_is_heard_is_what_was_said_when_it_came(make_transport, kind):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/topic", kind, heard.put)
-    out = robot.advertise("/topic", kind)
+    out = robot.create_publisher("/topic", kind)
     began = time.monotonic()
     found = heard.wait(say=lambda: out.send(READINGS[kind]))[-1]
     assert began <= found.stamp_s <= time.monotonic()
@@ -105,7 +105,7 @@ def test_what_is_heard_is_what_was_said_when_it_came(make_transport, kind):
 def test_reliable_ones_come_all_and_in_order(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/count", MsgType.ARRAY, heard.put, Qos(depth=500))
-    out = robot.advertise("/count", MsgType.ARRAY, Qos(depth=500))
+    out = robot.create_publisher("/count", MsgType.ARRAY, Qos(depth=500))
     heard.wait(say=lambda: out.send(Reading({"data": np.array([-1.0])}, (), 0.0)))
     for i in range(200):
         out.send(Reading({"data": np.array([float(i)])}, (), 0.0))
@@ -119,7 +119,7 @@ def test_reliable_ones_come_all_and_in_order(make_transport):
 def test_who_comes_later_hears_what_is_latched_and_nothing_else(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
     for topic, qos in (("/latched", LATCHED), ("/volatile", COMMAND)):
-        robot.advertise(topic, MsgType.TEXT, qos).send(READINGS[MsgType.TEXT])
+        robot.create_publisher(topic, MsgType.TEXT, qos).send(READINGS[MsgType.TEXT])
     latched, volatile = Heard(), Heard()
     node.subscribe("/volatile", MsgType.TEXT, volatile.put, COMMAND)
     node.subscribe("/latched", MsgType.TEXT, latched.put, LATCHED)
@@ -130,7 +130,7 @@ def test_who_comes_later_hears_what_is_latched_and_nothing_else(make_transport):
 def test_qos_that_do_not_match_are_told_and_nothing_comes(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/topic", MsgType.ARRAY, heard.put, COMMAND)
-    out = robot.advertise("/topic", MsgType.ARRAY, SENSOR)
+    out = robot.create_publisher("/topic", MsgType.ARRAY, SENSOR)
     until = time.monotonic() + 10.0
     while not (robot.problems() and node.problems()) and time.monotonic() < until:
         out.send(READINGS[MsgType.ARRAY])
@@ -144,7 +144,7 @@ def test_a_sensor_reader_hears_both_kinds_of_writers(make_transport):
     node.subscribe("/topic", MsgType.ARRAY, heard.put, SENSOR)
     for number, qos in enumerate((COMMAND, SENSOR), start=1):
         robot = make_transport(f"robot{number}")
-        out = robot.advertise("/topic", MsgType.ARRAY, qos)
+        out = robot.create_publisher("/topic", MsgType.ARRAY, qos)
         heard.readings.clear()
         heard.wait(say=lambda out=out: out.send(READINGS[MsgType.ARRAY]))
         robot.close()
@@ -154,7 +154,7 @@ def test_a_sensor_reader_hears_both_kinds_of_writers(make_transport):
 def test_what_is_sent_may_be_changed_afterwards(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/topic", MsgType.ARRAY, heard.put)
-    out, data = robot.advertise("/topic", MsgType.ARRAY), np.array([7.0])
+    out, data = robot.create_publisher("/topic", MsgType.ARRAY), np.array([7.0])
     heard.wait(say=lambda: out.send(Reading({"data": data}, (), 0.0)))
     data[:] = 0.0
     assert heard.readings[0].fields["data"][0] == 7.0
@@ -163,7 +163,7 @@ def test_what_is_sent_may_be_changed_afterwards(make_transport):
 def test_what_is_closed_says_nothing_more(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     node.subscribe("/topic", MsgType.ARRAY, heard.put)
-    out = robot.advertise("/topic", MsgType.ARRAY)
+    out = robot.create_publisher("/topic", MsgType.ARRAY)
     heard.wait(say=lambda: out.send(READINGS[MsgType.ARRAY]))
     robot.close()
     with pytest.raises(RoboRlError, match="closed"):
@@ -178,7 +178,7 @@ def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
 
     node.subscribe("/bad", MsgType.ARRAY, broken)
     node.subscribe("/good", MsgType.ARRAY, heard.put)
-    bad, good = (robot.advertise(topic, MsgType.ARRAY) for topic in ("/bad", "/good"))
+    bad, good = (robot.create_publisher(topic, MsgType.ARRAY) for topic in ("/bad", "/good"))
     until = time.monotonic() + 10.0
     while not node.problems() and time.monotonic() < until:
         bad.send(READINGS[MsgType.ARRAY])
@@ -189,7 +189,7 @@ def test_one_callback_that_fails_does_not_make_the_others_deaf(make_transport):
 
 def test_it_knows_who_else_publishes_and_hears(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
-    robot.advertise("/joints", MsgType.JOINT_STATES, SENSOR)
+    robot.create_publisher("/joints", MsgType.JOINT_STATES, SENSOR)
     robot.subscribe("/command", MsgType.ARRAY, print, COMMAND)
     node.subscribe("/joints", MsgType.JOINT_STATES, print)
     until = time.monotonic() + 10.0
@@ -206,7 +206,7 @@ def test_it_knows_who_else_publishes_and_hears(make_transport):
 
 def test_who_has_left_is_forgotten(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
-    robot.advertise("/state", MsgType.TEXT, LATCHED)
+    robot.create_publisher("/state", MsgType.TEXT, LATCHED)
     until = time.monotonic() + 10.0
     while not node.endpoints("/state") and time.monotonic() < until:
         time.sleep(0.02)
@@ -221,7 +221,7 @@ def test_over_dds_nodes_are_known_by_name(make_transport):
     robot, node = make_transport("robot"), make_transport("node")
     if isinstance(robot, Loopback):
         pytest.skip("members of a bus have no names")
-    robot.advertise("/joints", MsgType.JOINT_STATES, SENSOR)
+    robot.create_publisher("/joints", MsgType.JOINT_STATES, SENSOR)
     until = time.monotonic() + 10.0
     while [end.node for end in node.endpoints("/joints")] != ["/robot"]:
         assert time.monotonic() < until
@@ -232,7 +232,7 @@ def test_goals_come_as_trajectories_in_the_place_of_each_other(make_goal_transpo
     robot, node, heard = make_goal_transport("robot"), make_goal_transport("node"), Heard()
     out = node.create_goal_publisher("/arm/follow_joint_trajectory")
     assert node.problems() == [f"/arm/follow_joint_trajectory: {NO_TAKER}"]
-    robot.obey("/arm/follow_joint_trajectory", heard.put)
+    robot.create_goal_server("/arm/follow_joint_trajectory", heard.put)
     way = READINGS[MsgType.TRAJECTORY]
     began = time.monotonic()
     found = heard.wait(say=lambda: out.send(way))[-1]
@@ -253,7 +253,7 @@ def test_goals_come_as_trajectories_in_the_place_of_each_other(make_goal_transpo
 
 def test_it_knows_who_else_pursues_and_obeys(make_goal_transport):
     robot, other, node = (make_goal_transport(name) for name in ("robot", "other", "node"))
-    robot.obey("/arm/follow", print)
+    robot.create_goal_server("/arm/follow", print)
     other.create_goal_publisher("/arm/follow")
     node.create_goal_publisher("/arm/follow")
     until = time.monotonic() + 10.0
@@ -273,10 +273,10 @@ def test_a_service_answers_whoever_asks_by_its_full_name(make_transport):
         asked.append(len(asked))
         return ServiceResponse(len(asked) > 1, f"{len(asked)} times")
 
-    robot.serve("~/reset", call)
-    assert node.call("/robot/reset", 10.0) == ServiceResponse(False, "1 times")
-    assert node.call("/robot/reset", 10.0) == ServiceResponse(True, "2 times")
-    assert robot.call("~/reset", 10.0) == ServiceResponse(True, "3 times")
+    robot.create_service("~/reset", call)
+    assert node.call_service("/robot/reset", 10.0) == ServiceResponse(False, "1 times")
+    assert node.call_service("/robot/reset", 10.0) == ServiceResponse(True, "2 times")
+    assert robot.call_service("~/reset", 10.0) == ServiceResponse(True, "3 times")
 
 
 def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
@@ -285,27 +285,27 @@ def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
     def broken() -> ServiceResponse:
         raise ValueError("not mine")
 
-    robot.serve("~/broken", broken)
+    robot.create_service("~/broken", broken)
     for _ in range(2):
-        assert node.call("/robot/broken", 10.0) == ServiceResponse(False, "ValueError: not mine")
+        assert node.call_service("/robot/broken", 10.0) == ServiceResponse(False, "ValueError: not mine")
 
 
 def test_nobody_answers_for_a_service_that_nobody_has(make_transport):
     with pytest.raises(RoboRlError, match=r"service '/robot/reset': no answer within 0\.2 s"):
-        make_transport("node").call("/robot/reset", 0.2)
+        make_transport("node").call_service("/robot/reset", 0.2)
 
 
 def test_a_service_that_waits_keeps_nothing_else_from_coming(make_transport):
     robot, node, heard = make_transport("robot"), make_transport("node"), Heard()
     free, answers = threading.Event(), list[ServiceResponse]()
-    node.serve("~/slow", lambda: ServiceResponse(free.wait(20.0), "at last"))
-    node.serve("~/stop", lambda: ServiceResponse(True, "stopped"))
+    node.create_service("~/slow", lambda: ServiceResponse(free.wait(20.0), "at last"))
+    node.create_service("~/stop", lambda: ServiceResponse(True, "stopped"))
     node.subscribe("/topic", MsgType.ARRAY, heard.put)
-    out = robot.advertise("/topic", MsgType.ARRAY)
-    asking = threading.Thread(target=lambda: answers.append(robot.call("/node/slow", 20.0)))
+    out = robot.create_publisher("/topic", MsgType.ARRAY)
+    asking = threading.Thread(target=lambda: answers.append(robot.call_service("/node/slow", 20.0)))
     asking.start()
     heard.wait(say=lambda: out.send(READINGS[MsgType.ARRAY]))
-    assert robot.call("/node/stop", 10.0) == ServiceResponse(True, "stopped")
+    assert robot.call_service("/node/stop", 10.0) == ServiceResponse(True, "stopped")
     assert not answers
     free.set()
     asking.join()

@@ -28,7 +28,7 @@ from robo_rl_sim2real.watchdog.guard import Watchdog, WatchdogLostError
 from robo_rl_sim2real.watchdog.job import WatchdogJob
 
 ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 DT_S = 1.0 / ROBOT.rates.control_hz
 WATCHED = 4
 SETTINGS = validate_strict(

@@ -33,8 +33,8 @@ def test_noise_makes_the_expert_fail():
 
 def test_actions_are_the_hand_and_what_else_the_task_moves():
     robot = load("robots", "panda")
-    assert TASKS["lift_cube"]().act_spec.names == (*robot.hand.names, "gripper")
-    assert TASKS["push_t"]().act_spec.names == robot.hand.names
+    assert TASKS["lift_cube"]().act_spec.names == (*robot.end_effector.names, "gripper")
+    assert TASKS["push_t"]().act_spec.names == robot.end_effector.names
     assert TASKS["lift_cube"]().act_spec.unit == "m,m,m,rad,rad,rad,m"
     assert not TASKS["reach"]().open_loop
 
@@ -58,7 +58,7 @@ def test_targets_stay_within_what_the_joints_can_do():
     """An absurd pose asks for no more than a period at full speed and what the servo lags."""
     task = TASKS["reach"]()
     robot = task.robot
-    qpos = torch.tensor(robot.home).float().expand(4, -1)
+    qpos = torch.tensor(robot.home_qpos).float().expand(4, -1)
     far = torch.tensor(task.act_spec.high).expand(4, 6)
     arm = task.hand.targets(qpos, far)
     velocity = torch.tensor([joint.max_velocity for joint in task.arm])

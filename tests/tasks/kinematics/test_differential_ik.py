@@ -45,7 +45,7 @@ def test_each_env_reaches_its_own_pose(tracker, robot):
 
 def test_keeps_to_its_share_of_the_joints_speeds(tracker, robot):
     path = _follow(tracker, torch.tensor([[0.6, 0.3, 0.1], [0.3, -0.3, 0.6]]))
-    limit = torch.tensor([joint.max_velocity for joint in robot.actuated[:7]]) * SPEED * DT_S
+    limit = torch.tensor([joint.max_velocity for joint in robot.actuated_joints[:7]]) * SPEED * DT_S
     step = path.diff(dim=0).abs()
     assert (step <= limit + 1e-5).all()
     assert (step > 0.9 * limit).any()
@@ -53,13 +53,13 @@ def test_keeps_to_its_share_of_the_joints_speeds(tracker, robot):
 
 def test_stays_within_the_joints_ranges_out_of_reach(tracker, robot):
     path = _follow(tracker, torch.tensor([[2.0, 0.0, 0.1], [-1.0, 1.0, -1.0]]))
-    low, high = np.array([(joint.low, joint.high) for joint in robot.actuated[:7]]).T
+    low, high = np.array([(joint.low, joint.high) for joint in robot.actuated_joints[:7]]).T
     assert (path.numpy() >= low - 1e-4).all()
     assert (path.numpy() <= high + 1e-4).all()
 
 
 def test_starts_from_a_joint_beyond_its_stop(tracker, robot):
-    beyond = torch.tensor([[joint.high + 0.01 for joint in robot.actuated[:7]]])
+    beyond = torch.tensor([[joint.high + 0.01 for joint in robot.actuated_joints[:7]]])
     tracker.start(torch.tensor([1]), beyond)
     path = _follow(tracker, torch.tensor([[0.5, 0.0, 0.3]] * 2), steps=1)
     assert path.isfinite().all()

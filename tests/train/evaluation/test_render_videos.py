@@ -81,7 +81,7 @@ def test_without_opengl_there_is_one_line_and_no_file(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(render, "kinds", lambda: ("no-such-gl", "neither-this"))
+    monkeypatch.setattr(render, "opengl_backends", lambda: ("no-such-gl", "neither-this"))
     with caplog.at_level(logging.WARNING):
         assert render_clips(scene, [clip(1, success=True)], tmp_path / "a.mp4") is None
     assert len(caplog.records) == 1

@@ -27,7 +27,7 @@ EVALUATED = ("report.json", "evaluation.json", "digest", "evaluated", "bundle")
 @pytest.fixture(scope="module", autouse=True)
 def no_pictures():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(video, "film", lambda *_args, **_kwargs: None)
+        patch.setattr(video, "render_policy_video", lambda *_args, **_kwargs: None)
         yield
 
 

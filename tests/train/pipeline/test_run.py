@@ -31,7 +31,7 @@ from robo_rl.train.stages import video
 def no_pictures():
     """Drawing is tested elsewhere, and takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(video, "film", lambda *_args, **_kwargs: None)
+        patch.setattr(video, "render_policy_video", lambda *_args, **_kwargs: None)
         yield
 
 

@@ -122,7 +122,7 @@ def test_it_is_near_to_the_policy_as_that_is_in_the_end(
         blocks.append(rollout)
         return follow(policy, rollout)
 
-    monkeypatch.setattr(apprentice, "follow", noted)
+    monkeypatch.setattr(apprentice, "update", noted)
     loop.train()
     obs = {name: blocks[-1].rows(seen) for name, seen in blocks[-1].obs.items()}
 
@@ -171,7 +171,7 @@ def test_a_policy_that_draws_noise_on_its_way_is_refused():
 
 @pytest.fixture
 def no_film(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video, "film", lambda *_args, **_fields: None)
+    monkeypatch.setattr(video, "render_policy_video", lambda *_args, **_fields: None)
 
 
 @pytest.mark.usefixtures("no_film")

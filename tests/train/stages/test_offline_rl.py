@@ -120,7 +120,7 @@ def test_the_new_policy_goes_on_if_it_is_better_and_not_else(
         difference = float((new - old).mean())
         return PolicyComparison(difference, Interval(difference, difference), margin, answer)
 
-    monkeypatch.setattr(train_judge, "judge", said)
+    monkeypatch.setattr(train_judge, "compare_estimates", said)
     found = run_here(tmp_path)
     accepted = answer is OpeAnswer.BETTER
     assert found["numbers"]["accepted"] == float(accepted)
@@ -171,7 +171,7 @@ def test_a_run_that_is_cut_off_in_its_last_part_does_not_begin_again(
 ):
     whole = run_here(tmp_path / "whole")
     with monkeypatch.context() as patched:
-        patched.setattr(train_judge, "judge", _cut_off)
+        patched.setattr(train_judge, "compare_estimates", _cut_off)
         with pytest.raises(KeyboardInterrupt):
             run_here(tmp_path / "cut")
     monkeypatch.setattr(Fqe, "step", _cut_off)  # all of it has been done

@@ -15,7 +15,7 @@ from robo_rl.core.spec import ActSpec
 from robo_rl_sim2real.control.commands.contract import command_spec
 
 PANDA = load("robots", "panda")
-ARM = PANDA.actuated
+ARM = PANDA.actuated_joints
 
 
 def bundle(**changes: Any) -> Contract:

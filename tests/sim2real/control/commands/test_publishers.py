@@ -25,8 +25,8 @@ from robo_rl_sim2real.transport.base import COMMAND
 from robo_rl_sim2real.transport.loopback import Bus, Loopback
 
 ROBOT = load("robots", "panda")
-JOINTS = tuple(joint.name for joint in ROBOT.actuated)
-HAND = (*ROBOT.hand.names, JOINTS[-1])
+JOINTS = tuple(joint.name for joint in ROBOT.actuated_joints)
+HAND = (*ROBOT.end_effector.names, JOINTS[-1])
 POS = np.array([0.5, 0.1, 0.3, 0.1, -0.2, 0.3, 0.02])
 DT_S = 0.05
 
@@ -51,9 +51,9 @@ def test_joints_go_to_one_topic_in_the_order_of_its_controller(kind: str):
 def test_goals_go_to_the_action_of_the_controller_that_takes_trajectories():
     bus, heard = Bus(lambda: 1.0), list[Reading]()
     (only,) = ways = made(JOINTS, kind="follow_joint_trajectory")
-    assert (only.topic, only.interface) == (ROBOT.topics.follow, FOLLOW)
-    assert ROBOT.topics.follow == "/joint_trajectory_controller/follow_joint_trajectory"
-    Loopback(bus).create_goal_server(ROBOT.topics.follow, heard.append)
+    assert (only.topic, only.interface) == (ROBOT.topics.follow_joint_trajectory, FOLLOW)
+    assert ROBOT.topics.follow_joint_trajectory == "/joint_trajectory_controller/follow_joint_trajectory"
+    Loopback(bus).create_goal_server(ROBOT.topics.follow_joint_trajectory, heard.append)
     pos = np.arange(8.0)
     CommandPublishers(ways, Loopback(bus)).send(moving(pos))
     np.testing.assert_array_equal(only.positions_in(heard[0]), pos)
@@ -67,7 +67,7 @@ def test_goals_go_to_the_action_of_the_controller_that_takes_trajectories():
 def test_a_hand_goes_to_its_controller_and_the_gripper_beside_it():
     hand, gripper = made(HAND, kind="pose")
     assert (hand.topic, hand.kind) == (ROBOT.topics.ee_pose_command, MsgType.POSE)
-    assert (gripper.topic, gripper.kind) == (ROBOT.topics.gripper, MsgType.ARRAY)
+    assert (gripper.topic, gripper.kind) == (ROBOT.topics.gripper_command, MsgType.ARRAY)
     assert gripper.joints == (JOINTS[-1],)
     np.testing.assert_allclose(hand.positions_in(hand.to_reading(moving(POS))), POS[:6])
     np.testing.assert_array_equal(gripper.to_reading(moving(POS)).fields["data"], POS[6:])
@@ -96,7 +96,7 @@ def test_the_gripper_hears_what_the_hand_does_not():
     now_s = [1.0]
     bus = Bus(lambda: now_s[0])
     us, robot, heard = Loopback(bus), Loopback(bus), list[Reading]()
-    robot.subscribe(ROBOT.topics.gripper, MsgType.ARRAY, heard.append, COMMAND)
+    robot.subscribe(ROBOT.topics.gripper_command, MsgType.ARRAY, heard.append, COMMAND)
     hand, gripper = made(HAND)
     commands = CommandPublishers([hand._replace(hand=None), gripper], us)  # which it cannot write
     with pytest.raises(AttributeError):
@@ -125,8 +125,8 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
     """It goes by as much as commands change: to where it is measured it is already."""
     for kind in ("pose", "twist"):
         hand, _ = ways = made(HAND, kind=kind)
-        low = np.array([axis.low for axis in (*ROBOT.hand.axes, ROBOT.actuated[-1])])
-        high = np.array([axis.high for axis in (*ROBOT.hand.axes, ROBOT.actuated[-1])])
+        low = np.array([axis.low for axis in (*ROBOT.end_effector.axes, ROBOT.actuated_joints[-1])])
+        high = np.array([axis.high for axis in (*ROBOT.end_effector.axes, ROBOT.actuated_joints[-1])])
         ones = np.ones(7)
         limits = Limits(low, high, ones, 5 * ones, 500 * ones, DT_S)
         safety = Safety(Safety.Config(), limits, POS, placed=position_indices(ways, 7))

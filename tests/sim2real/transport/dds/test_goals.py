@@ -87,7 +87,7 @@ def test_an_answer_that_cannot_be_read_is_told_and_stops_nothing(node: Dds, monk
     def broken(reader: object) -> list[object]:
         raise ValueError("too short")
 
-    monkeypatch.setattr(dds_goals, "taken", broken)
+    monkeypatch.setattr(dds_goals, "take_samples", broken)
     out.send(WAY)
     assert node.problems() == [f"{ACTION}: an answer to a goal: ValueError: too short"]
 

@@ -39,7 +39,7 @@ def call():
     print("asked", flush=True)
     return Reply(True, "from another process")
 
-server.serve("~/reset", call)
+server.create_service("~/reset", call)
 print("ready", flush=True)
 sys.stdin.read()
 server.close()

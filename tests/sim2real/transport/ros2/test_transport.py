@@ -35,7 +35,7 @@ from robo_rl_sim2real.transport.base import COMMAND, POLICY, SENSOR
 from robo_rl_sim2real.transport.ros2.transport import Ros2
 
 ROBOT = load("robots", "panda")
-NAMES = tuple(joint.name for joint in ROBOT.actuated)
+NAMES = tuple(joint.name for joint in ROBOT.actuated_joints)
 SETTINGS = {
     "robot": {"name": "panda"},
     "observe": {"pos": {"topic": "/joint_states", "field": "position"}},
