@@ -121,7 +121,7 @@ class CameraSettings(ConfigModel):
     @model_serializer(mode="wrap")
     def _as_before_cameras(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Those that say nothing are left out, so that what is older keeps its hashes."""
-        default = {"cameras": (), "lights": LightJitter(), "drawing": RenderConfig()}
+        default = {"cameras": (), "lights": LightJitter(), "rendering": RenderConfig()}
         unused = {name for name, value in default.items() if getattr(self, name) == value}
         return {name: value for name, value in dump(self).items() if name not in unused}
 
