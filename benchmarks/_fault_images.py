@@ -47,7 +47,7 @@ class CameraTestbed(FaultTestbed):
     def __init__(self, bundle: Bundle, seed: int) -> None:
         observe = {**SETTINGS["observe"]}
         observe |= {
-            _item(topic): {"topic": topic, "kind": MsgType.IMAGE.value} for topic in CAMERAS
+            _item(topic): {"topic": topic, "msg_type": MsgType.IMAGE.value} for topic in CAMERAS
         }
         super().__init__(
             shown(bundle), observe=observe, lifecycle={**SETTINGS["lifecycle"], "resume_s": 0.0}

@@ -50,7 +50,7 @@ READINGS = 2  # of each topic in a control period
 WANTED, JOINTS = "/wanted", ROBOT.topics.joint_states
 SETTINGS: dict[str, Any] = {
     "robot": {"name": "panda"},
-    "observe": {"wanted": {"topic": WANTED, "kind": MsgType.ARRAY.value, "field": "data"}},
+    "observe": {"wanted": {"topic": WANTED, "msg_type": MsgType.ARRAY.value, "field": "data"}},
     "lifecycle": {"ramp_s": 0.0, "final_hold_s": 0.0, "start_tolerance_rad": 10.0},
 }
 

@@ -154,7 +154,7 @@ def _settings(bundle: Bundle, robot: Robot, domain: int) -> DeploySettings:
     observe: dict[str, Any] = {
         "joint_pos": {**state, "field": "position"},
         "joint_vel": {**state, "field": "velocity"},
-        PICTURE: {"topic": robot.topics.images[CAMERA], "kind": MsgType.IMAGE.value},
+        PICTURE: {"topic": robot.topics.images[CAMERA], "msg_type": MsgType.IMAGE.value},
     }
     items = bundle.manifest.contract.obs.items
     fields: dict[str, Any] = {

@@ -31,8 +31,8 @@ WATCHED = 4
 
 TELEOP = {
     "topic": "/joy",
-    "kind": "sensor_msgs/msg/Joy",
-    "button": 0,
+    "msg_type": "sensor_msgs/msg/Joy",
+    "deadman_button": 0,
     "joints": {NAMES[0]: {"axis": 0, "scale": 0.1}},
 }
 

@@ -14,7 +14,7 @@ VALUES = torch.tensor([[1.0, 8.0], [2.0, 4.0], [6.0, 0.0]])
 
 
 def aggregate(rule: str, generator: torch.Generator, **fields: object) -> torch.Tensor:
-    cfg = EnsembleAggregation.Config.model_validate({"rule": rule, **fields})
+    cfg = EnsembleAggregation.Config.model_validate({"mode": rule, **fields})
     return EnsembleAggregation(cfg, len(VALUES))(VALUES, generator)
 
 

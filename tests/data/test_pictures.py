@@ -20,7 +20,7 @@ from robo_rl.train.datasets.episode_recorder import RecordedEnv
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """A store of three episodes, and what was recorded."""
-    cfg = SimEnv.Config.model_validate({"cameras": CAMERAS, "drawing": {"workers": 1}})
+    cfg = SimEnv.Config.model_validate({"cameras": CAMERAS, "rendering": {"workers": 1}})
     try:
         env = RecordedEnv(SimEnv(cfg, SeenTask(steps=6), 3))
     except DeviceError as error:

@@ -147,7 +147,7 @@ def seen(opengl):
     made = []
 
     def make(num_envs, *, workers=2, steps=10, end_m=9.0, **settings):
-        fields = {"cameras": CAMERAS, "drawing": {"workers": workers}, **settings}
+        fields = {"cameras": CAMERAS, "rendering": {"workers": workers}, **settings}
         cfg = SimEnv.Config.model_validate(fields)
         made.append(SimEnv(cfg, SeenTask(steps=steps, end_m=end_m), num_envs))
         return made[-1]

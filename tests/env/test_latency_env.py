@@ -67,8 +67,8 @@ def follower(ends: list[int], **fields: Any) -> LatencyEnv:
 
     cfg = LatencyEnv.Config.model_construct(
         env=Within(),
-        out=MessageDelay.Config.model_validate(fields.get("out", {})),
-        into=MessageDelay.Config.model_validate(fields.get("into", {})),
+        obs_delay=MessageDelay.Config.model_validate(fields.get("obs_delay", {})),
+        act_delay=MessageDelay.Config.model_validate(fields.get("act_delay", {})),
     )
     return LatencyEnv(cfg)
 
@@ -85,20 +85,20 @@ def course(env: LatencyEnv, acts: list[float]) -> tuple[list[float], list[float]
 
 
 def test_observations_are_of_before_and_rewards_of_now():
-    env = follower([99], out={"latency_s": (0.2, 0.2)})
+    env = follower([99], obs_delay={"latency_s": (0.2, 0.2)})
     seen, done = course(env, [1.0, 2.0, 3.0, 4.0])
     assert seen == [0.0, 0.0, 1.0, 2.0]
     assert done == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_actions_take_effect_late_and_the_first_one_at_once():
-    env = follower([99], into={"latency_s": (0.1, 0.1)})
+    env = follower([99], act_delay={"latency_s": (0.1, 0.1)})
     seen, done = course(env, [1.0, 2.0, 3.0, 4.0])
     assert done == seen == [1.0, 1.0, 2.0, 3.0]
 
 
 def test_between_two_steps_it_is_linear():
-    env = follower([99], out={"latency_s": (0.125, 0.125)}, into={"latency_s": (0.05, 0.05)})
+    env = follower([99], obs_delay={"latency_s": (0.125, 0.125)}, act_delay={"latency_s": (0.05, 0.05)})
     seen, done = course(env, [0.0, 4.0, 8.0, 16.0])
     assert done == pytest.approx([0.0, 2.0, 6.0, 12.0])
     # ¾ of the step before and ¼ of the one before that
@@ -107,7 +107,7 @@ def test_between_two_steps_it_is_linear():
 
 def test_an_episode_knows_nothing_of_the_one_before():
     late = {"latency_s": (0.2, 0.2)}
-    env = follower([2, 3], out=late, into=late)
+    env = follower([2, 3], obs_delay=late, act_delay=late)
     env.reset(0)
     chunks = [torch.arange(1.0, 5.0).expand(2, 4)[..., None] + 10.0 * i for i in range(2)]
     first, second = env.rollout(chunks[0]), env.rollout(chunks[1])
@@ -132,12 +132,12 @@ SLOW = {"latency_s": [0.01, 0.05], "jitter_s": 0.06, "loss": 0.2}
 
 
 def test_it_conforms():
-    check_vec_env(lambda num_envs: reach(num_envs, out=SLOW, into=SLOW))
-    check_branchable(lambda num_envs: reach(num_envs, out=SLOW, into=SLOW))
+    check_vec_env(lambda num_envs: reach(num_envs, obs_delay=SLOW, act_delay=SLOW))
+    check_branchable(lambda num_envs: reach(num_envs, obs_delay=SLOW, act_delay=SLOW))
 
 
 def test_groups_begin_alike_with_one_latency_each():
-    env = reach(6, out={"latency_s": [0.0, 0.1]})
+    env = reach(6, obs_delay={"latency_s": [0.0, 0.1]})
     env.reset_groups(3, 0)
     act = torch.zeros(2, env.act_spec.size).repeat_interleave(3, 0)
     for _ in range(5):
@@ -148,7 +148,7 @@ def test_groups_begin_alike_with_one_latency_each():
 
 
 def test_chunks_and_their_history_run_over_it():
-    slow = follower([99], out={"latency_s": (0.1, 0.1)})
+    slow = follower([99], obs_delay={"latency_s": (0.1, 0.1)})
     env = ChunkEnv(slow, obs_horizon=2, exec_horizon=4, gamma=1.0)
     env.reset(0)
     step = env.step(torch.arange(1.0, 5.0)[None, :, None])

@@ -9,7 +9,7 @@ from small_policies import make_obs, make_policy
 from robo_rl.policy.matching import MatchingPolicy
 
 ROWS = 16
-CASES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"predicts": "vel"})]
+CASES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"prediction_type": "vel"})]
 
 
 def matching(sampler: str, fields: dict[str, str]) -> MatchingPolicy:

@@ -34,7 +34,7 @@ def test_has_the_teachers_sizes_and_one_step(sampler, net):
 
 @pytest.mark.parametrize("predicts", ["act", "vel"])
 def test_starts_as_one_euler_step_of_the_teachers_flow(predicts):
-    teacher = make_policy("flow_noise", 5, predicts=predicts).float()
+    teacher = make_policy("flow_noise", 5, prediction_type=predicts).float()
     obs, x = single(make_obs(8)), noise(8)
     with torch.no_grad():
         out = teacher.net(x, torch.zeros(8), teacher.encode(obs))
@@ -46,7 +46,7 @@ def test_starts_as_one_euler_step_of_the_teachers_flow(predicts):
 
 def test_is_the_teacher_where_the_flow_is_straight():
     """A teacher whose velocity is the same at every time needs one step only."""
-    teacher = make_policy("flow_noise", 5, predicts="vel").float()
+    teacher = make_policy("flow_noise", 5, prediction_type="vel").float()
 
     def constant(x: torch.Tensor, t: torch.Tensor, embedding: torch.Tensor) -> torch.Tensor:
         del t

@@ -75,7 +75,7 @@ class ObjectiveConfig(PrecisionConfig):
         kernels = {
             "ratio_norm": guarded,
             "entropy": self.entropy_coef,
-            "anchor": self.regularization.enabled,
+            "regularization": self.regularization.enabled,
         }
         for name, used in kernels.items():
             if used and self.ratio is RatioMode.CFM:

@@ -52,7 +52,7 @@ def _not_looked_at(
 ) -> Iterator[tuple[Place, str]]:
     """The first cell that has no clean curve to show, where one is asked for."""
     for key, own in stages.items() if report.curve == "eval" else ():
-        probe = getattr(getattr(own.get(report.stage), "cfg", None), "probe", None)
+        probe = getattr(getattr(own.get(report.stage), "cfg", None), "periodic_eval", None)
         if not getattr(probe, "every", 0):
             problem = f"'clean', but {key} sets no stages.{report.stage}.probe.every"
             yield ("report", "curve"), problem

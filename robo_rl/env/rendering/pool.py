@@ -139,7 +139,7 @@ class RenderPool:
         raise DeviceError(
             "a process that draws pictures was lost",
             found=reason,
-            hint="make the env anew; drawing.timeout_s says how long it may hang",
+            hint="make the env anew; rendering.timeout_s says how long it may hang",
         )
 
     def _start(self, jobs: Sequence[RenderJob], memory: int) -> str:

@@ -19,7 +19,7 @@ from robo_rl.data.running_obs_stats import RunningObsStats
 ROWS = 256
 TARGET = 0.5
 ODE = {"sampler": {"name": "flow_ode"}}
-VEL = {"predicts": "vel", **ODE}
+VEL = {"prediction_type": "vel", **ODE}
 FAMILIES = [("flow_noise", ODE), ("flow_noise", VEL), ("flow_sde", {}), ("ddim", {})]
 PLAIN = {"self_normalized": False, "adv_clip": 1.0, "time_sampling": "bc", "reference_coef": 0.0}
 
@@ -78,7 +78,7 @@ def test_self_normalised_it_is_cloning_with_a_weight_a_row(sampler, fields):
 def test_bad_actions_push_away_as_good_ones_draw_and_average_ones_do_nothing(sampler, fields):
     policy = matching(sampler, fields)
     good, average, bad = (
-        gradient(objective(policy, beta=0.5, base=0.0).loss(decisions(r=r), None).total, policy)
+        gradient(objective(policy, beta=0.5, reference_coef=0.0).loss(decisions(r=r), None).total, policy)
         for r in (1.0, 0.5, 0.0)
     )
     torch.testing.assert_close(good, -bad)

@@ -69,10 +69,10 @@ def targets(algo: OffPolicy, batch: Transitions) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("rule", "first"),
     [
-        ({"rule": "min"}, 2.81),  # 2 + 0.81·1
-        ({"rule": "mean"}, 3.62),  # 2 + 0.81·2
-        ({"rule": "lower_bound", "kappa": 0.5}, 3.215),  # 2 + 0.81·(2 − 0.5·1)
-        ({"rule": "subset_min", "subset": 2}, 2.81),
+        ({"mode": "min"}, 2.81),  # 2 + 0.81·1
+        ({"mode": "mean"}, 3.62),  # 2 + 0.81·2
+        ({"mode": "lower_bound", "kappa": 0.5}, 3.215),  # 2 + 0.81·(2 − 0.5·1)
+        ({"mode": "subset_min", "subset": 2}, 2.81),
     ],
 )
 def test_targets_by_hand(rule, first):
@@ -194,7 +194,7 @@ def test_demonstrations_have_their_share(share):
 
 def test_a_subset_beyond_the_ensemble_is_refused():
     with pytest.raises(ConfigError, match="subset"):
-        learner(Td3, control_policy(), target_aggregation={"rule": "subset_min", "subset": 3})
+        learner(Td3, control_policy(), target_aggregation={"mode": "subset_min", "subset": 3})
 
 
 @pytest.mark.parametrize(("algo", "family", "fields"), CASES, ids=IDS)

@@ -35,7 +35,7 @@ def test_a_shifted_mean_by_hand(generator):
 def test_steps_of_a_chain_add_up(generator):
     """A velocity that is off by 0.2 moves each of 2 trained steps of 4 by 0.05."""
     sampler = {"name": "flow_noise", "std_min": 0.05, "std_max": 0.2}
-    policy = anchored("flow_noise", 0.2, sampler=sampler, finetune_steps=2, predicts="vel")
+    policy = anchored("flow_noise", 0.2, sampler=sampler, finetune_steps=2, prediction_type="vel")
     _, found = ReferenceKl(ReferenceKlConfig(reverse_kl=1.0), policy, generator).penalty(
         policy, OBS
     )

@@ -34,7 +34,7 @@ def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
 
 
 def test_noise_stays_in_its_bounds_and_chunks_are_what_the_policy_makes_of_it(world: World):
-    improving, obs = improver(world, bound=0.7), world[2].transitions(torch.arange(200)).obs
+    improving, obs = improver(world, noise_bound=0.7), world[2].transitions(torch.arange(200)).obs
     for _ in range(50):
         improving.step()
     seen = improving.critics.critic.encode(obs)

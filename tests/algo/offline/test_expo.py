@@ -32,7 +32,7 @@ def test_what_pays_is_done_more_often_and_the_policy_before_stays(world: World):
 
 @pytest.mark.parametrize("draws", [1, 3])
 def test_the_best_is_one_of_the_candidates_and_none_is_worth_more(world: World, draws: int):
-    improving, obs = improver(world, draws=draws, bound=0.05), some(world)
+    improving, obs = improver(world, num_samples=draws, edit_bound=0.05), some(world)
     improving.generator.manual_seed(5)
     drawn, _, best, worth = improving.best(obs)
     with torch.no_grad():
@@ -46,7 +46,7 @@ def test_the_best_is_one_of_the_candidates_and_none_is_worth_more(world: World, 
 
 
 def test_edits_learn_to_be_worth_more_than_what_they_edit(world: World):
-    improving, obs = improver(world, draws=1, bound=0.3), some(world)
+    improving, obs = improver(world, num_samples=1, edit_bound=0.3), some(world)
     for _ in range(200):
         improving.step()
     drawn = improving.best(obs).drawn

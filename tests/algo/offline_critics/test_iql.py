@@ -65,7 +65,7 @@ def test_a_higher_expectile_values_the_best_that_is_in_the_data():
 def test_with_huber_and_a_quantile_a_few_absurd_rewards_do_little_harm():
     robust = config(
         critic=QCritic.Config(members=5, hidden=HIDDEN, head=HeadConfig(kind="huber")),
-        rule=EnsembleAggregation.Config(mode="quantile", quantile=0.25),
+        aggregation=EnsembleAggregation.Config(mode="quantile", quantile=0.25),
     )
     batch = logged_replay(300, seed=1).transitions(torch.arange(300))
     errors = []

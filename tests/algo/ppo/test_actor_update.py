@@ -44,7 +44,7 @@ def averaged(policy) -> Tensor:
     [
         {"clip_high": 0.2},
         {"log_ratio_max": 50.0},
-        {"trust": "dual_clip"},
+        {"trust_region": "dual_clip"},
         {"ema_decay": 0.9},
     ],
 )
@@ -103,7 +103,7 @@ def test_what_is_judged_is_the_average_where_one_is_kept():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"anchor": {"forward_kl": 0.3, "bc_reference": 0.1}}],
+    [{"ema_decay": 0.9, "proximal_ema": 0.9}, {"regularization": {"forward_kl": 0.3, "bc_reference": 0.1}}],
 )
 def test_it_continues_from_its_state_to_the_bit(fields):
     whole = actor(**fields)
@@ -121,7 +121,7 @@ def test_it_continues_from_its_state_to_the_bit(fields):
 
 def test_it_continues_beside_its_base_where_statistics_move():
     """The base is made anew when a state is loaded, and is the one of a run that goes on."""
-    fields = {"anchor": {"reverse_kl": 3.0, "bc_reference": 0.1}, "target_kl": 10.0}
+    fields = {"regularization": {"reverse_kl": 3.0, "bc_reference": 0.1}, "target_kl": 10.0}
 
     def updates(made: PpoActor, tracker: RunningObsStats, number: int) -> None:
         for _ in range(number):
@@ -196,7 +196,7 @@ def test_an_anchor_to_the_base_holds_a_policy_back():
     """The same advantages move it less far, from the base that it began as."""
     moved = []
     for coefficient in (0.0, 30.0):
-        made = actor(target_kl=10.0, epochs=10, anchor={"reverse_kl": coefficient})
+        made = actor(target_kl=10.0, epochs=10, regularization={"reverse_kl": coefficient})
         start = weights(make_policy("flow_noise", 4))
         fit(made, 3)
         moved.append(float((weights(made.policy) - start).norm()))

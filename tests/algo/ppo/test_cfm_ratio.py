@@ -13,7 +13,7 @@ from robo_rl.algo.ppo.cfm_ratio import CfmLikelihood
 from robo_rl.core.errors import ConfigError
 
 ROWS = 40
-FAMILIES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"predicts": "vel"})]
+FAMILIES = [("ddpm", {}), ("ddim", {}), ("flow_noise", {}), ("flow_sde", {"prediction_type": "vel"})]
 
 
 def acted(policy, horizon=2) -> ActorBatch:
@@ -33,7 +33,7 @@ def likelihood(policy, data: ActorBatch, **fields) -> CfmLikelihood:
 @pytest.mark.parametrize(("sampler", "fields"), FAMILIES)
 def test_fresh_ratios_are_one_and_move_with_the_weights(sampler, fields, per_sample):
     policy = make_policy(sampler, 5, **fields)
-    ratios = likelihood(policy, acted(policy), draws=3, per_sample=per_sample)
+    ratios = likelihood(policy, acted(policy), num_samples=3, per_sample=per_sample)
     pick = torch.arange(len(ratios.units.row))
     assert len(pick) == (3 * ROWS if per_sample else ROWS)
     torch.testing.assert_close(
@@ -53,7 +53,7 @@ def test_the_ratio_by_hand():
     data = acted(policy)
     say = {"value": 0.2}
     policy.net.forward = lambda x, t, embedding: torch.full_like(x, say["value"])
-    ratios = likelihood(policy, data, draws=2)
+    ratios = likelihood(policy, data, num_samples=2)
     noise = ratios._noise[:, :, :2]  # of the executed actions
     say["value"] = 0.3
     want = ((0.2 - noise).square() - (0.3 - noise).square()).sum(dim=(2, 3)).mean(1)
@@ -63,11 +63,11 @@ def test_the_ratio_by_hand():
 
 def test_a_flows_ratio_by_hand():
     """Velocities 0 and then 0.1 where the action says a − ε: ln r = Σ (a − ε)² − (a − ε − 0.1)²."""
-    policy = make_policy("flow_noise", 5, predicts="vel")
+    policy = make_policy("flow_noise", 5, prediction_type="vel")
     data = acted(policy)
     say = {"value": 0.0}
     policy.net.forward = lambda x, t, embedding: torch.full_like(x, say["value"])
-    ratios = likelihood(policy, data, draws=2)
+    ratios = likelihood(policy, data, num_samples=2)
     gap = data.x[:, None, -1, :2] - ratios._noise[:, :, :2]
     say["value"] = 0.1
     want = (gap.square() - (gap - 0.1).square()).sum(dim=(2, 3)).mean(1)
@@ -77,7 +77,7 @@ def test_a_flows_ratio_by_hand():
 def test_the_ratio_of_draws_is_their_own():
     policy = make_policy("flow_noise", 5)
     data = acted(policy)
-    together, alone = (likelihood(policy, data, draws=4, per_sample=each) for each in (False, True))
+    together, alone = (likelihood(policy, data, num_samples=4, per_sample=each) for each in (False, True))
     with torch.no_grad():
         policy.net.out.bias += 0.05
     mean = together.score(policy, torch.arange(ROWS)).log_ratio

@@ -19,7 +19,7 @@ from robo_rl.algo.ppo.trust_region import TrustRegion
 from robo_rl.core.errors import ConfigError
 from robo_rl.policy.chain import Kernel
 
-VEL = {"predicts": "vel"}
+VEL = {"prediction_type": "vel"}
 SAMPLERS = [
     ("gaussian", {}),
     ("ddpm", {}),
@@ -34,14 +34,14 @@ MODES = [
     {"ratio": "per_step"},
     {"ratio": "per_step", "ratio_norm": "guard", "clip_base": 0.01},
     {"ratio": "joint"},
-    {"ratio": "joint", "ratio_norm": "guard", "trust": "spo"},
-    {"ratio": "single_step", "trust": "dual_clip"},
+    {"ratio": "joint", "ratio_norm": "guard", "trust_region": "spo"},
+    {"ratio": "single_step", "trust_region": "dual_clip"},
     {"ratio": "single_step", "ratio_norm": "guard"},
     {"ratio": "per_step", "ratio_reduction": "mean"},
     {"ratio": "joint", "ratio_reduction": "mean"},
     {"ratio": "cfm"},
     {"ratio": "cfm", "ratio_reduction": "mean"},
-    {"ratio": "cfm", "cfm": {"draws": 2, "per_sample": True}},
+    {"ratio": "cfm", "cfm": {"num_samples": 2, "per_sample": True}},
 ]
 
 
@@ -150,7 +150,7 @@ def test_a_proximal_policy_takes_the_acting_ones_place_and_weighs_the_unit():
 def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
     """At σ in the middle of its bounds: ½·ln(2πe·σ²) an element, of num_exec·2 elements a step."""
     policy = make_policy(sampler, 4, sampler={"name": sampler, "std_min": 0.04, "std_max": 0.25})
-    plain, bonus = (objective(policy, entropy=value) for value in (0.0, 0.5))
+    plain, bonus = (objective(policy, entropy_coef=value) for value in (0.0, 0.5))
     pick = torch.arange(ROWS)
     found = bonus.loss(pick)
     elements = policy.num_steps * 2 * (torch.arange(ROWS) % 2 + 1).double().mean()
@@ -164,8 +164,8 @@ def test_the_entropy_bonus_is_the_joint_entropy_of_what_was_executed(sampler):
 def test_of_means_the_ratio_is_the_root_of_the_joint_one_and_the_report_stays_joint(ratio):
     """By hand: r^(1/D), D the executed elements, 2 a step of 1 or 2 actions."""
     policy = make_policy("flow_noise", 4)
-    sums, means = (objective(policy, ratio=ratio, ratio_reduction=of, clip=9.0, denoise_discount=1.0)
-                   for of in ("sum", "mean"))  # fmt: skip
+    fields = {"ratio": ratio, "clip": 9.0, "denoise_discount": 1.0}
+    sums, means = (objective(policy, ratio_reduction=of, **fields) for of in ("sum", "mean"))
     with torch.no_grad():
         policy.net.out.bias += 0.05
     pick = torch.arange(sums.size)
@@ -185,14 +185,14 @@ def test_published_entropy_goes_with_published_ratios(of):
 
     def gradient(entropy: float) -> torch.Tensor:
         policy.zero_grad()
-        objective(policy, ratio_reduction=of, entropy=entropy).loss(pick).loss.backward()
+        objective(policy, ratio_reduction=of, entropy_coef=entropy).loss(pick).loss.backward()
         params = [p for p in policy.parameters() if p.grad is not None]
         return torch.cat([p.grad.flatten() for p in params if p.grad is not None])
 
     dims = 1.0 if of == "sum" else 16.0
     plain, bonus = gradient(0.0), gradient(0.5) - gradient(0.0)
     policy.zero_grad()
-    sums = objective(policy, entropy=0.5)
+    sums = objective(policy, entropy_coef=0.5)
     sums.loss(pick).loss.backward()
     whole = torch.cat([p.grad.flatten() for p in policy.parameters() if p.grad is not None])
     torch.testing.assert_close((plain + bonus) * dims, whole)
@@ -203,8 +203,8 @@ def test_the_entropy_bonus_widens_the_noise():
     optim = torch.optim.Adam(policy.parameters(), lr=1e-2)
     entropies = []
     for _ in range(20):
-        found = objective(policy, entropy=1.0).loss(torch.arange(ROWS))
-        entropies.append(found.extras["entropy"])
+        found = objective(policy, entropy_coef=1.0).loss(torch.arange(ROWS))
+        entropies.append(found.extras["entropy_coef"])
         optim.zero_grad()
         found.loss.backward()
         optim.step()
@@ -244,7 +244,7 @@ def test_a_policy_without_a_density_is_refused_unless_its_ratio_needs_none():
     [
         ({"ratio": "joint", "clip_base": 0.01}, "no single step"),
         ({"ratio": "cfm", "ratio_norm": "guard"}, "ratio_norm"),
-        ({"ratio": "cfm", "entropy": 0.1}, "entropy"),
+        ({"ratio": "cfm", "entropy_coef": 0.1}, "entropy"),
         ({"ratio": "joint", "ratio_norm": "guard", "ratio_reduction": "mean"}, "ratio_reduction"),
         ({"ratio": "cfm", "anchor": {"bc_rollout": 0.1}}, "anchor"),
     ],

@@ -18,7 +18,7 @@ from robo_rl.nets.base import ChunkNet
 
 TARGET = 0.5
 ROWS = 512
-VEL = {"predicts": "vel"}
+VEL = {"prediction_type": "vel"}
 OFFSET = {"sampler": {"name": "flow_noise", "rho": 1.0}, "finetune_steps": 2}
 CASES = [
     ("gaussian", "joint", {}),
@@ -71,14 +71,14 @@ def test_a_bandit_is_learnt_and_fresh_ratios_are_one(sampler, mode, fields, gene
     ("sampler", "fields", "options"),
     [
         ("flow_noise", {"sampler": {"name": "flow_ode"}}, {"ratio": "cfm"}),
-        ("flow_noise", {}, {"ratio": "cfm", "cfm": {"draws": 4, "per_sample": True}}),
-        ("ddim", {}, {"ratio": "cfm", "trust": "spo"}),
-        ("flow_noise", {}, {"trust": "spo", "entropy": 1e-3}),
-        ("flow_sde", {}, {"ratio": "single_step", "ratio_norm": "guard", "trust": "dual_clip"}),
+        ("flow_noise", {}, {"ratio": "cfm", "cfm": {"num_samples": 4, "per_sample": True}}),
+        ("ddim", {}, {"ratio": "cfm", "trust_region": "spo"}),
+        ("flow_noise", {}, {"trust_region": "spo", "entropy_coef": 1e-3}),
+        ("flow_sde", {}, {"ratio": "single_step", "ratio_norm": "guard", "trust_region": "dual_clip"}),
         ("ddpm", {}, {"ratio": "per_step", "clip_base": 0.02, "clip_high": 0.3}),
-        ("flow_noise", {}, {"anchor": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
+        ("flow_noise", {}, {"regularization": {"reverse_kl": 1e-3, "bc_rollout": 1e-3}}),
         ("flow_noise", {}, {"proximal_ema": 0.8, "ema_decay": 0.9}),
-        ("gaussian", {}, {"trust": "spo", "entropy": 1e-3, "proximal_ema": 0.5}),
+        ("gaussian", {}, {"trust_region": "spo", "entropy_coef": 1e-3, "proximal_ema": 0.5}),
         ("gaussian", {}, {"advantage": "monte_carlo"}),
         ("flow_noise", {}, {"precision": "bf16"}),
     ],
@@ -231,7 +231,7 @@ def test_each_steps_gradient_is_the_rewards_in_closed_form(mode, finetune_steps,
     units holds each of K' trained steps with weight 1/K'; so does one step, if drawn uniformly.
     """
     steps, level = 4, 0.5
-    policy = make_policy("flow_sde", steps, predicts="vel", finetune_steps=finetune_steps)
+    policy = make_policy("flow_sde", steps, prediction_type="vel", finetune_steps=finetune_steps)
     net = policy.net = Velocities(steps)
     policy.freeze_reference()
     rollout = one_decision(policy, generator, RatioMode(mode), rows=60_000)

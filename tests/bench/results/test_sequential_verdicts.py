@@ -16,7 +16,7 @@ from robo_rl.core.errors import ConfigError
 
 
 def suite(seeds: list[int], group: int = 3, groups: int = 2, methods: str = "ab") -> Suite:
-    plan = {"group": group, "groups": groups, "level": 0.9}
+    plan = {"seeds_per_group": group, "num_groups": groups, "alpha": 0.9}
     report = {"reference": "a", "sequential": plan}
     labels = {method: {} for method in methods}
     fields = {"tasks": {"near": {}}, "methods": labels, "seeds": seeds, "report": report}

@@ -27,8 +27,8 @@ SUITE = Suite.model_validate(
         "report": {
             "window": 10,
             "thresholds": [0.8],
-            "ratios": {"speedup": {"slow": "other", "success": 0.8}},
-            "sequential": {"group": 1, "groups": 3, "level": 0.2},
+            "ratios": {"speedup": {"slow": "other", "threshold": 0.8}},
+            "sequential": {"seeds_per_group": 1, "num_groups": 3, "alpha": 0.2},
         },
     }
 )

@@ -28,7 +28,7 @@ def test_pictures_do_not_depend_on_the_number_of_workers(seen):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
 def test_a_lost_worker_is_an_error_and_no_picture(seen, how):
-    env = seen(4, drawing={"workers": 2, "timeout_s": 2.0})
+    env = seen(4, rendering={"workers": 2, "timeout_s": 2.0})
     env.reset(0)
     os.kill(env._cameras._renderer.pids[1], how)
     said = "SIGKILL" if how == signal.SIGKILL else "no picture for 2 s"
@@ -43,8 +43,9 @@ def test_a_lost_worker_is_an_error_and_no_picture(seen, how):
 
 def test_without_opengl_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    monkeypatch.setattr("robo_rl.env.rendering.offscreen.opengl_environment", lambda kind: no_gl(kind))
-    cfg = SimEnv.Config.model_validate({"cameras": CAMERAS, "drawing": {"workers": 1}})
+    where = "robo_rl.env.rendering.offscreen.opengl_environment"
+    monkeypatch.setattr(where, lambda kind: no_gl(kind))
+    cfg = SimEnv.Config.model_validate({"cameras": CAMERAS, "rendering": {"workers": 1}})
     with pytest.raises(DeviceError, match="no offscreen OpenGL") as caught:
         SimEnv(cfg, SeenTask(), 2)
     assert "apt-get install libosmesa6" in str(caught.value)

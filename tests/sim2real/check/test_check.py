@@ -90,7 +90,7 @@ class Scene:
     def settings(self) -> DeploySettings:
         observe = {"pos": {"topic": JOINTS, "field": "position"}}
         if self.shape is not None:
-            observe["rgb"] = {"topic": CAMERA, "kind": MsgType.IMAGE.value}
+            observe["rgb"] = {"topic": CAMERA, "msg_type": MsgType.IMAGE.value}
         return validate_strict(
             {"robot": {"name": "panda"}, "observe": observe, **self.fields}, DeploySettings
         )

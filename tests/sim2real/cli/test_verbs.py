@@ -27,7 +27,7 @@ robot: panda
 observe: {pos: {topic: /joint_states, field: position}}
 lifecycle: {ramp_s: 0.2, final_hold_s: 0.2}
 safety: {max_obs_age_s: 1.0, max_obs_age_periods: 20}
-watchdog: {hang_timeout_s: 5.0, silent_s: 5.0}
+watchdog: {hang_timeout_s: 5.0, watchdog_timeout_s: 5.0}
 """
 
 
@@ -108,7 +108,7 @@ def test_a_bundle_without_settings_is_told_where_they_were_looked_for(tmp_path: 
     with pytest.raises(ConfigError, match="no config 'deploy/panda_made_up'"):
         read_settings("", contract, [])
     known = contract.model_copy(update={"task": "lift_cube"})
-    assert read_settings("", known, ["safety.speed=0.5"]).safety.speed_scale == 0.5
+    assert read_settings("", known, ["safety.speed_scale=0.5"]).safety.speed_scale == 0.5
 
 
 def test_a_robot_is_checked_before_anything_moves(tmp_path: Path):

@@ -57,7 +57,7 @@ def test_a_late_chunk_finds_the_old_one_played_to_its_end_and_then_nothing():
 
 def test_a_new_chunk_is_wanted_every_e_ticks_or_so_many_earlier():
     for ahead, expected in ((0, [0, 4, 8]), (2, [0, 2, 4, 6, 8, 10])):
-        scheduler, asked = make(ahead=ahead), []
+        scheduler, asked = make(prefetch_ticks=ahead), []
         for tick in range(12):
             if scheduler.wants_query(tick):
                 asked.append(tick)

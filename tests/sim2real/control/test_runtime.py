@@ -169,7 +169,7 @@ def test_an_answer_to_an_earlier_activation_is_not_heard():
 
 def test_a_joint_that_sags_does_not_lead_a_hold_away():
     """It comes to rest where it was measured when the hold began, and is not followed down."""
-    bench = Bench(max_hold_s=60.0, lag=1.0, safety={"tracking": 1.0}).begin()
+    bench = Bench(max_hold_s=60.0, lag=1.0, safety={"max_tracking_error": 1.0}).begin()
     bench.run(60)
     bench.policy.delay_s = 1e9
     for _ in range(300):

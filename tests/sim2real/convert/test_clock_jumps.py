@@ -94,7 +94,7 @@ def known(tmp_path: Path) -> dict[str, str]:
     make_bundle(tmp_path / "bundle", ROBOT)
     settings = {"robot": "panda", "observe": {"pos": {"topic": JOINTS, "field": "position"}}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
-    return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
+    return {"settings": str(tmp_path / "settings.yaml"), "contract_from": str(tmp_path / "bundle")}
 
 
 SET = {

@@ -51,7 +51,7 @@ def known(tmp_path: Path) -> dict[str, str]:
     make_bundle(tmp_path / "bundle", ROBOT)
     settings = {"robot": "panda", "observe": {"pos": {"topic": JOINTS, "field": "position"}}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
-    return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}
+    return {"settings": str(tmp_path / "settings.yaml"), "contract_from": str(tmp_path / "bundle")}
 
 
 def test_commands_are_laid_on_the_grid_and_no_reading_comes_from_the_future(
@@ -70,7 +70,7 @@ def test_commands_are_laid_on_the_grid_and_no_reading_comes_from_the_future(
 def test_a_dataset_says_what_is_wanted_as_well_as_a_bundle(tmp_path: Path, known: dict[str, str]):
     bag = write(tmp_path / "bag", course())
     first = convert(bag, tmp_path / "a", **known)
-    again = convert(bag, tmp_path / "b", **{**known, "like": str(first.path)})
+    again = convert(bag, tmp_path / "b", **{**known, "contract_from": str(first.path)})
     np.testing.assert_array_equal(first.read()["act"], again.read()["act"])
 
 
@@ -87,7 +87,7 @@ def test_changes_are_those_of_what_was_sent(tmp_path: Path, known: dict[str, str
     ZarrStore.create(
         tmp_path / "like", contract.obs, contract.act, {"robot": "panda", "task": "made_up"}
     )
-    fields = {**known, "like": str(tmp_path / "like")}
+    fields = {**known, "contract_from": str(tmp_path / "like")}
     rows = convert(write(tmp_path / "bag", course()), tmp_path / "data.zarr", **fields).read()
     np.testing.assert_allclose(rows["act"], np.full((19, 8), 0.01), atol=1e-6)
 
@@ -108,7 +108,7 @@ def test_commands_outside_the_limits_are_counted_and_the_farthest_is_named(
 
 
 BAD = {
-    "a bag that says nothing of itself": (course(), {"like": ""}, "say settings=deploy/NAME"),
+    "a bag that says nothing of itself": (course(), {"contract_from": ""}, "say settings=deploy/NAME"),
     "no commands": ([s for s in course() if s[1] == JOINTS], {}, f"nothing came on '{COMMAND}'"),
     "no readings": ([s for s in course() if s[1] != JOINTS], {}, f"nothing came on '{JOINTS}'"),
     "other joints": (

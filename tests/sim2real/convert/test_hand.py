@@ -49,7 +49,7 @@ def course(*, silent: range = range(0)) -> list[Said]:
 @pytest.fixture
 def known(tmp_path: Path) -> dict[str, str]:
     make_hand_bundle(tmp_path / "bundle", ROBOT, np.append(HOME, 0.02))
-    source = {"topic": "/ee_pose", "kind": MsgType.POSE.value, "field": "position"}
+    source = {"topic": "/ee_pose", "msg_type": MsgType.POSE.value, "field": "position"}
     settings = {"robot": "panda", "observe": {"pos": source}}
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings))
     return {"settings": str(tmp_path / "settings.yaml"), "like": str(tmp_path / "bundle")}

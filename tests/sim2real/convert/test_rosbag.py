@@ -149,7 +149,7 @@ def test_pictures_are_made_ready_as_the_node_did(tmp_path: Path):
     flight = Flight(
         tmp_path,
         items={"rgb": TensorSpec(shape=(8, 8, 3), dtype="uint8")},
-        observe={"rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"}},
+        observe={"rgb": {"topic": "/front", "msg_type": "sensor_msgs/msg/Image"}},
     )
     camera = Loopback(flight.bus).create_publisher("/front", MsgType.IMAGE)
 

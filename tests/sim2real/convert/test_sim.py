@@ -58,7 +58,7 @@ class Course(Lab):
     """A simulated panda, a node that drives it by the shipped settings, and what passed by."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("lift_cube", noise=0.001)
+        super().__init__("lift_cube", position_noise=0.001)
         made = bundle(path / "bundle", self.robot.world.task, -0.003)
         over = [
             "lifecycle.ramp_s=0.2",

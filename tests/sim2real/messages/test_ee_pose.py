@@ -15,7 +15,8 @@ from robo_rl_sim2real.messages.readings import Reading
 
 ROBOT = load("robots", "panda")
 HAND = EePoseAxes.of(ROBOT)
-LOW, HIGH = (np.array([getattr(a, end) for a in ROBOT.end_effector.axes]) for end in ("low", "high"))
+AXES = ROBOT.end_effector.axes
+LOW, HIGH = (np.array([getattr(a, end) for a in AXES]) for end in ("low", "high"))
 SOME = np.random.default_rng(0).uniform(LOW, HIGH, (50, 6))
 
 

@@ -67,7 +67,7 @@ class Lab(small_lab.Lab):
 
     def deploy(self, path: Path, goal: np.ndarray, kind: str) -> Node:
         """A policy that wants the hand at goal (6,), and the gripper half open."""
-        settings = settings_of(command={"kind": kind, "alone": False})
+        settings = settings_of(command={"kind": kind, "exclusive": False})
         return Node(settings, bundle_of(path, goal), Loopback(self.bus), clock=self.clock)
 
     def check(self, path: Path) -> dict[str, CheckResult]:
@@ -83,7 +83,7 @@ def bundle_of(path: Path, goal: np.ndarray) -> Bundle:
 
 
 def settings_of(**fields: Any) -> DeploySettings:
-    observe = {"pos": {"topic": "/ee_pose", "kind": MsgType.POSE.value, "field": "position"}}
+    observe = {"pos": {"topic": "/ee_pose", "msg_type": MsgType.POSE.value, "field": "position"}}
     common = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
     return validate_strict({**common, **fields}, DeploySettings)
 
@@ -188,7 +188,7 @@ def test_what_is_recorded_of_it_is_what_was_sent_and_becomes_actions(tmp_path: P
     from rosbags.highlevel import AnyReader
 
     record = {"mode": "full", "folder": str(tmp_path / "bags"), "min_free_mb": 0}
-    settings = settings_of(command={"kind": "pose", "alone": False}, record=record)
+    settings = settings_of(command={"kind": "pose", "exclusive": False}, record=record)
     bundle = bundle_of(tmp_path / "bundle", HOME + ASIDE)
     node = Node(settings, bundle, Loopback(lab.bus), clock=lab.clock)
     with recording_node(node, bundle, settings) as recorder:

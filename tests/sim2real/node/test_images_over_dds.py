@@ -33,8 +33,8 @@ RGB = TensorSpec(shape=(48, 48, 3), dtype="uint8")
 SQUARE = (0, 80, 480, 480)
 OBSERVE = {
     "pos": {"topic": "/joint_states", "field": "position"},
-    "raw": {"topic": "/raw", "kind": MsgType.IMAGE.value, "crop": list(SQUARE)},
-    "small": {"topic": "/small", "kind": MsgType.COMPRESSED.value, "crop": list(SQUARE)},
+    "raw": {"topic": "/raw", "msg_type": MsgType.IMAGE.value, "crop": list(SQUARE)},
+    "small": {"topic": "/small", "msg_type": MsgType.COMPRESSED.value, "crop": list(SQUARE)},
 }
 
 

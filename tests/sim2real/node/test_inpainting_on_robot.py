@@ -146,7 +146,7 @@ def test_chunks_that_leave_nothing_to_go_on_from_are_refused(tmp_path: Path):
     bus = Bus(lambda: 0.0)
     with pytest.raises(ConfigError, match="nothing is left of a chunk"):
         Node(settings(chunks={"merge": "inpaint"}), bundle, Loopback(bus))
-    Node(settings(chunks={"merge": "inpaint", "ahead": 2}), bundle, Loopback(bus)).close()
+    Node(settings(chunks={"merge": "inpaint", "prefetch_ticks": 2}), bundle, Loopback(bus)).close()
 
 
 def test_a_bundle_that_cannot_is_refused(tmp_path: Path):

@@ -234,7 +234,7 @@ def test_whatever_breaks_inside_the_robot_comes_to_rest(world: World):
 def test_a_frozen_camera_holds_the_robot_within_a_second_and_is_named(tmp_path: Path):
     observe = {
         "pos": {"topic": "/joint_states", "field": "position"},
-        "rgb": {"topic": "/front", "kind": "sensor_msgs/msg/Image"},
+        "rgb": {"topic": "/front", "msg_type": "sensor_msgs/msg/Image"},
     }
     rgb = TensorSpec(shape=(8, 8, 3), dtype="uint8")
     world = World(tmp_path, observe=observe, items={"rgb": rgb})

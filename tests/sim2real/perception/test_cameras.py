@@ -30,7 +30,7 @@ SPEC = TensorSpec(shape=(16, 16, 3), dtype="uint8")
 
 
 def eye(spec: TensorSpec = SPEC, **source: Any) -> CameraPreprocessor:
-    fields = {"topic": FRONT, "kind": MsgType.IMAGE, "crop": SQUARE, **source}
+    fields = {"topic": FRONT, "msg_type": MsgType.IMAGE, "crop": SQUARE, **source}
     sources = {"rgb": Source(**fields)}
     return make_preprocessors({"rgb": spec}, sources, ROBOT, CameraGuard.Config())[fields["topic"]]
 
@@ -55,7 +55,7 @@ def test_a_compressed_picture_is_the_same_item():
     cv2 = pytest.importorskip("cv2", reason="pip install 'robo-rl[images]'")
     data = cv2.imencode(".png", SCENE[..., ::-1])[1]
     reading = Reading({"data": data, "format": np.asarray("png")}, (), 3.0)
-    found = eye(kind=MsgType.COMPRESSED).process(reading)
+    found = eye(msg_type=MsgType.COMPRESSED).process(reading)
     np.testing.assert_array_equal(found.fields["rgb"], crop_and_resize(SCENE, SPEC.shape, SQUARE))
 
 
@@ -88,7 +88,7 @@ def test_a_picture_that_does_not_fit_is_an_error_that_names_the_item(change, ima
 
 
 def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not():
-    seeing = eye(info="/front_camera/camera_info")
+    seeing = eye(camera_info="/front_camera/camera_info")
     with pytest.raises(SpecError, match="/front_camera/camera_info: calibration: nothing was"):
         seeing.process(shown())
     seeing.on_camera_info(info(45.0))
@@ -102,7 +102,7 @@ def test_a_camera_with_the_field_of_view_of_training_is_heard_and_another_is_not
 
 def test_two_swapped_cameras_are_told_apart_by_their_calibration():
     """The panda's front camera has 45° and its wrist camera 70°."""
-    seeing = eye(topic="/any", info="/info", camera="wrist")
+    seeing = eye(topic="/any", camera_info="/info", camera="wrist")
     seeing.on_camera_info(info(45.0))
     with pytest.raises(SpecError, match=r"expected 70.0°, found 45.0°"):
         seeing.process(shown())
@@ -121,10 +121,10 @@ def test_a_crop_narrows_the_field_of_view():
 @pytest.mark.parametrize(
     ("source", "spec", "message"),
     [
-        ({"kind": MsgType.JOINT_STATES}, SPEC, "are for images"),
+        ({"msg_type": MsgType.JOINT_STATES}, SPEC, "are for images"),
         ({}, TensorSpec(shape=(7,)), "the contract's is no image"),
-        ({"topic": "/any", "info": "/info"}, SPEC, "no such camera"),
-        ({"info": "/info", "camera": "wirst"}, SPEC, "did you mean 'wrist'"),
+        ({"topic": "/any", "camera_info": "/info"}, SPEC, "no such camera"),
+        ({"camera_info": "/info", "camera": "wirst"}, SPEC, "did you mean 'wrist'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(source, spec, message):

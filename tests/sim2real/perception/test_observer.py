@@ -134,6 +134,6 @@ def test_every_item_needs_a_source():
     with pytest.raises(ConfigError, match="is a difference of itself"):
         observer(hand=Source(difference=("gap", "cube")))
     with pytest.raises(ConfigError, match="'/hand' has another elsewhere"):
-        observer(hand=SOURCES["hand"].model_copy(update={"kind": MsgType.ARRAY}))
+        observer(hand=SOURCES["hand"].model_copy(update={"msg_type": MsgType.ARRAY}))
     with pytest.raises(ConfigError, match="a topic, or minus"):
         observer(arm=Source())

@@ -136,7 +136,7 @@ def test_a_dry_run_has_sent_nothing(tmp_path: Path):
 
 
 def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path):
-    flight = Flight(tmp_path, mode="ring", seconds=1.0, after_s=0.5)
+    flight = Flight(tmp_path, mode="ring", ring_s=1.0, post_trigger_s=0.5)
     with flight.recorded() as recorder:
         flight.run(2)
         flight.node.request("activate")
@@ -156,7 +156,7 @@ def test_a_ring_keeps_what_came_before_a_fault_and_a_little_after(tmp_path: Path
 
 
 def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):
-    flight = Flight(tmp_path, mode="ring", seconds=1.0, after_s=0.2)
+    flight = Flight(tmp_path, mode="ring", ring_s=1.0, post_trigger_s=0.2)
     with flight.recorded() as recorder:
         for _ in range(2):
             flight.node.request("activate")
@@ -173,7 +173,7 @@ def test_every_fault_is_a_recording_of_its_own(tmp_path: Path):
 
 
 def test_a_ring_holds_no_more_memory_than_it_may(tmp_path: Path):
-    flight = Flight(tmp_path, mode="ring", ring_mb=1, after_s=0.0)
+    flight = Flight(tmp_path, mode="ring", ring_mb=1, post_trigger_s=0.0)
     image = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
     with flight.recorded() as recorder:
         for number in range(10):
@@ -185,7 +185,7 @@ def test_a_ring_holds_no_more_memory_than_it_may(tmp_path: Path):
 
 
 def test_a_ring_is_written_when_it_is_asked_for(tmp_path: Path):
-    flight = Flight(tmp_path, mode="ring", after_s=0.0)
+    flight = Flight(tmp_path, mode="ring", post_trigger_s=0.0)
     with flight.recorded() as recorder:
         flight.run(10)
         flight.node.request("record")

@@ -178,7 +178,7 @@ def test_episodes_end_are_told_and_begin_anew_when_asked(lab: Lab):
 def test_one_seed_is_one_course():
     courses = []
     for seed in (1, 1, 2):
-        lab = Lab(seed=seed, noise=0.01, out={"jitter_s": 0.02, "loss": 0.2})
+        lab = Lab(seed=seed, position_noise=0.01, sensor_delay={"jitter_s": 0.02, "loss": 0.2})
         lab.run(40)
         courses.append([r.fields["position"].tolist() for r in lab.joints])
         lab.close()
@@ -186,7 +186,7 @@ def test_one_seed_is_one_course():
 
 
 def test_readings_and_commands_take_their_time():
-    lab = Lab(out={"latency_s": 0.05}, into={"latency_s": 0.1})
+    lab = Lab(sensor_delay={"latency_s": 0.05}, command_delay={"latency_s": 0.1})
     lab.sleep(5 * DT_S)
     assert lab.joints == []
     lab.run(20)
@@ -203,7 +203,7 @@ def driven(lab: Lab, path: Path, kind: str) -> Node:
     robot = lab.robot.world.robot
     observe = {"pos": {"topic": robot.topics.joint_states, "field": "position"}}
     settings = {"robot": {"name": "panda"}, "observe": observe, "lifecycle": {"ramp_s": 0.2}}
-    settings["command"] = {"alone": False, "kind": kind}  # the lab could say something too
+    settings["command"] = {"exclusive": False, "kind": kind}  # the lab could say something too
     bundle = make_bundle(path / "bundle", robot, -0.003)
     return Node(
         validate_strict(settings, DeploySettings), bundle, Loopback(lab.bus), clock=lab.clock

@@ -287,7 +287,8 @@ def test_a_service_that_breaks_says_so_and_goes_on(make_transport):
 
     robot.create_service("~/broken", broken)
     for _ in range(2):
-        assert node.call_service("/robot/broken", 10.0) == ServiceResponse(False, "ValueError: not mine")
+        answer = ServiceResponse(False, "ValueError: not mine")
+        assert node.call_service("/robot/broken", 10.0) == answer
 
 
 def test_nobody_answers_for_a_service_that_nobody_has(make_transport):

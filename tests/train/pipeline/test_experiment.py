@@ -56,8 +56,8 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        (online(explore={"finetune_steps": 9}), "stages.online: .*finetune_steps 9, num_steps 2"),
-        (online(explore={"sampler": "ddpm"}), "stages.online: .*'ddpm' reads noise"),
+        (online(exploration={"finetune_steps": 9}), "stages.online: .*finetune_steps 9, num_steps 2"),
+        (online(exploration={"sampler": "ddpm"}), "stages.online: .*'ddpm' reads noise"),
         (online(algo={"group_size": 3}), "stages.online: .* multiple of the group size 3, found 8"),
         (
             {"policy": {**POLICY, "finetune_steps": 1}, **online(algo={"ratio": "cfm"})},
@@ -71,7 +71,7 @@ def test_mistakes_are_named(changes: dict[str, Any], says: str):
         (
             {
                 "policy": {**POLICY, "sampler": "flow_ode"},
-                **online(algo={"name": "td3", "anchor": {"forward_kl": 1.0}}),
+                **online(algo={"name": "td3", "regularization": {"forward_kl": 1.0}}),
             },
             "stages.online: an anchor needs a trained step with noise",
         ),
@@ -160,7 +160,7 @@ def test_what_a_stage_may_leave_behind_is_not_known_of_one_that_does_not_say(mon
 
 
 def test_nobody_is_asked_of_a_policy_that_is_not_known_yet():
-    student = {"name": "online", "explore": {"sampler": "flow_noise"}}
+    student = {"name": "online", "exploration": {"sampler": "flow_noise"}}
     quiet = {"policy": {**LOUD, "eval_eta": 0.0}, "waive": {}}
     with pytest.raises(ConfigError, match=r"stages\.more: .*network says noise"):
         experiment(stages={"collect": {}, "bc": {}, "more": student}, **quiet)
@@ -178,7 +178,7 @@ def test_a_stage_is_asked_of_the_policy_that_reaches_it():
     assert list(experiment(stages=cloned, waive={}).stages)[-1] == "distill"
 
 
-EXPLORING = {**STAGES["online"], "name": "online", "explore": {"sampler": "flow_noise"}}
+EXPLORING = {**STAGES["online"], "name": "online", "exploration": {"sampler": "flow_noise"}}
 PLAIN = {**STAGES["online"], "name": "online"}
 
 
@@ -186,7 +186,7 @@ def test_a_stage_is_asked_of_the_sampler_that_another_left():
     silent = {**POLICY, "sampler": "flow_ode"}
     road = {"scratch": {}, "loud": EXPLORING, "more": PLAIN}
     assert list(experiment(policy=silent, stages=road, waive={}).stages) == list(road)
-    quiet = {**EXPLORING, "explore": {"sampler": "flow_ode"}, "algo": "td3"}
+    quiet = {**EXPLORING, "exploration": {"sampler": "flow_ode"}, "algo": "td3"}
     with pytest.raises(ConfigError, match=r"stages\.more: no denoising step is both"):
         experiment(stages={"scratch": {}, "quiet": quiet, "more": PLAIN}, waive={})
 

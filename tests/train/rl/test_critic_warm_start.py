@@ -13,7 +13,7 @@ from robo_rl.algo.off_policy.td3 import Td3
 from robo_rl.train.checkpoint import files as checkpoint
 
 OFFLINE = {"critic_steps": 20, "steps": 10, "fqe": {"steps": 10}}
-TD3 = {"name": "td3", "inherit": True, "scale_rewards": False, "warmup_decisions": 10**6}
+TD3 = {"name": "td3", "warm_start_critics": True, "scale_rewards": False, "warmup_decisions": 10**6}
 
 
 def run(runner: Runner, folder: Path, *, offline: bool = True, **algo: Any) -> Any:

@@ -73,7 +73,7 @@ def test_a_sampler_of_another_family_is_refused(cloned):
 
 
 def test_the_stage_takes_it_as_a_setting():
-    stages = {**EXPERIMENT["stages"], "online": {"explore": {"sampler": "flow_sde"}}}
+    stages = {**EXPERIMENT["stages"], "online": {"exploration": {"sampler": "flow_sde"}}}
     found = validate({**EXPERIMENT, "stages": stages}, Experiment).stages["online"].cfg
     assert found.explore.sampler.name == "flow_sde"
     assert found.explore.finetune_steps is None

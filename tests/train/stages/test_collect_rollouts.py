@@ -125,9 +125,9 @@ def test_onto_a_dataset_its_episodes_stay_in_front_and_it_stays_as_it_was(
     first = record(policy, tmp_path / "first", episodes=5)
     before = ZarrStore.open(tmp_path / "first" / "data.zarr").digest()
     earlier = (tmp_path / "first", first)
-    found = record(policy, tmp_path / "both", earlier=earlier, episodes=6, onto=True)
-    cut = record(policy, tmp_path / "cut", earlier=earlier, episodes=5, onto=True)
-    again = record(policy, tmp_path / "cut", earlier=earlier, episodes=6, onto=True)
+    found = record(policy, tmp_path / "both", earlier=earlier, episodes=6, append=True)
+    cut = record(policy, tmp_path / "cut", earlier=earlier, episodes=5, append=True)
+    again = record(policy, tmp_path / "cut", earlier=earlier, episodes=6, append=True)
     store = ZarrStore.open(tmp_path / "both" / "data.zarr")
     assert [episode.length for episode in store.episodes] == [2, 3, 4, 5, 2, 2, 3, 4, 5, 2, 3]
     assert store.digest() == ZarrStore.open(tmp_path / "cut" / "data.zarr").digest()

@@ -52,7 +52,8 @@ def test_goals_go_to_the_action_of_the_controller_that_takes_trajectories():
     bus, heard = Bus(lambda: 1.0), list[Reading]()
     (only,) = ways = made(JOINTS, kind="follow_joint_trajectory")
     assert (only.topic, only.interface) == (ROBOT.topics.follow_joint_trajectory, FOLLOW)
-    assert ROBOT.topics.follow_joint_trajectory == "/joint_trajectory_controller/follow_joint_trajectory"
+    expected = "/joint_trajectory_controller/follow_joint_trajectory"
+    assert ROBOT.topics.follow_joint_trajectory == expected
     Loopback(bus).create_goal_server(ROBOT.topics.follow_joint_trajectory, heard.append)
     pos = np.arange(8.0)
     CommandPublishers(ways, Loopback(bus)).send(moving(pos))
@@ -126,7 +127,8 @@ def test_a_stop_takes_a_hand_that_is_told_velocities_no_further():
     for kind in ("pose", "twist"):
         hand, _ = ways = made(HAND, kind=kind)
         low = np.array([axis.low for axis in (*ROBOT.end_effector.axes, ROBOT.actuated_joints[-1])])
-        high = np.array([axis.high for axis in (*ROBOT.end_effector.axes, ROBOT.actuated_joints[-1])])
+        axes = (*ROBOT.end_effector.axes, ROBOT.actuated_joints[-1])
+        high = np.array([axis.high for axis in axes])
         ones = np.ones(7)
         limits = Limits(low, high, ones, 5 * ones, 500 * ones, DT_S)
         safety = Safety(Safety.Config(), limits, POS, placed=position_indices(ways, 7))

@@ -100,7 +100,7 @@ def test_a_joint_that_is_held_up_is_given_way_slowly_once_it_was_measured_there_
         (0.3, {"standing": True, "doubt": "it jumped"}, "command"),
         (0.3, {"standing": True, "observed_s": 0.5}, "command"),
     ):
-        safety = make(tracking=1.0)
+        safety = make(max_tracking_error=1.0)
         start = [safety.step(asked(target=HOME + 0.5), 1.0).pos for _ in range(100)][-1]
         fields: dict[str, Any] = {"target": None, "measured": (measured := start - lag), **known}
         sent = [start, *(at_1(safety, **fields).pos for _ in range(400))]
@@ -115,7 +115,7 @@ def test_a_fault_of_tracking_names_the_joint_the_amount_the_limit_and_the_settin
     command = at_1(make(), measured=measured)
     assert command.reason is Reason.TRACKING
     assert "'joint 2' is 0.600 from its command, at most 0.375" in command.detail
-    assert "safety.tracking=0.15" in command.detail
+    assert "safety.max_tracking_error=0.15" in command.detail
 
 
 def test_a_hold_ends_only_when_readings_come_regularly_again():
@@ -128,7 +128,7 @@ def test_a_hold_ends_only_when_readings_come_regularly_again():
 
 def test_margin_and_speed_make_the_limits_tighter():
     """A tenth of a range of 2.5 at either end."""
-    within = make(margin=0.1, speed=0.5).limits
+    within = make(position_margin=0.1, speed_scale=0.5).limits
     np.testing.assert_allclose(within.low, limits().low + 0.25)
     np.testing.assert_allclose(within.high, limits().high - 0.25)
     assert (within.jerk == 0.5 * limits().jerk).all()

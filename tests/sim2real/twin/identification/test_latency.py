@@ -88,10 +88,10 @@ def words(tmp_path: Path) -> list[str]:
 
 
 def test_a_latency_is_found_again(tmp_path: Path, words: list[str]):
-    Scene(tmp_path, out={"latency_s": 0.02}, into={"latency_s": 0.04}).wave(8.0)
+    Scene(tmp_path, sensor_delay={"latency_s": 0.02}, command_delay={"latency_s": 0.04}).wave(8.0)
     found = tmp_path / "found.json"
     assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
-    low, high = json.loads(found.read_text())["env"]["out"]["latency_s"]
+    low, high = json.loads(found.read_text())["env"]["obs_delay"]["latency_s"]
     # the simulated robot obeys and measures at 100 Hz: what it is told waits for the next step
     assert 0.055 < low <= high < 0.075
 
@@ -100,7 +100,7 @@ def test_one_that_is_not_late_is_found_so(tmp_path: Path, words: list[str]):
     Scene(tmp_path).wave(8.0)
     found = tmp_path / "found.json"
     assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "--json", str(found)]) == 0
-    assert max(json.loads(found.read_text())["env"]["out"]["latency_s"]) < 0.015
+    assert max(json.loads(found.read_text())["env"]["obs_delay"]["latency_s"]) < 0.015
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_what_tells_nothing_is_refused(tmp_path, words, capsys, width, seconds, 
 
 
 def test_one_that_is_later_than_was_looked_for_is_refused(tmp_path, words, capsys):
-    Scene(tmp_path, out={"latency_s": 0.3}).wave(6.0)
+    Scene(tmp_path, sensor_delay={"latency_s": 0.3}).wave(6.0)
     assert main(["deploy", "latency", str(tmp_path / "bag"), *words, "longest_s=0.1"]) == 2
     assert "longest_s" in capsys.readouterr().err
