@@ -47,7 +47,13 @@ def main() -> None:
         return
     bundle = Bundle.load(args.bundle)
     contract = bundle.manifest.contract
-    words = ["--task", contract.task, "--domain", str(args.domain), f"out.latency_s={args.latency}"]
+    words = [
+        "--task",
+        contract.task,
+        "--domain",
+        str(args.domain),
+        f"sensor_delay.latency_s={args.latency}",
+    ]
     robot = subprocess.Popen([sys.executable, "-m", "robo_rl", "sim-robot", *words])
     overrides = [
         f"transport.domain={args.domain}",

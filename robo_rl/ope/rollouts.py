@@ -119,7 +119,7 @@ def rollout_model(
         act = _acted(model, policy, seen, generator)
         ahead = model(seen, act)
         yield ModelStep(elapsed, seen, act, alive, ahead)
-        alive = alive * (1.0 - ahead.ends.sigmoid())
+        alive = alive * (1.0 - ahead.termination_logit.sigmoid())
         seen = model.next_obs(seen, ahead)
 
 

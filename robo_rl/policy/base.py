@@ -207,7 +207,9 @@ class DenoisingPolicy(nn.Module):
             ConfigError: It was never anchored.
         """
         if self.reference_net is None:
-            raise ConfigError("the policy keeps no base", hint="call anchor() before training it")
+            raise ConfigError(
+                "the policy keeps no base", hint="call freeze_reference() before training it"
+            )
         shared: dict[int, Any] = {id(self.normalizer): self.normalizer}
         base = copy.deepcopy(self, shared).requires_grad_(False)
         base.net, base.noise_head = cast(Any, base.reference_net), base.reference_noise_head

@@ -51,9 +51,9 @@ def compare_sequentially(
     scores: ArrayLike,
     pairs: Sequence[Pair] | None = None,
     *,
-    group: int,
-    groups: int,
-    level: float = 0.05,
+    seeds_per_group: int,
+    num_groups: int,
+    alpha: float = 0.05,
     relabellings: int = 5000,
     seed: int = 0,
 ) -> dict[Pair, Decision]:
@@ -85,19 +85,19 @@ def compare_sequentially(
     Raises:
         ValueError: A shape or a setting that makes no test.
     """
-    table = _checked(scores, group, groups, level)
+    table = _checked(scores, seeds_per_group, num_groups, alpha)
     undecided = list(pairs or combinations(range(len(table)), 2))
     decided: dict[Pair, Decision] = {}
-    paths = _Paths(table, undecided, group, relabellings, seed)
-    complete = min(groups, table.shape[1] // group)
+    paths = _Paths(table, undecided, seeds_per_group, relabellings, seed)
+    complete = min(num_groups, table.shape[1] // seeds_per_group)
     for now in range(1, complete + 1):
-        allowed = [int(level * k / groups * relabellings) for k in range(1, now + 1)]
+        allowed = [int(alpha * k / num_groups * relabellings) for k in range(1, now + 1)]
         while undecided and (pair := paths.crossing(undecided, allowed)) is not None:
             undecided.remove(pair)
-            decided[pair] = _decision(table, pair, PairVerdict.DIFFERENT, now * group)
-    rest = PairVerdict.CANNOT_TELL if complete == groups else PairVerdict.MORE_SEEDS
+            decided[pair] = _decision(table, pair, PairVerdict.DIFFERENT, now * seeds_per_group)
+    rest = PairVerdict.CANNOT_TELL if complete == num_groups else PairVerdict.MORE_SEEDS
     for pair in undecided:
-        decided[pair] = _decision(table, pair, rest, complete * group)
+        decided[pair] = _decision(table, pair, rest, complete * seeds_per_group)
     return {pair: decided[pair] for pair in pairs or combinations(range(len(table)), 2)}
 
 

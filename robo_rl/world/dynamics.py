@@ -138,10 +138,12 @@ class DynamicsEnsemble(nn.Module):
         ended = batch["terminated"]
         whole = (batch["num_exec"] == self.exec_horizon) | ended
         change = (after - seen) / self.step
-        error = (found.change - change).square().mean(dim=-1) * ~ended
+        error = (found.delta - change).square().mean(dim=-1) * ~ended
         error = error + ((found.rew - batch["rew"]) / self.rew_spread).square()
-        ends = ended.to(found.ends).expand_as(found.ends)
-        error = error + F.binary_cross_entropy_with_logits(found.ends, ends, reduction="none")
+        ends = ended.to(found.termination_logit).expand_as(found.termination_logit)
+        error = error + F.binary_cross_entropy_with_logits(
+            found.termination_logit, ends, reduction="none"
+        )
         return error * whole
 
     def to_obs_dict(self, seen: Tensor) -> dict[str, Tensor]:

@@ -33,8 +33,11 @@ class NftActorConfig(NftObjectiveConfig, PrecisionConfig, OptimizerConfig, Adapt
     """
 
     weight_decay: float = Field(default=0.0, ge=0.0)
+    """Weight decay of AdamW."""
     epochs: int = Field(default=4, ge=1)
+    """Passes over a rollout."""
     target_shift: float = Field(default=0.02, ge=0.0)
+    """Target of how far an update moves actions, RMS in network units; 0 is no limit."""
 
 
 class NftActor(ActorUpdate):

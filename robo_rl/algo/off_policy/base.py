@@ -89,7 +89,7 @@ class OffPolicyConfig(OffPolicyActorConfig):
     def _what_is_inherited_is_of_rewards_as_they_are(self) -> Self:
         if self.warm_start_critics and self.scale_rewards:
             raise ValueError(
-                "inherit: values that were learnt offline are of rewards as they are;"
+                "warm_start_critics: values that were learnt offline are of rewards as they are;"
                 " set scale_rewards to false"
             )
         return self

@@ -74,7 +74,7 @@ class ObjectiveConfig(PrecisionConfig):
             raise ValueError("ratio_reduction: ratio_norm 'guard' is of sums")
         kernels = {
             "ratio_norm": guarded,
-            "entropy": self.entropy_coef,
+            "entropy_coef": self.entropy_coef,
             "regularization": self.regularization.enabled,
         }
         for name, used in kernels.items():
@@ -137,7 +137,7 @@ class Objective:
         units, behind = self.likelihood.units.select(pick), None
         scored = self.likelihood.score(self.policy, pick)
         scored = scored._replace(
-            trusted=scored.trust_region_log_ratio / self._terms(units, scored.kernel)
+            trust_region_log_ratio=scored.trust_region_log_ratio / self._terms(units, scored.kernel)
         )
         if proximal is not None:
             with torch.no_grad():

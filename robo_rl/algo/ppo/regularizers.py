@@ -85,7 +85,7 @@ class Regularizer:
                 self._base = KernelTable(base, data, units)
             if cfg.bc_reference:
                 chains = _chains(base, data, generator)
-                self._imitated = data._replace(x=chains, before=None)
+                self._imitated = data._replace(x=chains, noise_history=None)
 
     def penalties(self, policy: DenoisingPolicy, kernel: Kernel, pick: Tensor) -> dict[str, Tensor]:
         """Name → (R,), with gradient, coefficients not yet applied.

@@ -40,7 +40,7 @@ def remarks(summary: Mapping[str, Any]) -> Iterator[str]:
     if unnoted := summary["provenance"]["interruption_unknown"]:
         yield f"of {len(unnoted)} nobody noted whether they were interrupted"
     if summary["world_unknown"]:
-        yield f"of {summary['unplaced']} the world that they were measured in was not recorded"
+        yield f"of {summary['world_unknown']} the world that they were measured in was not recorded"
     if summary["versions"]:
         yield f"with {'; '.join(summary['versions'])}"
 

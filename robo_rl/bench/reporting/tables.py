@@ -173,7 +173,7 @@ def _over_tasks(summary: Numbers, report: ReportConfig, methods: list[str]) -> T
 
 
 def _fallen(each: Numbers) -> str:
-    return f"{each['fallen']} of {each['curves']}" if each["curves"] else NOTHING
+    return f"{each['degraded']} of {each['curves']}" if each["curves"] else NOTHING
 
 
 def _improvement(each: Numbers) -> str:

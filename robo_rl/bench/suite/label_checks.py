@@ -50,11 +50,11 @@ def _missing(label: str, stages: Mapping[CellKey, Stages]) -> Iterator[tuple[Pla
 def _not_looked_at(
     report: ReportConfig, stages: Mapping[CellKey, Stages]
 ) -> Iterator[tuple[Place, str]]:
-    """The first cell that has no clean curve to show, where one is asked for."""
+    """The first cell that has no evaluation curve to show, where one is asked for."""
     for key, own in stages.items() if report.curve == "eval" else ():
         probe = getattr(getattr(own.get(report.stage), "cfg", None), "periodic_eval", None)
         if not getattr(probe, "every", 0):
-            problem = f"'clean', but {key} sets no stages.{report.stage}.probe.every"
+            problem = f"'eval', but {key} sets no stages.{report.stage}.periodic_eval.every"
             yield ("report", "curve"), problem
             return
 
@@ -65,7 +65,7 @@ def _others(suite: Suite) -> Iterator[tuple[Place, str]]:
     if student not in (None, ReportConfig.model_fields["student"].default):
         yield ("report", "student"), str(student)
     for label in suite.report.prior_stages:
-        yield ("report", "clock"), label
+        yield ("report", "prior_stages"), label
     for label in suite.shared:
         if label not in shared:
             yield ("shared",), label

@@ -68,7 +68,7 @@ def warn_limit_violations(store: ZarrStore) -> LimitViolations:
     if found.rows:
         hint = (
             "`robo-rl data verify` lists them; take faults out of the data, and keep single ones"
-            " out of the scale with `stages.bc.modes={act: quantile}`"
+            " out of the scale with `stages.bc.normalization={act: quantile}`"
         )
         warnings.warn(f"{store.path}: {found}; {hint}", Notice, stacklevel=2)
     return found

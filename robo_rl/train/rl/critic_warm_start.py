@@ -28,7 +28,7 @@ def load_offline_critics(algo: Algorithm, context: Context) -> None:
     if not context.has_artifact("critics"):
         raise ConfigError(
             "there are no critics to begin from",
-            where="algo.inherit",
+            where="algo.warm_start_critics",
             expected="a stage before that makes some, such as 'offline'",
         )
     place = context.artifact("critics")

@@ -65,7 +65,7 @@ def with_exploration(policy: DenoisingPolicy, cfg: ExplorationConfig, seed: int)
     if policy.reference_net is not None and family.cfg.finetune_steps != policy.cfg.finetune_steps:
         raise ConfigError(
             "other steps of the chain were trained before",
-            where="explore.finetune_steps",
+            where="exploration.finetune_steps",
             expected=policy.cfg.finetune_steps,
             found=family.cfg.finetune_steps,
         )

@@ -41,7 +41,7 @@ class ExplorationCheck:
         return (
             f"exploring, {self._good} of {self._count} episodes succeed; evaluated without noise,"
             f" the policy succeeds in {able.low:.0%} to {able.high:.0%}. So wide a noise leaves"
-            " little to learn from: narrow it (std_max of policy.sampler or of explore.sampler)"
+            " little to learn from: narrow it (std_max of policy.sampler or of exploration.sampler)"
         )
 
 

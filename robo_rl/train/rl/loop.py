@@ -189,11 +189,11 @@ class Loop(Stateful):
 
     def _acting(self) -> dict[str, Any]:
         """All that makes the policy act as it does, what it has come to see included."""
-        return {"actor": self.algo.actor_state(), **self.states_of(("tracker",))}
+        return {"actor": self.algo.actor_state(), **self.states_of(("obs_stats",))}
 
     def _go_back(self, state: dict[str, Any]) -> None:
         self.algo.rollback(state["actor"])
-        self.load_states_of(("tracker",), state)
+        self.load_states_of(("obs_stats",), state)
 
     def _save(self) -> None:
         """By the first process, for all."""

@@ -25,7 +25,7 @@ from robo_rl.train.rl.episode_cohorts import EpisodeOutcomes
 from robo_rl.train.rl.group_collector import GroupCollector
 
 _MEANS = ("rew_per_step", "jerk")  # with the parts of the reward; all other metrics are counts
-_ALONG_ENVS = ("last_obs", "final_obs", "ended", "carried")  # all else starts with (T, B)
+_ALONG_ENVS = ("last_obs", "final_obs", "ended", "initial_noise")  # all else starts with (T, B)
 
 
 class ShardPlan(NamedTuple):

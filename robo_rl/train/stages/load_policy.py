@@ -86,6 +86,6 @@ def _demand_same_kind(where: Path, policy: DenoisingPolicy, context: Context) ->
     wanted = context.experiment.model_dump(mode="json", include={"policy"})["policy"]
     found = {"name": policy.family, **policy.cfg.model_dump(mode="json")}
     if first := next(differences(wanted, found, ("policy",)), None):
-        hint = f"set {first.key}={first.other}; how to explore is said by online.explore"
+        hint = f"set {first.key}={first.other}; how to explore is said by online.exploration"
         problem = f"{first.key} is another"
         raise DataError(problem, where=where, expected=first.one, found=first.other, hint=hint)

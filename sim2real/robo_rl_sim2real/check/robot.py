@@ -75,7 +75,9 @@ def check_inference_time(facts: SurveyResult) -> Iterator[CheckResult]:
     limit_s, what = (period_s, "a period") if inline else (patience_s, "safety.inference_timeout_s")
     text = f"answers in {1e3 * p50_s:.3g} ms, 99 % in {1e3 * p99_s:.3g} ms;"
     text += f" {what} is {1e3 * limit_s:.0f} ms"
-    faster = "a faster machine, fewer denoising steps" + (", or planner: thread" if inline else "")
+    faster = "a faster machine, fewer denoising steps" + (
+        ", or inference: thread" if inline else ""
+    )
     if p50_s > limit_s:
         yield failed("policy", text, faster)
     elif p99_s > (0.5 if inline else 1.0) * limit_s:

@@ -116,7 +116,7 @@ def survey(
         clock or Clock(),
         warm_up_session(bundle, 0, inpaint=settings.chunks.uses_inpainting),
     )
-    contract, inline = bundle.manifest.contract, settings.model_copy(update={"planner": "inline"})
+    contract, inline = bundle.manifest.contract, settings.model_copy(update={"inference": "inline"})
     runtime, wiring = build_runtime(inline, contract, query, clock.now_s)
     inbox, transport = Inbox(), connect()
     darkroom = ImageWorker(wiring.preprocessors, inbox)

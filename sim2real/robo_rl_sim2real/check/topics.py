@@ -99,7 +99,7 @@ def _writers(topic: str, kind: MsgType, reader: Qos, ends: list[Endpoint]) -> It
     elif not fitting:
         found = ", ".join(sorted({end.type for end in writers}))
         text = f"{_names(writers)} publishes {found}, expected {kind.value}"
-        yield failed(topic, text, "set the topic's kind in the settings' observe")
+        yield failed(topic, text, "set the topic's msg_type in the settings' observe")
     for end in fitting:
         if why := qos_incompatibility(end.qos, reader):
             yield failed(topic, f"{_names([end])}: {why}", "make that publisher reliable")

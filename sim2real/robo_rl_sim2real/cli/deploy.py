@@ -37,7 +37,7 @@ _PATIENCE_S = 20.0
 _YOUNG_S = 2.0  # how much before now a recording of this run may have begun
 
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed=0.5.")
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as safety.speed_scale=0.5.")
 ]
 BundlePath = Annotated[Path, typer.Argument(help="An export bundle.")]
 SettingsName = Annotated[

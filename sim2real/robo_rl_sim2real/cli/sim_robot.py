@@ -23,7 +23,8 @@ from robo_rl_sim2real.transport.base import Transport
 _TOLD = ("episodes", "succeeded", "failed", "unfinished", "missed_steps")
 
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Such as out.latency_s=0.06.")
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Such as sensor_delay.latency_s=0.06."),
 ]
 
 

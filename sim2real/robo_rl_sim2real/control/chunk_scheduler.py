@@ -209,7 +209,7 @@ def with_basis_times(new: Chunk, old: Chunk, weight: Array) -> Chunk:
     for place in np.flatnonzero(weight > 0.0).tolist():
         older_s = old.basis_s(min(new.observed_tick + place, old.end - 1))
         rests[place] = older_s if weight[place] >= 1.0 else min(older_s, new.observed_s)
-    return new._replace(rests=tuple(rests))
+    return new._replace(action_basis_s=tuple(rests))
 
 
 def soft_mask(size: int, left: int, delay: int) -> Array:

@@ -131,7 +131,7 @@ class Runtime:
             return self._resting(stalled=stalled, problem=self._check_feedback(inbox))
         problem = self._update_policy(inbox, number - self._begun)
         now_s = self.now_s()
-        asked = self._asked(now_s, stalled=stalled)._replace(regular=self._regular(inbox))
+        asked = self._asked(now_s, stalled=stalled)._replace(readings_regular=self._regular(inbox))
         command = self.parts.safety.step(asked, now_s)
         self._said, self._commanding = number, True
         if not self._waits_for_first(command.reason):
@@ -257,7 +257,7 @@ class Runtime:
             raise SpecError("action chunk", expected=f"(H, {size})", found=found.act.shape)
         self.parts.chunks.add(chunk := Chunk(found.act, asked.tick, tick, asked.observed_s))
         begun = self._begun
-        self._inferred = chunk._replace(observed=begun + asked.tick, arrived=begun + tick)
+        self._inferred = chunk._replace(observed_tick=begun + asked.tick, arrived_tick=begun + tick)
 
     def _asked(self, now_s: float, *, stalled: bool) -> SafetyInput:
         target, basis_s = self._target_and_basis(now_s)

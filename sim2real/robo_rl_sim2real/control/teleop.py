@@ -126,7 +126,7 @@ class Teleop:
         """
         said = inbox.get(self.cfg.topic)
         if self._hand is not None and said is not None:
-            self._hand.hear(said)
+            self._hand.on_reading(said)
         switch = inbox.get(self.cfg.deadman) if self.cfg.deadman else said
         if self._hand is None or switch is None or not self._pressed(switch):
             self.release()
@@ -271,10 +271,10 @@ _HANDS = {
 def _check(cfg: Teleop.Config, names: tuple[str, ...]) -> None:
     if cfg.msg_type not in _HANDS:
         known = ", ".join(kind.value for kind in _HANDS)
-        raise ConfigError("teleop.kind", expected=known, found=cfg.msg_type.value)
+        raise ConfigError("teleop.msg_type", expected=known, found=cfg.msg_type.value)
     pad, moves = cfg.msg_type is MsgType.JOY, cfg.msg_type is not MsgType.JOINT_STATES
     if not cfg.deadman and not (pad and cfg.deadman_button >= 0):
-        what = "held, a topic of the switch" + (", or button" if pad else "")
+        what = "deadman, a topic of the switch" + (", or deadman_button" if pad else "")
         raise ConfigError("teleop: nothing says whether the human has taken over", expected=what)
     if not cfg.joints:
         raise ConfigError("teleop.joints: nothing is moved", expected=", ".join(names))

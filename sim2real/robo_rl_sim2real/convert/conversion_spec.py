@@ -74,7 +74,7 @@ class ConversionSpec(NamedTuple):
     def preprocessors(self) -> dict[str, CameraPreprocessor]:
         """Topic → what makes its pictures ready, the node's own but for calibrations."""
         plain = {
-            name: source.model_copy(update={"info": "", "camera": ""})
+            name: source.model_copy(update={"camera_info": "", "camera": ""})
             for name, source in self.sources.observe.items()
         }
         robot = self.sources.robot.build()
@@ -98,7 +98,7 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
         raise DataError(
             "does not say what is in it",
             where=bag.path,
-            hint="say settings=deploy/NAME for where things are, and like=BUNDLE or like=DATASET"
+            hint="say settings=deploy/NAME for where things are, and contract_from=BUNDLE or contract_from=DATASET"
             " for what is wanted",
         )
     contract = _contract_like(Path(like)) if like else _contract_said(bag, said or {})

@@ -238,7 +238,7 @@ class Node:
                 raise RoboRlError(
                     f"cannot {what}: somebody else publishes on '{outlet.topic}'",
                     found=", ".join(sorted(others)),
-                    hint="stop the other, or command.alone=false; one that was killed is forgotten"
+                    hint="stop the other, or command.exclusive=false; one that was killed is forgotten"
                     " after 10 s",
                 )
 

@@ -217,7 +217,7 @@ def _check_overlap(chunks: ChunkScheduler.Config, contract: Contract) -> None:
     if chunks.uses_inpainting and contract.exec_horizon - chunks.prefetch_ticks >= contract.horizon:
         raise ConfigError(
             "chunks.merge: nothing is left of a chunk when the next one is asked for",
-            expected=f"chunks.ahead above {contract.exec_horizon - contract.horizon}",
+            expected=f"chunks.prefetch_ticks above {contract.exec_horizon - contract.horizon}",
             found=chunks.prefetch_ticks,
             hint="or a policy whose exec_horizon is below its horizon",
         )
@@ -228,5 +228,5 @@ def _start(settings: DeploySettings, found: CommandSpec) -> np.ndarray:
         return found.home
     if len(settings.start_pose) != len(found.names):
         expected = f"{len(found.names)} positions, of {', '.join(found.names)}"
-        raise ConfigError("start", expected=expected, found=len(settings.start_pose))
+        raise ConfigError("start_pose", expected=expected, found=len(settings.start_pose))
     return np.array(settings.start_pose)

@@ -42,6 +42,7 @@ class Source(ConfigModel):
     difference: tuple[str, str] | None = None
     crop: Crop | None = None
     camera_info: TopicName = ""
+    """Topic of the ``CameraInfo``; empty for no check of the intrinsics."""
     camera: str = ""
 
 
@@ -153,6 +154,6 @@ class Observer:
                 hint=did_you_mean(name, self.sources),
             )
         if source.difference is None and not source.topic:
-            raise ConfigError(f"observe.{name}", expected="a topic, or minus", found="neither")
+            raise ConfigError(f"observe.{name}", expected="a topic, or difference", found="neither")
         for item in source.difference or ():
             self._check(item, f"of which '{name}' is a difference", (*above, name))

@@ -235,7 +235,7 @@ class Safety:
         apart, limit = np.abs(self.limiter.motion.pos - asked.measured), self.cfg.max_tracking_error
         return (
             f"'{self._names[worst]}' is {apart[worst]:.3f} from its command, at most"
-            f" {limit * self._range[worst]:.3f} (safety.tracking={limit:g} of its range)"
+            f" {limit * self._range[worst]:.3f} (safety.max_tracking_error={limit:g} of its range)"
         )
 
     def reached(self, measured: Array) -> bool:

@@ -191,7 +191,7 @@ class Ros2:
         """See ``Transport``."""
         alive = not self._open or all(thread.is_alive() for thread in self._threads)
         deaf = [] if alive else ["a listening thread died"]
-        pursuits = [f"{each.action}: {why}" for each in self._pursuits if (why := each.look())]
+        pursuits = [f"{each.action}: {why}" for each in self._pursuits if (why := each.status())]
         with self._lock:
             return deaf + pursuits + [f"{topic}: {what}" for topic, what in self._bad.items()]
 

@@ -52,7 +52,7 @@ class LatencyEstimate(NamedTuple):
         """Settings of the env ``latency``: all in one direction, for a loop sees only the sum."""
         jitter_s, loss = (round(float(np.nan_to_num(v)), 4) for v in self.arrivals)
         out = {"latency_s": list(self.range_s), "jitter_s": jitter_s, "loss": loss}
-        return {"env": {"name": "latency", "out": out}}
+        return {"env": {"name": "latency", "obs_delay": out}}
 
 
 class LatencyFitConfig(ConfigModel):
@@ -125,7 +125,7 @@ def _demand(
             where=run,
             expected=f"{cfg.min_explained_variance:.0%} of its motion explained",
             found=f"{best:.0%} at best",
-            hint="is it the same robot, with the same gains? A longer delay needs longest_s",
+            hint="is it the same robot, with the same gains? A longer delay needs max_delay_s",
         )
     if np.median([shift.delay_s for shift in good]) > cfg.max_delay_s - 0.01:
-        raise DataError("later than was looked for", where=run, hint="say a longer longest_s")
+        raise DataError("later than was looked for", where=run, hint="say a longer max_delay_s")
