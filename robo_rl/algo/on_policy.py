@@ -90,8 +90,8 @@ class OnPolicy(Algorithm):
         """Learn from one rollout; returns metrics.
 
         Raises:
-            PluginError: Rewards, losses or gradients were not finite, or the likelihood ratio is
-                not 1 before the first step.
+            PluginError: Rewards are not finite, the likelihood ratio is not 1 before the first
+                step, or losses or gradients were not finite for long.
         """
         rollout, adv, metrics = self.advantage_estimator.compute_advantages(rollout)
         if self.updates >= self.advantage_estimator.warmup_updates and len(adv):

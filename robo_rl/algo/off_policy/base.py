@@ -191,7 +191,7 @@ class OffPolicy(Algorithm):
         """Learn from one rollout; returns metrics, means over the gradient steps.
 
         Raises:
-            PluginError: Rewards, losses or gradients were not finite.
+            PluginError: Rewards are not finite, or losses or gradients were not finite for long.
         """
         self.scale.update(rollout.rew, rollout.discount, rollout.terminated | rollout.truncated)
         self.replay.add(rollout)
