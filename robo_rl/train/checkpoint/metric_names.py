@@ -73,7 +73,8 @@ METRICS = (
            "ppo, nft with groups"),
     Metric("nft_loss", "1", "Loss of the learner.", "nft"),
     Metric("shift", "1", "Root mean square by which the update moved predicted actions.", "nft"),
-    Metric("reference_mse", "1", "Mean square distance from the cloned policy's predictions.", "nft"),
+    Metric("reference_mse", "1", "Mean square distance from the cloned policy's predictions.",
+           "nft"),
     Metric("adv_clip_fraction", "1", "Share of the advantages beyond their bound.", "nft"),
     # Value actors and critics.
     Metric("critic_loss", "value²", "Loss of the Q networks.",
