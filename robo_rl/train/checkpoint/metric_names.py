@@ -1,7 +1,7 @@
-"""Every metric that stages write into ``metrics.jsonl``: unit, meaning, and who writes it.
+"""Table of all metrics in ``metrics.jsonl``: unit, meaning, and writer.
 
-A plugin may write others; those of robo-rl are in this table, which a test holds against what runs
-write and ``docs/reference/metrics.md`` is made from.
+Plugins may write others. A test compares the table with the metrics of real runs, and
+``docs/reference/metrics.md`` is generated from it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """One metric, or all whose names match a pattern.
+    """One metric, or all metrics with a name that matches a pattern.
 
     Args:
         pattern: Its name; ``*`` stands for any text.
         unit: SI unit, ``1`` for none; ``reward`` and ``value`` are in the unit of rewards.
         meaning: One sentence.
-        written_by: Stages, algorithms and learners.
+        written_by: Stages, algorithms and learners that write it.
     """
 
     pattern: str
@@ -75,7 +75,7 @@ METRICS = (
     Metric("action_shift", "1", "Root mean square by which the update moved predicted actions.", "nft"),
     Metric("reference_mse", "1", "Mean square distance from the cloned policy's predictions.", "nft"),
     Metric("adv_clip_fraction", "1", "Share of the advantages beyond their bound.", "nft"),
-    # Value actors and critics.
+    # Off-policy actors and critics.
     Metric("critic_loss", "value²", "Loss of the Q networks.",
            "sac, td3, iql, cal_ql, offline"),
     Metric("value", "value", "Mean value of what follows, or of what the actor does.",
@@ -106,5 +106,5 @@ METRICS = (
 
 
 def declared(name: str) -> Metric | None:
-    """The row of a metric; None where the table has none."""
+    """Return the entry of a metric; None for an unknown metric."""
     return next((each for each in METRICS if fnmatchcase(name, each.pattern)), None)

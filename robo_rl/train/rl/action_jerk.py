@@ -1,4 +1,4 @@
-"""How roughly a robot is commanded: the jerk of executed actions, across chunk borders.
+"""Jerk of the executed actions, across chunk borders.
 
 Shapes: B envs, E actions of a chunk that may be executed, A act_dim.
 """
@@ -16,13 +16,14 @@ from robo_rl.core.stateful import Stateful
 
 
 class Jerk(Stateful):
-    """Mean |third difference of actions| / dt³, in action units per s³, over the action's elements.
+    """Mean |third difference of actions| / dt³, in action units per s³.
 
-    Actions count as the env executes them, held to their limits; differences span chunks but not
-    episodes. Checkpoints are taken between blocks.
+    The mean runs over the elements of the action. Actions are clamped to their limits, as the env
+    executes them. Differences span chunk borders but not episodes. Checkpoints are taken between
+    rollouts, so the running sums are not part of the state.
 
     Args:
-        act_spec: One step's action.
+        act_spec: Spec of one step's action.
         dt_s: Time between two actions.
         num_envs: B.
     """
@@ -38,12 +39,12 @@ class Jerk(Stateful):
         self.total, self.count = 0.0, 0
 
     def update(self, act: Tensor, num_exec: Tensor, over: Tensor) -> None:
-        """Take in a decision of every env.
+        """Add one decision of every env.
 
         Args:
             act: (B, E, A), physical units.
-            num_exec: (B,), how many of the actions were executed; all where the episode goes on.
-            over: (B,) bool, the episode ended.
+            num_exec: (B,), number of executed actions; E where the episode continues.
+            over: (B,) bool, whether the episode ended.
         """
         act = torch.cat([self.last, act.cpu().clamp(self.low, self.high)], dim=1)
         third = act.diff(n=3, dim=1).abs().mean(dim=-1)
@@ -55,11 +56,11 @@ class Jerk(Stateful):
         self.known = torch.where(over.cpu(), 0, (self.known + num_exec.cpu()).clamp(max=3))
 
     def pop_mean(self) -> float:
-        """The mean since it was last taken; NaN if no four actions followed each other."""
+        """Return the mean since the last call, then reset; NaN without 4 consecutive actions."""
         mean = self.total / self.count / self.dt_s**3 if self.count else math.nan
         self.total, self.count = 0.0, 0
         return mean
 
     def reset(self) -> None:
-        """New episodes everywhere."""
+        """Start new episodes in all envs."""
         self.known = torch.zeros_like(self.known)
