@@ -28,7 +28,7 @@ class MergeMode(str, Enum):
     """How the action of a tick is chosen if several chunks cover it.
 
     newest: The newest chunk's action. ensemble: A mean over all chunks, with weights
-    exp(−``decay``·number of newer chunks), as in ACT (Zhao et al. 2023, arXiv 2304.13705, section
+    exp(−``decay``·i), i = 0 for the oldest, as in ACT (Zhao et al. 2023, arXiv 2304.13705, section
     IV-B). soft: A blend from the old chunk to the new one over their common ticks, with the weights
     of real-time chunking's soft mask (Black et al. 2025, arXiv 2506.07339, eq. 5). inpaint: The
     newest chunk's action. The policy receives the rest of the old chunk with the same weights and
@@ -200,7 +200,7 @@ def blend_chunks(old: Chunk, new: Chunk) -> Chunk:
 
 
 def with_basis_times(new: Chunk, old: Chunk, weight: Array) -> Chunk:
-    """Return the new chunk with ``action_basis_s`` set according to the old chunk's weights.
+    """Return the new chunk with ``action_basis_s`` set by the old chunk's weights.
 
     Args:
         new: The new chunk.

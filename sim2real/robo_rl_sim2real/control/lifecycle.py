@@ -40,8 +40,8 @@ class Lifecycle:
                 m.
             home_speed: Largest speed of a joint while homing, as a share of its velocity limit.
             max_hold_s: A hold that lasts longer ends in inactive.
-            final_hold_s: How long commands still hold a robot in place that is at rest and faulted
-                or not active.
+            final_hold_s: Time for which commands keep a resting robot in place after a fault or
+                deactivation.
         """
 
         ramp_s: float = Field(default=2.0, ge=0.0)

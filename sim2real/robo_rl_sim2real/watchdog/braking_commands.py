@@ -32,8 +32,8 @@ def braking_commands(
     """
     limiter, last, held = Limiter(limits, beat.motion.pos), 0, 0
     limiter.motion = beat.motion
-    if clock.now_s() - beat.time_s > limits.dt_s:  # the robot has stopped: a
-        limiter.restart(limiter.motion.pos)  # commanded velocity must not restart it
+    if clock.now_s() - beat.time_s > limits.dt_s:  # it has stopped
+        limiter.restart(limiter.motion.pos)  # a commanded velocity must not restart it
     yield limiter.motion
     for number in PeriodicTimer(limits.dt_s, clock, beat.time_s):
         if number - last > 1:
