@@ -184,5 +184,6 @@ def _off(found: ActGap) -> str:
         f"the dataset's scale is off: its normaliser spreads '{found.name}' over {spread}, where"
         f" its range is {found.span:.3g}{found.unit}; rounding alone comes to {found.share:.2g} of"
         f" that range, and at most {SHARE_LIMIT:g} of it may. `robo-rl data verify` names actions"
-        " outside their limits: take these out, or clone with stages.bc.normalization={act: quantile}"
+        " outside their limits: take these out, or clone with"
+        " stages.bc.normalization={act: quantile}"
     )

@@ -71,9 +71,9 @@ def compare_sequentially(
     Args:
         scores: (M, S, T), or (M, S) for one task; seeds in the order in which they were run.
         pairs: Pairs to compare; all by default.
-        group: N.
-        groups: K, planned beforehand; seeds beyond K·N are ignored.
-        level: α, of the whole family.
+        seeds_per_group: N.
+        num_groups: K, planned beforehand; seeds beyond K·N are ignored.
+        alpha: α, of the whole family.
         relabellings: R.
         seed: Seed of the relabellings. A group's relabellings do not depend on later groups, so
             further seeds never change a decision.

@@ -7,7 +7,7 @@ report names the artifacts (dataset, policy, bundle) for later stages.
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,7 +225,7 @@ class Context:
         return result
 
 
-class Stage(StageTraits):
+class Stage(StageTraits, ABC):
     """A stage, built with its ``Config``; it resumes from the files in its directory."""
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from robo_rl.core.errors import PluginError
 from robo_rl.policy.base import DenoisingPolicy
 
 
-class StageTraits(ABC):
+class StageTraits:
     """Optional class attributes and methods that check an experiment before it runs.
 
     Args:

@@ -99,7 +99,8 @@ def conversion_spec(bag: BagReader, settings: str, like: str) -> ConversionSpec:
         raise DataError(
             "does not say what is in it",
             where=bag.path,
-            hint="say settings=deploy/NAME for where things are, and contract_from=BUNDLE or contract_from=DATASET"
+            hint="say settings=deploy/NAME for where things are, and contract_from=BUNDLE or a"
+            " DATASET"
             " for what is wanted",
         )
     contract = _contract_like(Path(like)) if like else _contract_said(bag, said or {})

@@ -239,7 +239,7 @@ class Node:
                 raise RoboRlError(
                     f"cannot {what}: somebody else publishes on '{outlet.topic}'",
                     found=", ".join(sorted(others)),
-                    hint="stop the other, or command.exclusive=false; one that was killed is forgotten"
+                    hint="stop the other, or command.exclusive=false; a killed one is forgotten"
                     " after 10 s",
                 )
 

@@ -199,7 +199,7 @@ def test_only_a_head_of_the_policy_that_is_distilled_is_taken_up(
     still = {
         "rounds": 1,
         "steps": 1,
-        "warm_start_student": take_up,
+        "warm_start_student": warm_start_student,
         "optim": {"lr": 1e-9, "ema_decay": 0.0},
     }
     made = experiment({"scratch": {}, "distill": {**STAGES["distill"], **still}})
